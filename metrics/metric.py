@@ -99,8 +99,6 @@ class Metric:
     """Whether it resamples signs, solves a program row by row, or exchanges the beliefs of every two items: of a large
     sample it is then only computed if it is asked for by name.
     """
-    headings: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Line -> title of its column on a page, and what the column holds, in a sentence."""
 
     def lacks(self, sample: Sample) -> str | None:
         """Why the sample cannot be scored, or None."""
@@ -147,7 +145,6 @@ def metric(
     of_parts: bool = True,
     margin: str = "",
     slow: bool = False,
-    headings: Mapping[str, tuple[str, str]] | None = None,
 ) -> Callable[[Lines], Lines]:
     """Register a function that yields the lines of a sample as a metric; arguments as the fields of `Metric`.
 
@@ -173,7 +170,6 @@ def metric(
             of_parts=of_parts,
             margin=margin,
             slow=slow,
-            headings=headings or {},
         )
         return lines
 

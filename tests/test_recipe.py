@@ -43,7 +43,7 @@ def test_the_recipe_runs_as_it_stands(
         more = {"run": ("-m", str(tiny_folder)), "causal": SMALLER}.get(given[given[0] == "probe"], ())
         done = command_line(*given, *more, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        assert ("what it reads is used: " in done.stdout) == ("causal" in given)
+        assert ("What this probe reads is used: " in done.stdout) == ("causal" in given)
     (folder,) = Path("probes").glob("probe-*")
     exec(compile(last.replace("probes/probe-5e6f7a8b", str(folder)), PAGE.name, "exec"), room)
     assert len(room["held_out"]) == n

@@ -10,7 +10,7 @@ import click
 import yaml
 
 from ...base.errors import UserError
-from .console import ADDRESS, EXECUTOR, echo, require_ray
+from .console import ADDRESS, EXECUTOR, FULL, echo, echo_report, require_ray
 
 STORE = click.argument("path", type=click.Path(path_type=Path))
 
@@ -161,6 +161,7 @@ def train(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow
 @OUT
 @EXECUTOR
 @ADDRESS
+@FULL
 @CODE
 def sweep(
     config: str,
@@ -169,6 +170,7 @@ def sweep(
     out: Path,
     executor: str,
     address: str | None,
+    full: bool,
     allow_code: Paths,
 ) -> None:
     """Sweep all layers and positions, and judge the probe of the registered place by its report card.
@@ -181,11 +183,11 @@ def sweep(
     """
     from ..probing.jobs import sweep_job
     from ..probing.settings import load_job
+    from ..report.record import read
 
     require_ray(executor, address=address)
-    folder, lines = sweep_job(load_job(config, runs, overrides), out, allow_code, executor, address)
-    echo("\n".join(lines))
-    echo(f"\nreport: {folder / 'report.html'}")
+    folder = sweep_job(load_job(config, runs, overrides), out, allow_code, executor, address)
+    echo_report(read(folder / "report.json"), folder, full)
 
 
 @probe.command()
@@ -212,8 +214,9 @@ def lens(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Paths
 @CONFIG
 @RUNS
 @OVERRIDE
+@FULL
 @CODE
-def evaluate(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Paths) -> None:
+def evaluate(config: str, runs: Paths, overrides: tuple[str, ...], full: bool, allow_code: Paths) -> None:
     """Judge a trained probe on other runs; groups that it was trained on are left out.
 
     \b
@@ -222,7 +225,7 @@ def evaluate(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: P
     from ..probing.jobs import evaluate_job
     from ..probing.settings import load_job
 
-    echo("\n".join(evaluate_job(load_job(config, runs, overrides), allow_code)))
+    echo_report(evaluate_job(load_job(config, runs, overrides), allow_code), full=full)
 
 
 @probe.command()
@@ -249,8 +252,9 @@ def apply(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Path
 @RUNS
 @OVERRIDE
 @OUT
+@FULL
 @CODE
-def causal(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow_code: Paths) -> None:
+def causal(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, full: bool, allow_code: Paths) -> None:
     """Check whether what a trained probe reads is what the model uses: steer, compare with random directions, erase,
     and set beliefs. CONFIG is a YAML file, or `causal`, the shipped one. Needs the model.
 
@@ -261,10 +265,10 @@ def causal(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allo
     """
     from ..probing.causal.job import causal_job
     from ..probing.settings import load_causal
+    from ..report.record import read
 
-    folder, lines = causal_job(load_causal(config, runs, overrides), out, allow_code)
-    echo("\n".join(lines))
-    echo(f"\nreport: {folder / 'report.html'}")
+    folder = causal_job(load_causal(config, runs, overrides), out, allow_code)
+    echo_report(read(folder / "report.json"), folder, full)
 
 
 def _required(job: "ProbeJob") -> Paths:

@@ -3,12 +3,17 @@ not obeyed.
 """
 
 import logging
+import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ...base.errors import UserError
 from ...base.text import visible
+
+if TYPE_CHECKING:
+    from ..report.document import Report
 
 
 def _with_values(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
@@ -41,6 +46,7 @@ EXECUTOR = click.option(
     help="What the workers run on: this machine, or Ray.",
 )
 ADDRESS = click.option("--address", help="Of a running Ray cluster; by default $RAY_ADDRESS, or this machine alone.")
+FULL = click.option("--full", is_flag=True, help="Print the whole report, not its first tables alone.")
 MATERIAL = click.argument("material", metavar="[FILE]", required=False)
 MODEL = click.option("-m", "--model", help="A preset, a local folder, a .gguf file, or a hub id.")
 
@@ -82,6 +88,15 @@ def number(option: str, name: str, text: str) -> float:
 def echo(text: object, err: bool = False) -> None:
     """Print a line; control characters in it are escaped."""
     click.echo(visible(str(text)), err=err)
+
+
+def echo_report(document: "Report", folder: Path | None = None, full: bool = False) -> None:
+    """Print a report by the width of the terminal, and where its page is."""
+    from ..report.terminal import WIDTH, to_text
+
+    echo(to_text(document, shutil.get_terminal_size((WIDTH, 24)).columns, full))
+    if folder is not None:
+        echo(f"\nreport: {folder / 'report.html'}")
 
 
 class VisibleFormatter(logging.Formatter):

@@ -13,7 +13,7 @@ import click
 
 from ...base.errors import UserError
 from ...base.version import __version__
-from .console import ADDRESS, EXECUTOR, echo, require_ray
+from .console import ADDRESS, EXECUTOR, FULL, echo, echo_report, require_ray
 
 if TYPE_CHECKING:
     from ...hooks.checks.installation import Finding
@@ -87,6 +87,7 @@ MANY = 250
 @ADDRESS
 @click.option("--folder", type=FOLDER, help="Organisms that you trained anew; the shipped ones if not given.")
 @click.option("--out", type=FOLDER, help="For numbers, page and figures. [validation, or nulls]")
+@FULL
 def validate(
     organisms: tuple[str, ...],
     n: int | None,
@@ -99,6 +100,7 @@ def validate(
     address: str | None,
     folder: Path | None,
     out: Path | None,
+    full: bool,
 ) -> None:
     """Measure transformers whose beliefs were planted, and lay what is found beside it.
 
@@ -113,6 +115,7 @@ def validate(
     doxascope validate --null 600 --workers 64 --executor ray --address auto
     """
     from ...base.progress import progress
+    from ..report.html import write
     from ..synthetic.validation import report as told
 
     require_ray(executor, address=address)
@@ -128,8 +131,8 @@ def validate(
         with side_by_side as spread, progress(n, "organism", "null organisms") as advance:
             read = null_claims(plan, place.path, spread, advance)
         place.write_json("nulls.json", told.null_data(read, plan))
-        echo(told.null_text(read))
-        echo(f"\nrecorded: {place.path / 'nulls.json'}")
+        write(place, document := told.null_page(read, plan))
+        echo_report(document, place.path, full)
         raise SystemExit(int(any(one.fails for one in rates(read))))
     from ..synthetic.validation.beliefs import Effort
     from ..synthetic.validation.recovery import validate as run
@@ -138,7 +141,6 @@ def validate(
     effort = Effort(contexts=contexts or Effort().contexts, seed=seed)
     with progress(len(organisms) or 6, "organism", "organisms") as advance:
         found = run(organisms, effort, folder=folder, device=device, backend=backend, advance=advance)
-    told.write(place, found, effort)
-    echo(told.text(found))
-    echo(f"\nreport: {place.path / 'report.html'}")
+    write(place, document := told.page(found, effort))
+    echo_report(document, place.path, full)
     raise SystemExit(int(not all(one.recovered for one in found)))

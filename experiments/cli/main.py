@@ -17,11 +17,13 @@ from .console import (
     ADDRESS,
     ALLOW_CODE,
     EXECUTOR,
+    FULL,
     MATERIAL,
     MODEL,
     OVERRIDE,
     VisibleFormatter,
     echo,
+    echo_report,
     named_values,
     number,
     require_ray,
@@ -60,6 +62,7 @@ def cli(debug: bool) -> None:
 @ADDRESS
 @click.option("--backend", type=click.Choice(BACKENDS), help="The library that reads the model.")
 @click.option("--restore", is_flag=True, help="Read anew what is damaged or gone, activations among it.")
+@FULL
 @ALLOW_CODE
 def run(
     target: str,
@@ -76,6 +79,7 @@ def run(
     address: str | None,
     backend: str | None,
     restore: bool,
+    full: bool,
     allow_code: tuple[Path, ...],
 ) -> None:
     """Run an experiment, or go on with it, and write scores and a report.
@@ -131,7 +135,7 @@ def run(
     elif not (folder.path / "scores.json").exists():
         echo(f"every batch is read; this disk has no file locks, so no shard scores: doxascope report {folder.path}")
     else:
-        _print_scores(folder.path)
+        _print_report(folder.path, full)
 
 
 @cli.command()
@@ -271,8 +275,9 @@ def check(folders: tuple[Path, ...]) -> None:
 
 @cli.command()
 @click.argument("folder", type=click.Path(path_type=Path))
+@FULL
 @ALLOW_CODE
-def report(folder: Path, allow_code: tuple[Path, ...]) -> None:
+def report(folder: Path, full: bool, allow_code: tuple[Path, ...]) -> None:
     """Score a run anew from its stored beliefs and write its report; needs no model.
 
     \b
@@ -285,7 +290,7 @@ def report(folder: Path, allow_code: tuple[Path, ...]) -> None:
     stored = RunFolder.open(folder)
     with stored.writing(alone=False):
         write_report(stored, *stored_config(stored.config, allow_code))
-    _print_scores(folder)
+    _print_report(folder, full)
 
 
 @cli.command()
@@ -354,12 +359,12 @@ def ls(out: Path, as_page: bool) -> None:
     from ..run.folder import RunFolder
 
     if as_page:
+        from ..report.html import to_html
         from ..run.pages import INDEX, index_page
 
         if not out.is_dir():
             raise UserError(f"{out}: is no folder; name the folder of runs with --out")
-        page = index_page(out)
-        RunFolder(out).write(INDEX, page.html())
+        RunFolder(out).write(INDEX, to_html(index_page(out)))
         echo(f"index: {out / INDEX}")
         return
     echo("experiments")
@@ -382,17 +387,11 @@ for command in (score, compare, card, validate, activations, probe, doctor):
     cli.add_command(command)
 
 
-def _print_scores(folder: Path) -> None:
-    """The headline of a run, the gates, and where its report is."""
-    import json
+def _print_report(folder: Path, full: bool) -> None:
+    """The report of a run, as it was written."""
+    from ..report.record import read
 
-    from ..report.text import headline_text
-
-    scores = json.loads((folder / "scores.json").read_text())
-    echo("\n" + headline_text(scores))
-    if "partial" in scores:
-        echo(f"\nof {scores['partial']} alone; go on with the run for the rest")
-    echo(f"\nreport: {folder / 'report.html'}")
+    echo_report(read(folder / "report.json"), folder, full)
 
 
 def main() -> NoReturn:

@@ -7,14 +7,15 @@ import click
 from ...base.code import load_code
 from ...base.documents import user_path
 from ...base.errors import UserError
-from .console import ALLOW_CODE, OVERRIDE, echo, named_values, number
+from .console import ALLOW_CODE, FULL, OVERRIDE, echo, echo_report, named_values, number
 
 
 def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked:
-        from ..report.text import listing
+        from ...metrics.metric import registered
 
-        echo(listing())
+        for metric in registered():
+            echo(f"{metric.name}  ({metric.code})\n  {metric.sentence}\n  columns: {metric.wants}")
         context.exit()
 
 
@@ -31,10 +32,11 @@ def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> No
 @click.option(
     "--seed", type=click.IntRange(0), help="Of everything that is resampled; 0, or a run's own, if not given."
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for scores.json and report.html.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for scores.json and the report.")
 @click.option(
     "--list", is_flag=True, is_eager=True, expose_value=False, callback=_list_metrics, help="Show the metrics."
 )
+@FULL
 @ALLOW_CODE
 def score(
     tables: tuple[Path, ...],
@@ -46,6 +48,7 @@ def score(
     references: tuple[str, ...],
     seed: int | None,
     out: Path | None,
+    full: bool,
     allow_code: tuple[Path, ...],
 ) -> None:
     """Score beliefs from anywhere: a CSV, Parquet, JSON or JSONL table, known by its column names; or runs, together.
@@ -70,8 +73,7 @@ def score(
     """
     from ...metrics.scoring.engine import score_table
     from ...metrics.scoring.measured import chosen
-    from ..report.score_files import prepare, write
-    from ..report.text import as_text
+    from ..report.score_files import page_of, prepare, write
     from ..run.folder import run_at
 
     folder = None if out is None else prepare(out)
@@ -96,13 +98,12 @@ def score(
         table = next(iter(tables))
         known = {"cluster": cluster, "replicates": replicates, "names": named}
         scored = score_table(table, metric, **known, references=compared, seed=seed or 0)
-    echo(as_text(scored))
-    if folder is not None:
-        settings = {"metric": metric, "cluster": cluster, "replicates": replicates, "seed": seed}
-        settings |= {"ratings": ratings and str(ratings), "map": ", ".join(names) or None}
-        settings |= {"reference": ", ".join(references) or None}
-        write(folder, scored, {key: value for key, value in settings.items() if value is not None})
-        echo(f"\nreport: {folder.path / 'report.html'}")
+    settings = {"metric": metric, "cluster": cluster, "replicates": replicates, "seed": seed}
+    settings |= {"ratings": ratings and str(ratings), "map": ", ".join(names) or None}
+    settings |= {"reference": ", ".join(references) or None}
+    settings = {key: value for key, value in settings.items() if value is not None}
+    document = page_of(scored, settings) if folder is None else write(folder, scored, settings)
+    echo_report(document, folder and folder.path, full)
 
 
 @click.command()
@@ -112,7 +113,8 @@ def score(
 @click.option("--cluster", metavar="COLUMN", help="Of tables: what was sampled.")
 @click.option("--map", "names", multiple=True, metavar="NAME=COLUMN", help="Of tables: a name, and your column for it.")
 @click.option("--seed", type=click.IntRange(0), help="Of all resampling; the first run's own, or 0, if not given.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for comparison.json and report.html.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the report, as a page and as JSON.")
+@FULL
 @ALLOW_CODE
 def compare(
     paths: tuple[Path, ...],
@@ -122,6 +124,7 @@ def compare(
     names: tuple[str, ...],
     seed: int | None,
     out: Path | None,
+    full: bool,
     allow_code: tuple[Path, ...],
 ) -> None:
     """Compare runs, or tables, on the items that both have; or the kinds of belief of one run.
@@ -137,18 +140,19 @@ def compare(
     doxascope compare a.eval b.eval                                   logs of Inspect; samples_*.jsonl of lm-eval
     """
     from ..compare import compare as compared
-    from ..compare.output import prepare, text, write
+    from ..compare.page import page, prepare
+    from ..report.html import write
 
     folder = None if out is None else prepare(out)
     within = {name: number("--margin", name, value) for name, value in named_values("--margin", margins).items()}
     known = {"cluster": cluster, "names": named_values("--map", names), "seed": seed, "allow_code": allow_code}
     found = compared(paths, metrics=metrics, margins=within, **known)
-    echo(text(found))
+    settings = {"metric": ", ".join(metrics), "margin": ", ".join(margins), "cluster": cluster, "seed": seed}
+    settings |= {"map": ", ".join(names)}
+    document = page(found, {key: value for key, value in settings.items() if value not in (None, "")})
     if folder is not None:
-        settings = {"metric": ", ".join(metrics), "margin": ", ".join(margins), "cluster": cluster, "seed": seed}
-        settings |= {"map": ", ".join(names)}
-        write(folder, found, {key: value for key, value in settings.items() if value not in (None, "")})
-        echo(f"\nreport: {folder.path / 'report.html'}")
+        write(folder, document)
+    echo_report(document, folder and folder.path, full)
 
 
 @click.command()
@@ -158,7 +162,10 @@ def compare(
 @OVERRIDE
 @click.option("--out", type=click.Path(path_type=Path), default=Path("cards"), show_default=True, help="For cards.")
 @click.option("--against", "other", type=click.Path(path_type=Path), help="A card; exit code 1 if this one is worse.")
-def card(model: str, chosen: str, seed: int, overrides: tuple[str, ...], out: Path, other: Path | None) -> None:
+@FULL
+def card(
+    model: str, chosen: str, seed: int, overrides: tuple[str, ...], out: Path, other: Path | None, full: bool
+) -> None:
     """Run a fixed set of small experiments and a probe on MODEL, and write one page.
 
     The same command again resumes. With --against the registered numbers, the valid-answer rate and the gates
@@ -171,17 +178,18 @@ def card(model: str, chosen: str, seed: int, overrides: tuple[str, ...], out: Pa
     """
     from ..compare.card import ModelCard, against, make_card
     from ..compare.card.model_card import load_set, require_same_set
-    from ..compare.card.output import against_text, text, write_against
+    from ..compare.card.output import write_against
+    from ..report.record import read
 
     before = None if other is None else ModelCard.open(other)
     if before is not None:
         require_same_set(before, load_set(chosen), seed)
     made = make_card(model, out, chosen=chosen, seed=seed, overrides=overrides)
-    echo(text(made))
-    echo(f"\ncard: {made.folder / 'report.html'}")
+    echo_report(read(made.folder / "report.json"), made.folder, full)
     if before is not None:
         found = against(made, before)
-        echo(f"\n{against_text(found)}")
-        echo(f"\nagainst: {write_against(found)}")
+        echo("")
+        echo_report(write_against(found), full=full)
+        echo(f"\nagainst: {made.folder / 'against.html'}")
         if found.regressions:
             raise SystemExit(1)

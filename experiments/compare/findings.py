@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -233,17 +233,6 @@ class Record:
         if self.score.p_adjusted < ALPHA:
             return "differ by less than the margin" if same else "differ"
         return "the same within the margin" if same else "undecided"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Its name, its finding and its drivers; the numbers are those of the difference."""
-        return {
-            "metric": self.pair.metric,
-            "first": self.pair.names[0],
-            "second": self.pair.names[1],
-            "finding": self.finding,
-            "struck": self.struck or None,
-            "drivers": [{"cluster": one.cluster, "moves": one.moves} for one in self.drivers],
-        }
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,21 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from ...base.files import OutputFolder
 from ...base.text import shown
 from ...base.version import __version__
 from ...metrics import NOT_A_BELIEF, Equivalence
 from ...metrics.number import Number, interval_text
-from ..report.blocks import Block, Cell, Instances, Primary, Prose, Stamp, TableBlock, Top
-from ..report.cells import NONE, absent, qualified, score_cell
+from ..report.cells import NONE, absent, adjusted_over, adjusted_p, qualified, score_cell
+from ..report.document import Block, Cell, Instances, Primary, Prose, Report, Stamp, TableBlock, Top, grid, stamped
 from ..report.figures import forest
 from ..report.findings import Figure, Gallery
-from ..report.page import Page
-from ..report.text import adjusted_over, adjusted_p
+from ..report.html import FIGURES
+from ..report.lead import gates
+from ..report.score_files import prepared
 from .findings import Comparison, Group, Matrix, Record, instances_of
 
 MOST_INSTANCES = 60
@@ -23,7 +26,15 @@ MOST_DRAWN = 12
 STRUCK = "One of the two fails its gate: these numbers are about answers, not about beliefs, and nothing follows."
 
 
-def page(found: Comparison, settings: Mapping[str, Any]) -> Page:
+FILES = ("report.json", "report.html", FIGURES)
+
+
+def prepare(folder: Path) -> OutputFolder:
+    """The folder that a comparison is to be written into. Raises UserError if it holds anything else."""
+    return prepared(folder, FILES, "Comparison", "comparison")
+
+
+def page(found: Comparison, settings: Mapping[str, Any]) -> Report:
     """One page: what was compared and what differs there, the findings, and what they are made of."""
     sides = [side.label for group in found.groups for side in group.sides]
     chosen = "".join(f", {key} {value}" for key, value in settings.items())
@@ -32,12 +43,12 @@ def page(found: Comparison, settings: Mapping[str, Any]) -> Page:
         verdict=_verdict(found),
         alarms=_alarms(found),
         further=[Prose(text=sentence(record)) for record in found.confirmed[1:]],
-        gate=_gates(found),
+        gate=gates((side.label, side.verdicts) for group in found.groups for side in group.sides),
         primary=_primary(found),
         figure=_lead_figure(found),
     )
     made = f"doxascope {__version__}{chosen}."
-    return Page("Comparison", f"of {' and '.join(dict.fromkeys(sides))}", top, blocks_of(found), made)
+    return Report("Comparison", f"of {' and '.join(dict.fromkeys(sides))}", top, blocks_of(found), made)
 
 
 def blocks_of(found: Comparison) -> list[Block]:
@@ -46,11 +57,11 @@ def blocks_of(found: Comparison) -> list[Block]:
     rest = [record for record in found.struck if record.pair.metric not in found.family]
     blocks: list[Block] = [block for group in found.groups for block in _head(group)]
     if found.confirmed:
-        blocks.append(differences("Do they differ?", family_caption(found), found.confirmed))
+        blocks.append(differences("Do they differ?", family_caption(found), found.confirmed, short=True))
     else:
-        blocks.append(Prose(title="Do they differ?", text=family_caption(found)))
+        blocks.append(Prose(title="Do they differ?", text=family_caption(found), short=True))
     if named:
-        blocks.append(differences("Struck out", STRUCK, named))
+        blocks.append(differences("Struck out", STRUCK, named, short=True))
     blocks += [_numbers(group) for group in found.groups]
     blocks += [_matrix(group, group.matrix) for group in found.groups if group.matrix]
     blocks += _drivers(found, [*found.confirmed, *named])
@@ -64,31 +75,14 @@ def blocks_of(found: Comparison) -> list[Block]:
 def _verdict(found: Comparison) -> Prose | Stamp:
     """The first finding in words, and what is struck out."""
     says = sentence(found.confirmed[0]) if found.confirmed else family_caption(found)
-    if not found.struck:
-        return Prose(text=says, strong=True)
-    return Stamp(
-        says=f"{says} Struck out: {NOT_A_BELIEF}.",
-        lines=found.failures,
-        note="What fails its gate is shown below, struck out, and enters no family of tests and no finding.",
-    )
+    note = "What fails its gate is shown below, struck out, and enters no family of tests and no finding."
+    return stamped(f"{says} Struck out: {NOT_A_BELIEF}." if found.struck else says, found.failures, note)
 
 
 def _alarms(found: Comparison) -> list[Stamp]:
     """Tables that do not agree on what is true."""
     lines = [(line, "") for group in found.groups for line in group.disagreements]
     return [Stamp(says="Outcomes disagree.", lines=lines)] if lines else []
-
-
-def _gates(found: Comparison) -> TableBlock:
-    """Which methods of each side pass the gate of a belief measurement."""
-    sides = [side for group in found.groups for side in group.sides]
-    rows = []
-    for side in sides:
-        failed = [one.called for one in side.verdicts if not one.passed]
-        passed = [one.called for one in side.verdicts if one.passed]
-        judged = [Cell(", ".join(passed) or NONE), Cell(", ".join(failed) or NONE)]
-        rows.append([Cell(side.label), *(judged if side.verdicts else [Cell("not judged"), Cell(NONE)])])
-    return TableBlock(title="Gates", head=[("", ""), ("passes", ""), ("fails", "")], rows=rows)
 
 
 def _primary(found: Comparison) -> Primary | None:
@@ -144,18 +138,19 @@ def _head(group: Group) -> Iterator[Block]:
     for side in group.sides:
         kinds = dict.fromkeys(one.kind for one in side.samples if one.kind)
         rows.append([Cell(side.label), Cell(side.path.name), Cell(", ".join(kinds) or "not said")])
-    head = [(name, "") for name in ("", "folder or file", "kinds of belief")]
+    head = ["", "folder or file", "kinds of belief"]
     lines = " ".join(side.line for side in group.sides if side.line)
-    yield TableBlock(title=f"What is compared: {group.name}", head=head, rows=rows, caption=lines)
+    yield grid(f"What is compared: {group.name}", head, rows, caption=lines, short=True)
     for side in group.sides:
         for name, why in side.refused.items():
-            yield Prose(text=f"{side.label}: {name}: left out, for {why}.", soft=True)
+            yield Prose(text=f"{side.label}: {name}: left out, for {why}.", soft=True, short=True)
     if group.differs:
-        yield TableBlock(
-            title="What differs",
+        yield grid(
+            "What differs",
+            ["", *(side.label for side in group.sides)],
+            [[name, *(Cell(value, code=True) for value in values)] for name, values in group.differs],
             caption="Conditions and settings of the runs that are not the same; all others are.",
-            head=[("", ""), *((side.label, "") for side in group.sides)],
-            rows=[[Cell(name), *(Cell(value, code=True) for value in values)] for name, values in group.differs],
+            short=True,
         )
     elif len(group.sides) > 1 and all(side.run for side in group.sides):
         yield Prose(text="Conditions and settings of the runs are the same.", soft=True)
@@ -183,23 +178,20 @@ def _tests(records: Sequence[Record]) -> int:
     return max((record.score.family_size for record in records), default=0)
 
 
-def differences(title: str, caption: str, records: Sequence[Record]) -> TableBlock:
+def differences(title: str, caption: str, records: Sequence[Record], *, short: bool = False) -> TableBlock:
     """A table of comparisons, a row each."""
     head = [
-        (name, told)
-        for name, told in (
-            ("", ""),
-            ("first", "on common items"),
-            ("second", "on common items"),
-            ("difference", "first less second"),
-            ("adjusted p", "of no difference"),
-            ("the same?", "two one-sided tests within the margin"),
-            ("finding", ""),
-            ("minimum detectable effect", "smallest difference that would be found with 80% power"),
-            ("rows", "that both have"),
-        )
+        "",
+        ("first", "on common items"),
+        ("second", "on common items"),
+        ("difference", "first less second"),
+        ("adjusted p", "of no difference"),
+        ("the same?", "two one-sided tests within the margin"),
+        "finding",
+        ("minimum detectable effect", "smallest difference that would be found with 80% power"),
+        ("rows", "that both have"),
     ]
-    return TableBlock(title=title, caption=caption, head=head, rows=[_row(record) for record in records])
+    return grid(title, head, [_row(record) for record in records], caption, short=short)
 
 
 def _row(record: Record) -> list[Cell]:
@@ -212,7 +204,7 @@ def _row(record: Record) -> list[Cell]:
         Cell(" - ".join(record.pair.names), [record.pair.metric]),
         Cell(shown(score.first), struck=out),
         Cell(shown(score.second), struck=out),
-        score_cell(score, below=[score.ci_method], struck=out),
+        score_cell(record.number, below=[score.ci_method], struck=out),
         Cell(adjusted_p(score) or NONE),
         same,
         Cell(record.finding),
@@ -226,39 +218,34 @@ def _numbers(group: Group) -> TableBlock:
     metrics = dict.fromkeys(one.metric for one in group.numbers if one.metric in group.comparable)
     names = list(dict.fromkeys(one.name for one in group.numbers))
     at = {(one.metric, one.name): one for one in group.numbers}
-    return TableBlock(
-        title=f"Each number by itself: {group.name}",
-        caption="On all rows that each has, with its interval; differences above are on common rows alone. Struck out: "
-        "fails its gate.",
-        head=[("", ""), *((name, group.failed.get(name, "")) for name in names)],
-        rows=[
-            [Cell(metric), *(_cell(at.get((metric, name)), struck=name in group.failed) for name in names)]
+    return grid(
+        f"Each number by itself: {group.name}",
+        ["", *((name, group.failed.get(name, "")) for name in names)],
+        [
+            [metric, *(_cell(at.get((metric, name)), struck=name in group.failed) for name in names)]
             for metric in metrics
         ],
+        caption="On all rows that each has, with its interval; differences above are on common rows alone. Struck out: "
+        "fails its gate.",
     )
 
 
 def _cell(number: Number | None, *, struck: bool) -> Cell:
-    if number is None:
-        return Cell(NONE)
-    return score_cell(number.score, struck=struck)
+    return Cell(NONE) if number is None else score_cell(number, struck=struck)
 
 
 def _matrix(group: Group, matrix: Matrix) -> TableBlock:
     n = len(matrix.names)
-    return TableBlock(
-        title=f"Do they order the same things alike? {group.name}",
+    return grid(
+        f"Do they order the same things alike? {group.name}",
+        ["", *(name for name in matrix.names)],
+        [
+            [one, *(replace(_entry(group, matrix, i, j), known=None) for j in range(n))]  # all rows stay: it is square
+            for i, one in enumerate(matrix.names)
+        ],
         caption="On the diagonal the reliability of each kind over its readings; below it correlations as read; above "
         "it what they would be without the noise of reading in either, which supposes that the noise of two kinds is "
         "independent. 1: one belief, however often each errs. Struck out: one of the two fails its gate.",
-        head=[("", ""), *((name, "") for name in matrix.names)],
-        rows=[
-            [
-                Cell(one),
-                *(replace(_entry(group, matrix, i, j), known=None) for j in range(n)),
-            ]  # all rows stay: it is square
-            for i, one in enumerate(matrix.names)
-        ],
         notes=[("left out", f"{matrix.left_out} further kinds")] if matrix.left_out else [],
     )
 
@@ -292,11 +279,11 @@ def _drivers(found: Comparison, records: Sequence[Record]) -> Iterator[Block]:
         if record.drivers
     ]
     if rows:
-        yield TableBlock(
-            title="Which items make the difference",
+        yield grid(
+            "Which items make the difference",
+            ("", "difference", "items"),
+            rows,
             caption="Clusters whose absence moves a difference most, and by how much it falls without them.",
-            head=[(name, "") for name in ("", "difference", "items")],
-            rows=rows,
         )
     shown_here = [
         instance
@@ -313,4 +300,4 @@ def _drivers(found: Comparison, records: Sequence[Record]) -> Iterator[Block]:
             score="moves the difference by",
             instances=shown_here,
         )
-        yield Instances(title="What was said and believed", gallery=gallery)
+        yield Instances.of(gallery, "What was said and believed")

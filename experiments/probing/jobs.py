@@ -25,9 +25,10 @@ from ...probes.evidence.crossfit import auc, log_loss
 from ...probes.evidence.study import Beside
 from ...probes.job import Judged, RegisteredPlace, run_job, train
 from ...probes.probe import Probe
-from ...probes.report_card import USED, Card, CausalVerdict, Verdict
-from ..report.cells import jsonable
-from ..report.text import aligned
+from ...probes.report_card import USED, CausalVerdict, Verdict
+from ..report.cells import jsonable, score_cell
+from ..report.document import Cell, Prose, Report, Top, grid
+from ..report.html import write
 from ..run.addons.passive_beliefs import PROBES_FOLDER, TOKEN
 from ..run.config import stored_config
 from ..run.folder import RunFolder
@@ -49,8 +50,8 @@ def train_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> Pa
 
 def sweep_job(
     job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = (), executor: str = "local", address: str | None = None
-) -> tuple[Path, list[str]]:
-    """Sweep, judge, save the probe, the numbers and the page; returns the folder, and the card as lines.
+) -> Path:
+    """Sweep, judge, save the probe, the numbers and the report; returns the folder.
 
     `executor` and `address` are those of `spread_over`.
     """
@@ -74,14 +75,8 @@ def sweep_job(
         judged.probe.save(folder.path / job.name)
         folder.write_json("sweep.json", jsonable(sweep_data(judged)))
         folder.write_json("card.json", jsonable(card_data(judged, job, loaded)))
-        page(judged, job, loaded, _model(loaded)).write(folder)
-    return folder.path, card_lines(judged.card)
-
-
-def card_lines(card: Card) -> list[str]:
-    """The card for a terminal."""
-    rows = [(claim.name, claim.verdict, claim.evidence) for claim in card.claims]
-    return [f"what it reads: {card.headline}", "", *aligned(rows)]
+        write(folder, page(judged, job, loaded, _model(loaded)))
+    return folder.path
 
 
 def sweep_data(judged: Judged) -> dict[str, Any]:
@@ -188,8 +183,8 @@ def load_probe(job: ProbeJob) -> Probe:
 # A trained probe on other runs: judged there, or its values written beside the run's own beliefs.
 
 
-def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> list[str]:
-    """How good a probe is on groups that it was not trained on, as lines.
+def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> Report:
+    """How good a probe is on groups that it was not trained on.
 
     Raises UserError for a probe that does not read these activations, or runs that hold no new group.
     """
@@ -205,20 +200,18 @@ def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> list[str]:
     base = float(data.target.prob.mean())
     gain = log_loss(y, np.full(len(y), base)) - log_loss(y, belief)
     slope = calibrate(logit, y)
-    rows: list[tuple[str, ...]] = [("", "estimate", "interval", "groups")]
-    rows.append(
-        _line(
-            "gain in log-loss over the base rate, nat", cluster_mean(gain, groups, how=Resampling(seed=job.study.seed))
-        )
-    )
+    how = Resampling(seed=job.study.seed)
+    scores: dict[str, Score] = {"gain in log-loss over the base rate, nat": cluster_mean(gain, groups, how=how)}
     if data.target.kind == "binary":
-        rows.append(_line("Brier", brier(belief, y, groups, how=Resampling(seed=job.study.seed))))
-    rows += [("AUC", f"{auc(y, logit):.3f}", "", ""), ("calibration slope", f"{slope.slope:.3f}", "", "")]
-    rows.append(("calibration intercept", f"{slope.intercept:.3f}", "", ""))
+        scores["Brier"] = brier(belief, y, groups, how=how)
+    rows = [[name, score_cell(score), str(score.n_clusters)] for name, score in scores.items()]
+    plain = {"AUC": auc(y, logit), "calibration slope": slope.slope, "calibration intercept": slope.intercept}
+    rows += [[name, Cell(f"{value:.3f}"), ""] for name, value in plain.items()]
     site = loaded.sites[probe.meta.position]
-    called = f"{probe.meta.name}, {probe.meta.called}, read at {probe.meta.at}, which lies {site}"
-    left = f"{int((~new).sum())} rows of groups that it was trained on are left out; intervals are of this one probe"
-    return [called, "", *aligned(rows), "", left]
+    called = f"{probe.meta.name}, {probe.meta.called}, read at {probe.meta.at}, which lies {site}."
+    left = f"{int((~new).sum())} rows of groups that it was trained on are left out; intervals are of this one probe."
+    table = grid("On other groups", ["", "estimate", "groups"], rows, short=True)
+    return Report(f"A probe of {job.target}", "on other runs", Top(said=called, verdict=Prose(text=left)), [table])
 
 
 def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = (), *, reported: bool = True) -> int:
@@ -336,8 +329,3 @@ def _rows(own: dict[str, Any], options: Sequence[str], prob: Floats, token: int,
         shared | {"option": option, "option_index": i, "prob": p}
         for i, (option, p) in enumerate(zip(options, prob.tolist(), strict=True))
     ]
-
-
-def _line(name: str, score: Score) -> tuple[str, ...]:
-    interval = f"[{score.ci_lo:.3f}, {score.ci_hi:.3f}]" if np.isfinite(score.ci_lo) else ""
-    return (name, f"{score.estimate:.3f}", interval, str(score.n_clusters))

@@ -19,11 +19,10 @@ from ...probes.features import TOO_FEW, ReadAt
 from ...probes.job import Judged
 from ...probes.report_card import NEEDED_FOR_BELIEF, Card, told
 from ...probes.sweep import Sweep, layer_at
-from ..report.blocks import Block, Cell, Picture, Primary, Prose, Stamp, TableBlock, Top
+from ..report.document import Block, Cell, Picture, Primary, Prose, Report, Stamp, TableBlock, Top, grid
 from ..report.figures import chart
 from ..report.findings import Figure
 from ..report.marks import Axis, cells, line, points, ranges, rule, span
-from ..report.page import Page
 from .data import Loaded, n_layers_of
 from .settings import ProbeJob
 
@@ -111,7 +110,7 @@ MOST_PARTS = 2
 """Of the evidence that stands in the verdict; the report card has all."""
 
 
-def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Page:
+def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
     """The page: the verdict with what it lacks, the criteria, R2 over layers and at the registered place, then all."""
     card, study, found = judged.card, judged.study, judged.sweep
     r2 = study.numbers["r2"]
@@ -121,7 +120,6 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Page:
         verdict=_verdict(card),
         gate=_claims(card),
         primary=Primary(
-            title="Primary number",
             label=f"R2 of log-odds on held-out groups at {study.at}, which was registered",
             value=shown(r2.value),
             lines=[told, f"{card.n_groups} groups; against the training folds' mean"],
@@ -149,7 +147,7 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Page:
         f"Intervals: {METHOD}, level {job.study.level:g}, {job.study.refits} draws; seed {job.study.seed}. "
         f"doxascope {__version__}."
     )
-    return Page(f"A probe of {job.target}", f"of {model}", top, blocks, made)
+    return Report(f"A probe of {job.target}", f"of {model}", top, blocks, made)
 
 
 def _heads(judged: Judged) -> list[Block]:
@@ -162,9 +160,9 @@ def _heads(judged: Judged) -> list[Block]:
     return [Prose(title=title, text=f"None of {len(heads)} has an R2 above 0; the highest is {shown(max(heads))}.")]
 
 
-def of_card(card: Card) -> Page:
+def of_card(card: Card) -> Report:
     """The parts of the page that hang on the card alone."""
-    return Page("", "", Top(said="", verdict=_verdict(card), gate=_claims(card)), [_criteria(card)])
+    return Report("", "", Top(said="", verdict=_verdict(card), gate=_claims(card)), [_criteria(card)])
 
 
 def _verdict(card: Card) -> Stamp:
@@ -196,18 +194,19 @@ def _asked(judged: Judged, job: ProbeJob, loaded: Loaded) -> str:
 
 
 def _claims(card: Card) -> TableBlock:
-    return TableBlock(
-        title="Report card",
-        caption="Each falsifier was fixed in the settings before anything was read.",
-        head=[("claim", ""), ("verdict", ""), ("evidence", "")],
-        rows=[
+    return grid(
+        "Report card",
+        ["claim", "verdict", "evidence"],
+        [
             [
                 Cell(claim.name, [claim.claim, f"false if {claim.falsifier}"]),
-                Cell(claim.verdict),
+                claim.verdict,
                 Cell(*_lines(claim.evidence)),
             ]
             for claim in card.claims
         ],
+        short=True,
+        caption="Each falsifier was fixed in the settings before anything was read.",
     )
 
 
@@ -217,11 +216,11 @@ def _lines(evidence: str) -> tuple[str, list[str]]:
 
 
 def _criteria(card: Card) -> TableBlock:
-    return TableBlock(
-        title="Criteria of belief",
+    return grid(
+        "Criteria of belief",
+        ["criterion", "verdict"],
+        [[name, verdict] for name, verdict in card.criteria.items()],
         caption="Herrmann and Levinstein's criteria, each as weak as the weakest claim that speaks to it.",
-        head=[("criterion", ""), ("verdict", "")],
-        rows=[[Cell(name), Cell(verdict)] for name, verdict in card.criteria.items()],
     )
 
 
@@ -242,7 +241,7 @@ def _numbers(judged: Judged) -> TableBlock:
     rows = [[Cell(name), _cell(one)] for name, one in named.items()]
     if (recall := judged.study.recall) is not None:
         rows.append([Cell("recall at 1% false alarms among false statements"), Cell(recalled(recall))])
-    return TableBlock(title="On held-out groups", head=[("", ""), ("estimate", "")], rows=rows)
+    return grid("On held-out groups", ["", "estimate"], rows)
 
 
 def recalled(recall: Recall) -> str:
@@ -265,32 +264,32 @@ def _controls(judged: Judged) -> TableBlock:
         [Cell(CONTROL, ["held-out groups"]), Cell(study.control.told_control), Cell("")],
         [Cell(CONTROL, ["held-out rows of known groups"]), Cell(study.control.told_memorised), Cell("")],
     ]
-    return TableBlock(
-        title="Controls",
+    return grid(
+        "Controls",
+        ["", "R2", "the probe is above it by"],
+        [*own, *rivals, *random],
         caption="R2 by the same pipeline; what needs no activations of this layer, and random targets.",
-        head=[("", ""), ("R2", ""), ("the probe is above it by", "")],
-        rows=[*own, *rivals, *random],
     )
 
 
 def _estimators(judged: Judged) -> TableBlock:
-    return TableBlock(
-        title="By other estimators",
+    return grid(
+        "By other estimators",
+        ["", "log-loss skill", "AUC"],
+        [[one.estimator, _cell(one.skill), _cell(one.auc)] for one in judged.study.estimators],
         caption="The registered place on the same folds; penalty and recalibration from the inner ones, intervals by "
         f"refits at those penalties, at most {DRAWS}.",
-        head=[("", ""), ("log-loss skill", ""), ("AUC", "")],
-        rows=[[Cell(one.estimator), _cell(one.skill), _cell(one.auc)] for one in judged.study.estimators],
     )
 
 
 def _transfer(one: Transfer) -> TableBlock:
-    return TableBlock(
-        title=f"Transfer by {one.by}",
+    return grid(
+        f"Transfer by {one.by}",
+        ["trained on", *(name for name in one.levels)],
+        [[name, *map(_cell, row)] for name, row in zip(one.levels, one.cells, strict=True)],
         caption=f"{one.measure} of a probe that was trained on the row's level and reads the column's, no group on "
         f"both sides. "
         f"Mean off the diagonal {told(one.off_diagonal)}, chance {one.chance:g}.",
-        head=[("trained on", ""), *((name, "") for name in one.levels)],
-        rows=[[Cell(name), *map(_cell, row)] for name, row in zip(one.levels, one.cells, strict=True)],
     )
 
 
@@ -306,29 +305,22 @@ def _added(judged: Judged) -> TableBlock:
         ]
         for name, one in judged.study.added.items()
     ]
-    return TableBlock(
-        title="What it adds to the model's own answers",
+    return grid(
+        "What it adds to the model's own answers",
+        ["beyond", "without", "with the probe", "gain", "permutation p", "rows"],
+        rows,
         caption="Log-loss of the target in nats per row, on held-out groups. p: the part of the probe that the model's "
         "own belief does not explain is exchanged between groups.",
-        head=[
-            ("beyond", ""),
-            ("without", ""),
-            ("with the probe", ""),
-            ("gain", ""),
-            ("permutation p", ""),
-            ("rows", ""),
-        ],
-        rows=rows,
         notes=[] if rows else [("not measured", "the rows hold no belief of the model besides the target")],
     )
 
 
 def _curve(judged: Judged) -> TableBlock:
-    return TableBlock(
-        title="Learning curve",
+    return grid(
+        "Learning curve",
+        ["groups", "R2"],
+        [[str(one.groups), shown(one.r2)] for one in judged.study.curve],
         caption=learnt([one.r2 for one in judged.study.curve]),
-        head=[("groups", ""), ("R2", "")],
-        rows=[[Cell(str(one.groups)), Cell(shown(one.r2))] for one in judged.study.curve],
     )
 
 

@@ -1,46 +1,42 @@
-"""How numbers are written: as cells of a page (estimate, interval, and whatever qualifies it), as rows of
-`scores.json`, and as rows of texts under each other for a terminal.
+"""How numbers are written: as cells of a document (estimate, interval, and whatever qualifies it), as rows of
+`scores.json`, and as texts.
 """
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from ...base.text import shown
-from ...metrics import Score
+from ...metrics import ClusterMean, CoherenceClaim, Equivalence, PairedDifference, Score
 from ...metrics.number import Number
-from .blocks import Cell
+from .document import Cell, TableBlock, grid
 
 NONE = "–"
 OK = "ok"
 
 
 def score_cell(
-    score: Score, written: Callable[[float], str] = shown, *, below: Sequence[str] = (), struck: bool = False
+    scored: Score | Number, written: Callable[[float], str] = shown, *, below: Sequence[str] = (), struck: bool = False
 ) -> Cell:
     """The estimate with its interval; grey without one; with its status where that is not `ok`. What is undefined is a
-    dash.
+    dash. The cell keeps the score to all digits, that of a number under its name.
     """
+    score = scored.score if isinstance(scored, Number) else scored
+    exact = as_row(scored) if isinstance(scored, Number) else jsonable(score.as_dict())
     if math.isnan(score.estimate):
-        return absent(score.status)
+        return absent(score.status, exact=exact)
     bare = math.isnan(score.ci_lo)
     interval = (score.ci_method or "no interval") if bare else f"[{written(score.ci_lo)}, {written(score.ci_hi)}]"
-    return Cell(
-        written(score.estimate),
-        [interval, *below],
-        struck=struck,
-        grey=bare,
-        status=qualified(score.status),
-        known=True,
-    )
+    status, lines = qualified(score.status), [interval, *below]
+    return Cell(written(score.estimate), lines, struck=struck, grey=bare, status=status, known=True, score=exact)
 
 
-def absent(status: str, below: Sequence[str] = ()) -> Cell:
+def absent(status: str, below: Sequence[str] = (), exact: Mapping[str, Any] | None = None) -> Cell:
     """No number, and why."""
-    return Cell(NONE, below, status=qualified(status) or "undefined", known=False)
+    return Cell(NONE, below, status=qualified(status) or "undefined", known=False, score=exact)
 
 
 def qualified(status: str) -> str:
@@ -82,15 +78,7 @@ def jsonable(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-# Rows of texts under each other, for a terminal.
-
-
-def in_lines(lines: Iterable[str]) -> str:
-    """A text of these lines and no others: a name that a stranger gave may hold more of them."""
-    return "\n".join(" ".join(line.splitlines()) for line in lines)
-
-
-def aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Rows of a table, first and last column to the left, the others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     ends = (0, len(widths) - 1)
@@ -99,3 +87,89 @@ def aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
             cell.ljust(width) if i in ends else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
+
+
+# What is said of numbers.
+
+INTERVAL = "interval by"
+
+
+def family_size(differences: Sequence[Number]) -> int:
+    """Comparisons that have a p."""
+    scores = (number.score for number in differences)
+    return max((score.family_size for score in scores if isinstance(score, PairedDifference)), default=0)
+
+
+def scored_table(
+    numbers: Sequence[Number],
+    notes: Callable[[Number], Sequence[str]],
+    named: Callable[[Number], str] = lambda number: number.quantity or number.metric,
+    **block: Any,
+) -> TableBlock:
+    """A table of numbers, each by its name, or its quantity, with `notes` below it; `block` is the rest of the block.
+    Of paired differences p is that after Holm.
+    """
+    paired = bool(numbers) and all(isinstance(number.score, PairedDifference) for number in numbers)
+    head = ("difference", "adjusted p") if paired else ("estimate", "p")
+    rows = [[Cell(named(number), notes(number)), score_cell(number), *_counts(number.score)] for number in numbers]
+    return grid(block.pop("title", ""), ("", *head, "n", "clusters", "dropped"), rows, **block)
+
+
+def _counts(score: Score) -> tuple[str, ...]:
+    """p, n, clusters, dropped with reasons."""
+    reasons = ", ".join(f"{n} {why}" for why, n in score.reasons.items())
+    dropped = f"{score.n_dropped}" + (f" ({reasons})" if reasons else "")
+    p = "" if math.isnan(score.p) else f"{score.p:.3g}"
+    p = adjusted_p(score) if isinstance(score, PairedDifference) else p
+    return p, str(score.n_rows), str(score.n_clusters), dropped
+
+
+def adjusted_over(n: int, by: str = "Holm") -> str:
+    """What was done to the p of so many tests."""
+    if n < 2:
+        return "one test, whose p needs no adjustment" if n else "none can be tested"
+    return f"p adjusted by {by} over {n} tests"
+
+
+def adjusted_p(score: PairedDifference) -> str:
+    """p after Holm; where no resample reaches zero it is the most that it can be."""
+    if math.isnan(score.p_adjusted):
+        return ""
+    return f"{'<= ' * score.p_at_floor}{score.p_adjusted:.3g}"
+
+
+def beside(number: Number) -> Mapping[str, str]:
+    """What is to be read with the number: how it was made, and what the metric adds."""
+    made, how = {}, number.score.ci_method
+    if how:
+        made["no interval:" if how.startswith("none") else INTERVAL] = how.removeprefix("none: ")
+    if number.score.p_method and number.score.p_method != how and not math.isnan(number.score.p):
+        made["p by"] = number.score.p_method
+    if number.equivalence is not None:
+        made |= _claim(number.equivalence)
+    score = number.score
+    if weighs_clusters(score):
+        made["clusters weighing the same"] = f"{shown(score.equal_weight_mean)}, the largest {score.largest_share:.0%}"
+    return made | dict(number.beside)
+
+
+def _claim(found: Equivalence | CoherenceClaim) -> Mapping[str, str]:
+    """Whether it may be said to be as good as zero, and if not, for want of what."""
+    if isinstance(found, Equivalence):
+        verdict = "within" if found.equivalent else "not shown to be within"
+        return {verdict: f"±{found.params['hi']:g} (TOST p {found.p:.3g})"}
+    margin = f"{found.params['margin']:g} {found.params.get('unit', '')}".strip()
+    if found.claimed:
+        return {"within": f"{margin}, by {found.ci_method}"}
+    wants = [f"{found.n_clusters} of {found.needed_clusters} clusters"] if "clusters" in found.failures else []
+    if "upper" in found.failures or "lower" in found.failures:
+        ends = [found.upper] if math.isinf(found.lower) else [found.lower, found.upper]
+        wants.append(f"bound{'s' * (len(ends) > 1)} {', '.join(map(shown, ends))}")
+    return {"not shown to be within": f"{margin}: {'; '.join(wants)}"}
+
+
+def weighs_clusters(score: Score) -> TypeGuard[ClusterMean]:
+    """Whether it is a mean in which it makes a difference that larger clusters weigh more."""
+    if not isinstance(score, ClusterMean) or math.isnan(score.equal_weight_mean):
+        return False
+    return shown(score.equal_weight_mean) != shown(score.mean)

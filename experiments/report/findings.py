@@ -1,7 +1,7 @@
 """What an experiment shows on its page: columns, tables, figures, and instances with what was said in them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NotRequired, TypedDict
 
 from ...hooks.prompts.chat import Message
@@ -64,16 +64,20 @@ class Table:
     """That a row must have; None: the first column's."""
 
 
+DRAWN = {"kept": False}
+"""Marks what JSON leaves out."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """An SVG and what it shows."""
 
     title: str
-    svg: str
-    caption: str
-    panels: Sequence[str] = ()
+    svg: str = field(default="", metadata=DRAWN)
+    caption: str = ""
+    panels: Sequence[str] = field(default=(), metadata=DRAWN)
     """The same in parts, which a page lays out by its width; they share definitions, and belong together."""
-    pdf: bytes = b""
+    pdf: bytes = field(default=b"", metadata=DRAWN)
     data: str = ""
     """What is drawn, as CSV."""
 

@@ -1,7 +1,7 @@
 """What a page and a terminal lead with: is it a belief measurement at all, and the one number that was registered."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,8 @@ from ...metrics import CONDITIONS, NOT_A_BELIEF, Condition, claim_clusters
 from ...metrics.claims import Registered, Verdict, verdicts
 from ...metrics.number import Number, interval_text
 from ...metrics.scoring.engine import ScoredTable
-from .blocks import Cell, Primary, Prose, Stamp, TableBlock, Top
-from .cells import aligned
+from .cells import NONE, aligned
+from .document import Cell, Primary, Stamp, TableBlock, Top, grid, stamped
 from .findings import Figure
 
 
@@ -110,15 +110,12 @@ class Lead:
             alarms: what must be read before all.
         """
         label, value, lines = self.primary
-        verdict: Prose | Stamp = Prose(text=self.sentence, strong=True)
-        if self.failures:
-            verdict = Stamp(says=self.sentence, lines=self.failures, note="Methods that fail are marked † below.")
         return Top(
             said=said,
             alarms=alarms,
-            verdict=verdict,
+            verdict=stamped(self.sentence, self.failures, "Methods that fail are marked † below."),
             gate=_table(self.verdicts, self.when) if self.verdicts else None,
-            primary=Primary(title="Primary number", label=label, value=value, lines=lines),
+            primary=Primary(label=label, value=value, lines=lines),
             figure=figure,
         )
 
@@ -174,7 +171,17 @@ def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
     ]
     names = dict.fromkeys(one.name for one in conditions.values())
     notes = [(name, CONDITIONS.get(name, "")) for name in names]
-    return TableBlock(title="The gate, condition by condition", caption=when, head=head, rows=rows, notes=notes)
+    return grid("The gate, condition by condition", head, rows, caption=when, notes=notes)
+
+
+def gates(judged: Iterable[tuple[str, Sequence[Verdict]]]) -> TableBlock:
+    """Of each name, which methods pass the gate of a belief measurement, and which conditions the others fail."""
+    rows = []
+    for name, found in judged:
+        passed = ", ".join(one.called for one in found if one.passed)
+        failed = [f"{one.called}: fails {one.reason}" for one in found if not one.passed] or [NONE]
+        rows.append([name, passed or (NONE if found else "not judged"), Cell(failed[0], failed[1:])])
+    return grid("Gates", ["", "passes", "fails"], rows, short=True)
 
 
 def _judged(condition: Condition | None) -> Cell:

@@ -14,15 +14,15 @@ from ...metrics.metric import registered
 from ...metrics.number import Number
 from ...metrics.scoring.engine import ScoredTable
 from ...metrics.tables.samples import ALL
-from .blocks import Block, Cell, TableBlock
-from .cells import as_row, score_cell
+from .cells import adjusted_over, as_row, beside, family_size, scored_table
+from .document import Block, Prose, Report, grid
 from .figures import forest
 from .findings import Figure
+from .html import REPORT
+from .html import write as write_report
 from .lead import Lead
-from .page import FIGURES, Page
-from .text import adjusted_over, beside, by_sample, cells, difference_cells, family_size
 
-FILES = ("scores.json", "report.html", FIGURES)
+FILES = ("scores.json", *REPORT)
 
 
 def as_data(scored: ScoredTable, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,45 +37,28 @@ def as_data(scored: ScoredTable, settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Page:
-    """One page, a table for each sample."""
-    named, _ = by_sample(scored, set())
+def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Report:
+    """One document: a table for each sample, and behind those of all of it the numbers of its parts."""
+    skipped = [Prose(text=f"Not scored: {name} {why}.", short=True) for name, why in scored.skipped.items()]
+    named: dict[str, tuple[list[Number], list[Number]]] = {}
+    parts = {sample.subset for sample in scored.understood.samples if sample.subset != ALL}
+    for one in scored.numbers:
+        of_part = one.subset in parts or one.subset.startswith(tuple(f"{part}, " for part in parts))
+        named.setdefault(one.name, ([], []))[of_part].append(one)
     blocks: list[Block] = []
-    for name, numbers in named.items():
-        rows = [(Cell(one.quantity, _notes(one)), score_cell(one.score), *map(Cell, _counts(one))) for one in numbers]
-        blocks.append(TableBlock(title=name or "Scores", head=_head(COLUMNS), rows=rows))
+    for name, (whole, rest) in named.items():
+        blocks.append(scored_table(whole, _notes, title=name or "Scores", short=True))
+        blocks += [scored_table(rest, _notes, caption="Of parts.")] if rest else []
     if scored.differences:
-        blocks.append(
-            TableBlock(
-                title="Differences on the same items",
-                caption=f"Clusters of both resampled together; {adjusted_over(family_size(scored.differences))}.",
-                head=_head((*COLUMNS[:1], "difference", "adjusted p", *COLUMNS[3:])),
-                rows=[
-                    [Cell(one.quantity), score_cell(one.score), *map(Cell, difference_cells(one)[3:7])]
-                    for one in scored.differences
-                ],
-            )
-        )
+        caption = f"Clusters of both resampled together; {adjusted_over(family_size(scored.differences))}."
+        title = "Differences on the same items"
+        blocks.append(scored_table(scored.differences, lambda _: (), title=title, caption=caption, short=True))
     families = {one.family for one in scored.numbers}
-    blocks.append(
-        TableBlock(
-            title="Definitions",
-            head=_head(("metric", "definition", "what it asks")),
-            rows=[[Cell(m.name), Cell(m.code), Cell(m.sentence)] for m in registered() if m.name in families],
-            notes=[(name, f"was not scored: it {why}") for name, why in scored.skipped.items()],
-        )
-    )
+    known = [[metric.name, metric.code, metric.sentence] for metric in registered() if metric.name in families]
+    blocks += [*skipped, grid("Definitions", ["metric", "definition", "what it asks"], known)]
     chosen = "".join(f", {key} {value}" for key, value in settings.items())
     top = Lead.of_table(scored).top(f"{scored.understood.line}.".replace("..", "."), _lead_figure(scored))
-    return Page("Scores", f"of {scored.understood.path.name}", top, blocks, f"doxascope {__version__}{chosen}.")
-
-
-COLUMNS = ("", "estimate", "p", "n", "clusters", "dropped")
-
-
-def _counts(number: Number) -> tuple[str, ...]:
-    """p, rows, clusters, and what was dropped."""
-    return cells(number.score)[2:6]
+    return Report("Scores", f"of {scored.understood.path.name}", top, blocks, f"doxascope {__version__}{chosen}.")
 
 
 def _lead_figure(scored: ScoredTable) -> Figure | None:
@@ -95,10 +78,6 @@ def _lead_figure(scored: ScoredTable) -> Figure | None:
     return forest(name[:1].upper() + name[1:], rows, name, "With its interval, of everything that has this number.")
 
 
-def _head(names: Sequence[str]) -> list[tuple[str, str]]:
-    return [(name, "") for name in names]
-
-
 def _notes(number: Number) -> list[str]:
     part = [number.subset] if number.subset != ALL else []
     return [*part, *(f"{key} {value}" for key, value in beside(number).items())]
@@ -110,14 +89,15 @@ def prepare(folder: Path) -> OutputFolder:
 
 
 def prepared(folder: Path, files: Sequence[str], mark: str, what: str) -> OutputFolder:
-    """A folder for `files`, the first of them JSON that has the key `mark`.
+    """A folder for `files`, the first of them JSON that has the key, or is the report of the heading, `mark`.
 
     Raises UserError if it holds anything else, which is no `what`.
     """
     try:
         foreign = [p.name for p in folder.iterdir() if p.name not in files] if folder.exists() else []
         kept = folder / files[0]
-        if not foreign and kept.exists() and mark not in json.loads(kept.read_text(encoding="utf-8")):
+        data = json.loads(kept.read_text(encoding="utf-8")) if not foreign and kept.exists() else {mark: ""}
+        if mark not in (*data, data.get("heading")):
             foreign = [kept.name]
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
@@ -127,10 +107,11 @@ def prepared(folder: Path, files: Sequence[str], mark: str, what: str) -> Output
     return OutputFolder(folder)
 
 
-def write(folder: OutputFolder, scored: ScoredTable, settings: Mapping[str, Any]) -> None:
-    """`scores.json`, `report.html` and its figures, each whole or not at all."""
+def write(folder: OutputFolder, scored: ScoredTable, settings: Mapping[str, Any]) -> Report:
+    """`scores.json` and the report, each file whole or not at all; returns the report."""
     try:
         folder.write_json("scores.json", as_data(scored, settings))
-        page_of(scored, settings).write(folder)
+        write_report(folder, document := page_of(scored, settings))
+        return document
     except OSError as error:
         raise UserError(f"{folder.path}: cannot be written ({error.strerror}); choose another --out") from None

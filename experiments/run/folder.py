@@ -1,7 +1,7 @@
 """A run on disk: written in batches, each whole or not at all, so that a killed run goes on where it was.
 
     config.yaml  items.jsonl  manifest.json  commits.jsonl  beliefs/part-*.parquet  transcripts/part-*.jsonl
-    sessions/*.json  scores.json  scores.parquet  published.csv  report.html  figures/*.svg, *.pdf, *.csv
+    sessions/*.json  scores.json  scores.parquet  published.csv  report.html  report.json  figures/*.svg, *.pdf, *.csv
 
 A batch counts when its line stands in `commits.jsonl`, which is written after its files. A file without a line is
 written again, with the same content. A session of a shard has a `commits-s*.jsonl` and files of its own, named by its

@@ -1,10 +1,10 @@
 """The page of a run, in blocks; and the index of runs: what each found, with its figure, and where its page is."""
 
 import base64
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,43 @@ import yaml
 from ...base.errors import UserError
 from ...base.text import shown
 from ...base.version import __version__
-from ...metrics import PairedDifference, Score
+from ...metrics import Score
 from ...metrics.claims import Verdict
 from ...metrics.number import Key, Number
 from ...metrics.scoring.differences import DIFFERENCE
 from ...metrics.tables.belief_parts import BeliefTable, in_parts
 from ...metrics.tables.samples import ALL
-from ..report.blocks import Block, Cell, Entries, Entry, Folded, Instances, Picture, Prose, Stamp, TableBlock, Top
-from ..report.cells import NONE, absent, qualified, score_cell
+from ..report.cells import (
+    NONE,
+    absent,
+    adjusted_over,
+    as_row,
+    family_size,
+    qualified,
+    score_cell,
+    scored_table,
+    weighs_clusters,
+)
+from ..report.document import (
+    Block,
+    Cell,
+    Entries,
+    Entry,
+    Folded,
+    Instances,
+    Picture,
+    Prose,
+    Report,
+    Stamp,
+    TableBlock,
+    Top,
+    grid,
+)
 from ..report.figures import forest
 from ..report.findings import Column, Figure, Findings, Table
+from ..report.html import FIGURES
 from ..report.lead import Lead
-from ..report.page import FIGURES, Page
-from ..report.text import adjusted_over, adjusted_p, family_size, weighs_clusters
+from ..report.record import read
 from .experiment import Experiment, RunConfig
 from .folder import RunFolder
 from .sessions import sessions
@@ -44,7 +68,8 @@ def run_page(
     beliefs: BeliefTable,
     notes: Mapping[Key, str],
     added: Sequence[Block],
-) -> Page:
+    remarks: Sequence[str] = (),
+) -> Report:
     """The page of a run.
 
     Args:
@@ -57,25 +82,28 @@ def run_page(
         beliefs: the rows that they were made of.
         notes: what add-ons say beside single numbers.
         added: the sections of add-ons.
+        remarks: what else a reader is to know of the scores.
     """
     told = _Told({(one.metric, one.method, one.subset): one for one in numbers}, notes, lead.verdicts)
     methods = [one.method for one in numbers if one.metric == experiment.headline and one.subset == ALL]
     tables = {table.title for table in findings.tables}
+    folded = {"Conditions": manifest["conditions"], "Configuration": config.model_dump(mode="json")}
     blocks: list[Block] = [
         Prose(title="What was measured", text=findings.question),
         *_headline(told, findings, methods, config, manifest),
+        *(Prose(text=remark, short=True) for remark in remarks),
         *_tables(told, findings, methods),
         *_differences(numbers, findings, notes),
         *(Picture(title=one.title, figure=one) for one in findings.figures if one.title not in tables),
         *added,
         _competitors(told, beliefs, methods, config),
-        *([Instances(title="Instances", gallery=findings.gallery)] if findings.gallery else []),
+        *([Instances.of(findings.gallery, "Instances")] if findings.gallery else []),
         Prose(title="Provenance", text=_provenance(manifest)),
-        Folded(texts=[("Conditions", _yaml(manifest["conditions"])), ("Configuration", _yaml(_settings(config)))]),
+        Folded(texts=[(name, _yaml(part)) for name, part in folded.items()]),
     ]
     said = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
     top = lead.top(said, _lead_figure(told, findings.columns[0], methods, config), _stamps(manifest))
-    return Page(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.")
+    return Report(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.")
 
 
 def _lead_figure(told: "_Told", column: Column, methods: Sequence[str], config: RunConfig) -> Figure | None:
@@ -128,7 +156,7 @@ class _Told:
             read_against = _percent(float(read_against))
         below = [f"{column.beside} {read_against}"] if read_against else []
         if math.isnan(score.estimate):
-            return absent(score.status, below)
+            return absent(score.status, below, as_row(number))
         written = _percent if column.percent else _whole if column.whole else shown
         if column.to is not None:
             other = self.numbers[column.to, method, subset].score.estimate
@@ -136,7 +164,7 @@ class _Told:
         below.append(self._notes.get(number.key, ""))
         if weighs_clusters(score):
             below.append(f"clusters weighing the same: {written(score.equal_weight_mean)}")
-        return score_cell(score, written, below=below)
+        return score_cell(number, written, below=below)
 
 
 def _percent(value: float) -> str:
@@ -178,12 +206,13 @@ def _headline(
         else "No read-out of this run was recomputed by an ordinary forward pass (`--verify` does that)."
     )
     return [
-        TableBlock(
-            title="Scores",
+        grid(
+            "Scores",
+            ["method", titled[0], "instances", *titled[1:]],
+            rows,
             caption=f"Each number with its {100 * config.level:g}% interval over clusters (items that share content).",
-            head=[("method", ""), titled[0], ("instances", ""), *titled[1:]],
-            rows=rows,
             notes=titled,
+            short=True,
         ),
         Prose(text=f"Interval of {titled[0][0]}: {scores[0].ci_method}{made}. {how}", soft=True),
     ]
@@ -214,7 +243,7 @@ def _table(told: _Told, table: Table, methods: Sequence[str]) -> TableBlock | No
         if (metric, method, subset) in told.numbers
     ]
     head = [("method", ""), ("", ""), *((column.title, column.explanation) for column in table.columns), ("n", "")]
-    return TableBlock(title=table.title, caption=table.caption, head=head, rows=rows) if rows else None
+    return grid(table.title, head, rows, caption=table.caption) if rows else None
 
 
 def _denominator(score: Score, *, clusters: bool = False) -> Cell:
@@ -225,23 +254,16 @@ def _denominator(score: Score, *, clusters: bool = False) -> Cell:
 def _differences(numbers: Sequence[Number], findings: Findings, notes: Mapping[Key, str]) -> list[Block]:
     """The paired differences of the headline."""
     paired = [number for number in numbers if number.metric == findings.columns[0].metric + DIFFERENCE]
-    rows = []
-    for number in paired:
-        score = number.score
-        assert isinstance(score, PairedDifference)
-        value, p = absent(score.status), NONE
-        if not math.isnan(score.difference):
-            value, p = (
-                score_cell(score, "{:+z.3f}".format, below=[score.ci_method, notes.get(number.key, "")]),
-                adjusted_p(score),
-            )
-        rows.append([Cell(number.method), value, Cell(p), _denominator(score, clusters=True)])
     caption = (
         f"Difference in {findings.columns[0].title} on the same instances, clusters resampled together; "
         f"{adjusted_over(family_size(paired))}."
     )
-    head = [(name, "") for name in ("methods", "difference", "adjusted p", "instances")]
-    return [TableBlock(title="Do the methods differ?", caption=caption, head=head, rows=rows)] if paired else []
+
+    def below(number: Number) -> list[str]:
+        return [number.score.ci_method, notes.get(number.key, "")]
+
+    named = attrgetter("method")
+    return [scored_table(paired, below, named, title="Do the methods differ?", caption=caption)] if paired else []
 
 
 def _competitors(told: _Told, beliefs: BeliefTable, methods: Sequence[str], config: RunConfig) -> TableBlock:
@@ -259,12 +281,12 @@ def _competitors(told: _Told, beliefs: BeliefTable, methods: Sequence[str], conf
         if n := own.total():  # answers that are counted have none
             likely = ", ".join(f"{token!r} {count / n:.0%}" for token, count in own.most_common(3))
             rows.append([told.method(method), Cell(f"{flagged[method] / n:.0%}"), Cell(likely, code=True)])
-    return TableBlock(
-        title="What the model would rather say",
+    return grid(
+        "What the model would rather say",
+        ["method", "low coverage", "likeliest other tokens (share of read-outs)"],
+        rows,
         caption="The likeliest next tokens with which no option begins, and the share of read-outs whose options hold "
         f"less than {config.low_coverage:g} of the probability.",
-        head=[("method", ""), ("low coverage", ""), ("likeliest other tokens (share of read-outs)", "")],
-        rows=rows,
     )
 
 
@@ -275,10 +297,6 @@ def _provenance(manifest: Mapping[str, Any]) -> str:
         f"{totals['readouts']} read-outs in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
         f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. By status: {statuses}."
     )
-
-
-def _settings(config: RunConfig) -> Mapping[str, Any]:
-    return config.model_dump(mode="json")
 
 
 def _yaml(data: Any) -> str:
@@ -292,7 +310,7 @@ LARGEST = 300_000
 """Bytes of a figure that is shown."""
 
 
-def index_page(folder: Path) -> Page:
+def index_page(folder: Path) -> Report:
     """The page of all runs in a folder, and of the probes, comparisons and cards that lie beside them."""
     entries = [_entry(path) for path in sorted(folder.glob("*/report.html"))]
     read = sum(bool(entry.said) for entry in entries)
@@ -301,7 +319,7 @@ def index_page(folder: Path) -> Page:
         verdict=Prose(text=f"{read} of them give a verdict.", soft=True),
     )
     blocks = [Entries(title="Pages", entries=entries)]
-    return Page("Runs", f"in {folder.resolve().name}", top, blocks, f"doxascope {__version__}.", unfolded=True)
+    return Report("Runs", f"in {folder.resolve().name}", top, blocks, f"doxascope {__version__}.", unfolded=True)
 
 
 def _entry(path: Path) -> Entry:
@@ -323,20 +341,13 @@ def _said(place: Path) -> Iterator[str]:
             yield f"{record['status']}, began {sessions(place)[0]['began'].partition('T')[0]}"
         except (UserError, KeyError, IndexError, TypeError, AttributeError):
             yield "its manifest cannot be read"
-    lead = _stored(place / "scores.json").get("lead")
-    if isinstance(lead, Mapping):
-        told = lead.get("said")
-        lines = [line for line in told if isinstance(line, str)] if isinstance(told, list) else []
-        yield str(lead.get("verdict", ""))
-        yield from (line for line in lines if line.startswith("primary: "))
-
-
-def _stored(path: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, Mapping) else {}
+    if (place / "report.json").is_file():
+        try:
+            top = read(place / "report.json").top
+            yield top.verdict.says if isinstance(top.verdict, Stamp) else top.verdict.text
+            yield f"{top.primary.label}: {top.primary.value}" if top.primary else ""
+        except UserError:
+            yield "its report cannot be read"
 
 
 def _image(path: Path) -> str:

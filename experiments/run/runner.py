@@ -22,8 +22,8 @@ from ...hooks.identity import condition_differences
 from ...hooks.store import ActivationWriter
 from ...hooks.store.header import Header
 from ...metrics.claims import verdicts
-from ..report.blocks import Prose
 from ..report.cells import as_row, jsonable
+from ..report.html import write as write_report
 from ..report.lead import Lead
 from .addons import ADDONS
 from .experiment import Experiment, RunConfig
@@ -136,9 +136,15 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
         folder.write(ANSWERS, as_csv(answers))
     notes = {key: note for one in added for key, note in one.notes.items()}
     blocks = [block for one in added for block in one.blocks]
-    blocks += [Prose(text=f"Not scored: {name} {why}.") for name, why in left_out.items()]
-    page = run_page(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks)
-    written = ["scores.json", "scores.parquet", *page.write(folder), *(name for one in added for name in one.files)]
+    remarks = [f"Of {part} alone; go on with the run for the rest." for part in partial.values()]
+    remarks += [*(f"Not scored: {name} {why}." for name, why in left_out.items()), *findings.advice]
+    page = run_page(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks, remarks)
+    written = [
+        "scores.json",
+        "scores.parquet",
+        *write_report(folder, page),
+        *(name for one in added for name in one.files),
+    ]
     written += ["published.csv"] if len(published) else []
     written += [ANSWERS] if len(answers) else []
     written += [STORE] if (folder.path / STORE).exists() else []

@@ -20,7 +20,7 @@ from ...metrics.scoring.engine import require_unique, score_samples
 from ...metrics.scoring.measured import chosen
 from ...metrics.tables.belief_parts import BeliefTable, in_parts
 from ...metrics.tables.samples import ALL
-from ..report.blocks import Block
+from ..report.document import Block
 from .experiment import Experiment, Item, RunConfig
 from .folder import RunFolder
 

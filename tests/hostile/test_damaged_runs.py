@@ -14,9 +14,9 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.compare import compare
-from doxascope.experiments.compare.output import as_data
 from doxascope.experiments.compare.page import page
 from doxascope.experiments.report.cells import as_row
+from doxascope.experiments.report.record import to_json
 from doxascope.experiments.run.config import load_config, stored_config
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.integrity import faults
@@ -69,7 +69,7 @@ def test_a_damaged_run_is_compared_with_nothing(name: str, whole: Path, copy: Pa
     """Each is refused in a line that names the file; what is made anew, as `scores.json` is, is not believed."""
     before = compare([whole], alone=True)
     (copy / "scores.json").write_text("[]")
-    assert as_data(compare([copy], alone=True), {}) == as_data(before, {})
+    assert to_json(page(compare([copy], alone=True), {})) == to_json(page(before, {}))
     EDITS[name](copy)
     with pytest.raises(UserError, match=r"manifest\.json|part-0000\d") as refused:
         page(compare([whole, copy]), {})  # which shows what was said

@@ -181,18 +181,6 @@ class Tested:
         numbers = f"{self.experiment}: {self.name} {was} before, {now} now"
         return f"{numbers} (coherent {self.coherent:g}; adjusted p {p}{note})"
 
-    def as_dict(self) -> dict[str, Any]:
-        """For a program."""
-        return {
-            "experiment": self.experiment,
-            "name": self.name,
-            "coherent": self.coherent,
-            "least": self.least,
-            "regressed": self.regressed,
-            "note": self.note,
-            **self.score.as_dict(),
-        }
-
 
 @dataclass(frozen=True)
 class Against:

@@ -13,17 +13,15 @@ from ....base.text import shown, shown_error
 from ....base.version import __version__
 from ....metrics import NOT_A_BELIEF
 from ....metrics.number import Number, interval_text
-from ....metrics.tables.samples import sample_name
 from ....probes.report_card import Card
 from ...probing.jobs import sweep_job
 from ...probing.settings import ProbeJob, load_job
-from ...report.blocks import Block, Cell, Primary, Prose, Stamp, TableBlock, Top
-from ...report.cells import NONE, aligned, as_row, in_lines, jsonable, score_cell
+from ...report.cells import NONE, adjusted_over, jsonable, score_cell
+from ...report.document import Block, Cell, Primary, Report, TableBlock, Top, grid, stamped
 from ...report.figures import forests
 from ...report.findings import Figure
-from ...report.lead import Lead
-from ...report.page import Page
-from ...report.text import adjusted_over
+from ...report.html import write
+from ...report.lead import Lead, gates
 from ...run.config import load_config
 from ...run.runner import run
 from .. import Comparison, Group
@@ -31,28 +29,22 @@ from ..page import STRUCK, blocks_of, differences
 from .model_card import CARD, VALID, Against, CardSet, ModelCard, load_set, registered
 
 
-def card_page(card: ModelCard) -> Page:
+def card_page(card: ModelCard) -> Report:
     """Gates first; then what was said, held and done side by side; the claims of the probe; and where the runs are."""
     leads = {name: Lead(found.groups[0].sides[0].verdicts, ()) for name, found in card.within.items()}
     judged = {name: lead for name, lead in leads.items() if lead.verdicts}
     passing = [name for name, lead in judged.items() if any(one.passed for one in lead.verdicts)]
     failing = [name for name in judged if name not in passing]
-    verdict: Prose | Stamp = Prose(
-        text=f"Measured: {', '.join(passing) or 'nothing is judged by a gate'}.", strong=True
-    )
+    says = f"Measured: {', '.join(passing)}." if passing or failing else "Nothing is judged by a gate."
     if failing:
-        measured = f" Measured: {', '.join(passing)}." if passing else ""
-        verdict = Stamp(
-            says=f"{NOT_A_BELIEF.capitalize()}: {', '.join(failing)}.{measured}",
-            lines=[(name, f"fails {', '.join(_conditions(judged[name]))}") for name in failing],
-            note="What fails its gate is struck out below: it is about answers, not about beliefs.",
-        )
+        says = f"{NOT_A_BELIEF.capitalize()}: {', '.join(failing)}." + (f" {says}" if passing else "")
+    lines = [(name, f"fails {', '.join(_conditions(judged[name]))}") for name in failing]
+    note = "What fails its gate is struck out below: it is about answers, not about beliefs."
     top = Top(
         said="What a model says, believes and does, by a fixed set of small experiments.",
-        verdict=verdict,
-        gate=_gates(leads),
+        verdict=stamped(says, lines, note),
+        gate=gates((name, lead.verdicts) for name, lead in leads.items()),
         primary=Primary(
-            title="Primary number",
             label="experiments of which a method passes the gate",
             value=f"{len(passing)} of {len(judged)}",
             lines=[
@@ -63,7 +55,7 @@ def card_page(card: ModelCard) -> Page:
     )
     made = f"Set {card.chosen.name}, version {card.chosen.version}; seed {card.seed}; doxascope {__version__}."
     blocks = [_numbers(card), *_gaps(card), *_probe(card), _runs(card)]
-    return Page("Card", f"of {card.model}", top, blocks, made)
+    return Report("Card", f"of {card.model}", top, blocks, made)
 
 
 def _conditions(lead: Lead) -> list[str]:
@@ -91,26 +83,6 @@ def _lead_figure(card: ModelCard) -> Figure | None:
     return forests("What was registered", panels, caption) if panels else None
 
 
-def _gates(leads: Mapping[str, Lead]) -> TableBlock:
-    return TableBlock(
-        title="Gates",
-        caption="Whether a read-out measures a belief at all; the conditions are on the page of each run.",
-        head=[("experiment", ""), ("passes", ""), ("fails", "")],
-        rows=[
-            [
-                Cell(name),
-                Cell(", ".join(one.method for one in lead.verdicts if one.passed) or NONE),
-                Cell(*_told([f"{method}: {why}" for method, why in lead.failures])),
-            ]
-            for name, lead in leads.items()
-        ],
-    )
-
-
-def _told(lines: list[str]) -> tuple[str, list[str]]:
-    return (lines[0], lines[1:]) if lines else (NONE, [])
-
-
 def _numbers(card: ModelCard) -> TableBlock:
     """The registered number of each experiment, by kind and method."""
     rows = []
@@ -118,18 +90,19 @@ def _numbers(card: ModelCard) -> TableBlock:
         (group,) = found.groups
         floors = card.floors(name)
         rows += [_number(name, group, one, floors.get((one.metric, one.method, one.kind))) for one in registered(group)]
-    return TableBlock(
-        title="Registered numbers",
-        caption="The registered number of each experiment, as each kind of belief has it. Struck out: fails its gate.",
-        head=[
-            ("experiment", ""),
-            ("kind", ""),
-            ("estimate", ""),
-            ("coherent", ""),
+    return grid(
+        "Registered numbers",
+        [
+            "experiment",
+            "kind",
+            "estimate",
+            "coherent",
             ("numerical error", "how far arithmetic alone moves it, by the model's certificate"),
-            ("n", ""),
+            "n",
         ],
-        rows=rows,
+        rows,
+        caption="The registered number of each experiment, as each kind of belief has it. Struck out: fails its gate.",
+        short=True,
     )
 
 
@@ -139,7 +112,7 @@ def _number(name: str, group: Group, one: Number, floor: float | None) -> list[C
     return [
         Cell(name, [one.metric]),
         Cell(one.kind, [one.method]),
-        score_cell(score, struck=one.name in group.failed),
+        score_cell(one, struck=one.name in group.failed),
         Cell(f"{plan.coherent:g}" if plan else NONE),
         Cell(NONE if floor is None else shown_error(floor)),
         Cell(str(score.n_rows), [f"{score.n_clusters} clusters"]),
@@ -163,26 +136,21 @@ def _family(found: Comparison) -> str:
 def _probe(card: ModelCard) -> Iterator[Block]:
     if not card.probed:
         return
-    yield TableBlock(
-        title="Probe",
+    yield grid(
+        "Probe",
+        ["claim", "verdict", "evidence"],
+        [[Cell(one["name"], [one["claim"]]), one["verdict"], one["evidence"]] for one in card.probed["claims"]],
         caption=f"What it reads: {Card.of(card.probed).headline}. Each falsifier was fixed before anything was read.",
-        head=[("claim", ""), ("verdict", ""), ("evidence", "")],
-        rows=[
-            [Cell(one["name"], [one["claim"]]), Cell(one["verdict"]), Cell(one["evidence"])]
-            for one in card.probed["claims"]
-        ],
+        short=True,
     )
 
 
 def _runs(card: ModelCard) -> TableBlock:
-    return TableBlock(
-        title="Runs",
+    return grid(
+        "Runs",
+        ["experiment", "folder", "settings other than the shipped ones"],
+        [[name, f"runs/{path.name}", Cell(_settings(card, name), code=True)] for name, path in card.runs.items()],
         caption="Each has a page of its own, with every number and what it is made of.",
-        head=[("experiment", ""), ("folder", ""), ("settings other than the shipped ones", "")],
-        rows=[
-            [Cell(name), Cell(f"runs/{path.name}"), Cell(_settings(card, name), code=True)]
-            for name, path in card.runs.items()
-        ],
     )
 
 
@@ -190,117 +158,58 @@ def _settings(card: ModelCard, name: str) -> str:
     return ", ".join(f"{key}={value}" for key, value in card.chosen.runs[name].items()) or NONE
 
 
-def against_page(found: Against) -> Page:
+def against_page(found: Against) -> Report:
     """What is worse, what was tested, and the whole comparison."""
     lines = [(line, "") for line in found.regressions]
-    verdict: Prose | Stamp = Prose(text=f"{found.passed.capitalize()}.", strong=True)
-    if lines:
-        verdict = Stamp(says=f"Worse: {len(lines)}.", lines=lines)
-    head = [("experiment", ""), ("number", ""), ("before", ""), ("now", ""), ("change", ""), ("adjusted p", "")]
-    table = TableBlock(
-        title="Tested",
-        caption=f"The registered number of each experiment that no gate strikes out, and the {VALID}: how much of what "
-        "the model would say is one of the options, a mean over items. One family of tests, adjusted by Holm.",
-        head=[*head, ("worse?", "")],
-        rows=[
+    says = f"Worse: {len(lines)}." if lines else f"{found.passed.capitalize()}."
+    table = grid(
+        "Tested",
+        ["experiment", "number", "before", "now", "change", "adjusted p", "worse?"],
+        [
             [
-                Cell(one.experiment),
+                one.experiment,
                 Cell(one.name, [f"coherent: {one.coherent:g}", one.note]),
-                Cell(shown(one.score.first)),
-                Cell(shown(one.score.second)),
-                Cell(shown(-one.score.difference), [interval_text(-one.score.ci_hi, -one.score.ci_lo)]),
-                Cell(f"{one.score.p_adjusted:.3g}" if one.score.p_adjusted >= 0 else one.score.status),
-                Cell("worse" if one.regressed else "no"),
+                shown(one.score.first),
+                shown(one.score.second),
+                Cell(
+                    shown(-one.score.difference),
+                    [interval_text(-one.score.ci_hi, -one.score.ci_lo)],
+                    score=jsonable(one.score.as_dict()),
+                ),
+                f"{one.score.p_adjusted:.3g}" if one.score.p_adjusted >= 0 else one.score.status,
+                "worse" if one.regressed else "no",
             ]
             for one in found.tested
         ],
+        caption=f"The registered number of each experiment that no gate strikes out, and the {VALID}: how much of what "
+        "the model would say is one of the options, a mean over items. One family of tests, adjusted by Holm.",
+        short=True,
     )
     whole = blocks_of(found.comparison) if found.comparison else []
-    top = Top(said="Which registered numbers moved away from coherence.", verdict=verdict)
+    top = Top(said="Which registered numbers moved away from coherence.", verdict=stamped(says, lines))
     title = f"{found.card.model} against {found.other.model}"
-    return Page("Card against card", title, top, [table, *whole], f"doxascope {__version__}.")
+    return Report("Card against card", title, top, [table, *whole], f"doxascope {__version__}.")
 
 
 # A card for a terminal and for a program.
 
 
-def text(card: ModelCard) -> str:
-    """Gates first, then the registered number of each experiment by kind, then the probe."""
-    lines = [f"card of {card.model} by the set {card.chosen.name}, version {card.chosen.version}, seed {card.seed}", ""]
-    rows = [("", "", "kind", "estimate", "interval", "status", "gate")]
-    for name, found in card.within.items():
-        (group,) = found.groups
-        for one in registered(group):
-            judged = {sample_name(verdict.kind, verdict.method, "") for verdict in group.sides[0].verdicts}
-            gate = "passes" if one.name in judged else "not judged"
-            gate = f"fails {group.failed[one.name]}" if one.name in group.failed else gate
-            told = (shown(one.score.estimate), interval_text(one.score.ci_lo, one.score.ci_hi) or "none")
-            rows.append((f"{name}: {one.metric}", one.method, one.kind, *told, one.score.status, gate))
-    lines += aligned(rows)
-    if card.probed:
-        lines += ["", f"what the probe reads: {Card.of(card.probed).headline}"]
-        lines += aligned([_claim(one) for one in card.probed["claims"]])
-    return in_lines(lines)
-
-
-def _claim(one: Mapping[str, Any]) -> tuple[str, str, str]:
-    """A claim of the probe and its verdict, with the first that is told of one which is not supported."""
-    return one["name"], one["verdict"], "" if one["verdict"] == "supported" else one["evidence"].partition("; ")[0]
-
-
 def as_data(card: ModelCard) -> dict[str, Any]:
-    """The card for `card.json`: where everything lies, and the numbers that the page shows."""
-    told = {key: value for key, value in card.probed.items() if key != "settings"}  # they name the folders of runs
-    probe = {"folder": card.probe.name, **told} if card.probe else None
+    """The card for `card.json`: by what it was made, and where everything lies; its numbers are in `report.json`."""
     return {
         "doxascope": __version__,
         "set": card.chosen.model_dump(mode="json"),
         "model": card.model,
         "seed": card.seed,
         "runs": {name: path.name for name, path in card.runs.items()},
-        "experiments": {name: _experiment(found.groups[0], found) for name, found in card.within.items()},
-        "probe": probe,
+        "probe": card.probe and card.probe.name,
     }
 
 
-def _experiment(group: Group, found: Comparison) -> dict[str, Any]:
-    (side,) = group.sides
-    return {
-        "headline": side.headline,
-        "gates": {one.method: {"passed": one.passed, "fails": one.reason} for one in side.verdicts},
-        "numbers": [as_row(one) for one in registered(group)],
-        "differences": [as_row(one.number) | one.as_dict() for one in (*found.confirmed, *found.struck)],
-    }
-
-
-def against_text(found: Against) -> str:
-    """What was tested against the other card, and what is worse."""
-    if found.comparison is None:
-        return "the card was compared with itself: nothing differs"
-    lines = [f"against {found.other.folder}: {len(found.tested)} tests (Holm)"]
-    lines += [f"  {one.told}" for one in found.tested]
-    lines += ["", *(f"worse: {line}" for line in found.regressions)] if found.regressions else ["", found.passed]
-    return in_lines(lines)
-
-
-def write_against(found: Against) -> Path:
-    """`against.json` and `against.html` in the card's folder; returns the page's path."""
-    folder = OutputFolder(found.card.folder)
-    folder.write_json("against.json", against_data(found))
-    folder.write("against.html", against_page(found).html())
-    return found.card.folder / "against.html"
-
-
-def against_data(found: Against) -> dict[str, Any]:
-    """The same for `against.json`; what could not be tested is null."""
-    told = {
-        "doxascope": __version__,
-        "card": found.card.folder.name,
-        "other": found.other.folder.name,
-        "tested": [one.as_dict() for one in found.tested],
-        "regressions": found.regressions,
-    }
-    return jsonable(told)
+def write_against(found: Against) -> Report:
+    """`against.json` and `against.html` in the card's folder; returns what they hold."""
+    write(OutputFolder(found.card.folder), document := against_page(found), "against")
+    return document
 
 
 # Make a card, or go on with one: its runs, its probe, its page.
@@ -332,12 +241,12 @@ def make_card(
     runs = {name: run(experiment, config, folder / "runs").path for name, (experiment, config) in planned.items()}
     job = _job(given, runs)
     with threadpool_limits(1, "blas"):  # sums of several threads differ in their last bits from one time to another
-        probe = sweep_job(job, folder / "probes")[0] if job else None
+        probe = sweep_job(job, folder / "probes") if job else None
     card = ModelCard(folder, given, spec.name, seed, runs, probe)
     written = OutputFolder(folder)
     try:
         written.write_json(CARD, as_data(card))
-        card_page(card).write(written)
+        write(written, card_page(card))
     except OSError as error:
         raise UserError(f"{folder}: cannot be written ({error.strerror}); choose another --out") from None
     return card

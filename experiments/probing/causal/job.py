@@ -21,8 +21,7 @@ from ....probes.probe import ENDINGS, Probe
 from ....probes.report_card import USED, Card, CausalVerdict
 from ....probes.statements import neutral_chats
 from ...report.cells import jsonable
-from ...report.page import make_again
-from ...report.text import aligned
+from ...report.html import make_again, write
 from ...run.config import stored_config
 from ...run.experiment import Question, RunConfig
 from ...run.folder import RunFolder
@@ -39,9 +38,9 @@ LONGEST = 100_000
 """Characters of a file of neutral prompts."""
 
 
-def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> tuple[Path, list[str]]:
-    """Check, save the numbers and the page, and fill the probe's report card; returns the folder, and the claims as
-    lines. The same job goes on where it was.
+def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> Path:
+    """Check, save the numbers and the report, and fill the probe's report card; returns the folder. The same job
+    goes on where it was.
 
     Raises UserError for no run or no probe, a probe of another model or place, and a run whose questions cannot be
     asked again.
@@ -88,16 +87,10 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
             )
         verdict = CausalVerdict(found.used, _evidence(found), FALSIFIER)
         folder.write_json("causal.json", jsonable(causal_data(found, job, probe, contexts)))
-        page(found, job, probe, str(loaded.header.conditions["model"].get("name", "an unnamed model"))).write(folder)
+        model = str(loaded.header.conditions["model"].get("name", "an unnamed model"))
+        write(folder, page(found, job, probe, model))
         _fill_card(job.probe, probe, verdict)
-    return folder.path, claim_lines(found)
-
-
-def claim_lines(found: CausalCheck) -> list[str]:
-    """The claims for a terminal."""
-    rows = [(claim.name, claim.verdict, claim.evidence) for claim in found.claims]
-    head = f"what it reads is used: {found.used} ({found.n_contexts} contexts in {found.n_groups} groups)"
-    return [head, "", *aligned(rows)]
+    return folder.path
 
 
 def causal_data(found: CausalCheck, job: CausalJob, probe: Probe, contexts: Sequence[CausalContext]) -> dict[str, Any]:
@@ -247,8 +240,8 @@ def _fill_card(path: Path, probe: Probe, verdict: CausalVerdict) -> None:
         updated = verdict.into(card)
         with atomic_write(folder / "card.json") as temporary:
             temporary.write_text(json.dumps(updated, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        if (page_of_probe := folder / "report.html").is_file():
-            make_again(page_of_probe, of_card(Card.of(updated)))
+        if (folder / "report.json").is_file():
+            make_again(folder, of_card(Card.of(updated)))
     Probe(
         probe.readout, probe.meta.model_copy(update={"called": updated["called"]}), probe.crossed, probe.fold_of
     ).save(path.with_suffix("") if path.suffix in ENDINGS else path)

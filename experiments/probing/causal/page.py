@@ -14,12 +14,11 @@ from ....probes.causal.claims import FALSIFIER, NEEDED_FOR_USE, CausalCheck, tol
 from ....probes.causal.plan import ACTION, COVERAGE, EXACT, PROBE, VERBAL, CausalPlan
 from ....probes.probe import Probe
 from ....probes.report_card import told as told_fit
-from ...report.blocks import Block, Cell, Primary, Prose, Stamp, TableBlock, Top
 from ...report.cells import NONE, score_cell
+from ...report.document import Block, Cell, Primary, Prose, Report, Stamp, TableBlock, Top, grid
 from ...report.figures import Panel, chart
 from ...report.findings import Figure
 from ...report.marks import Axis, line, ranges, rule
-from ...report.page import Page
 from ...report.svg import INK
 from ..settings import CausalJob
 
@@ -36,7 +35,7 @@ NOTHING = 1e-3
 CONTROLS = {"unrelated": "another concept", "position": "the wrong token", "layer": "the wrong layer"}
 
 
-def page(found: CausalCheck, job: CausalJob, probe: Probe, model: str) -> Page:
+def page(found: CausalCheck, job: CausalJob, probe: Probe, model: str) -> Report:
     """The page: the verdict with what it lacks, causal gain, the dose response, and all that was tried."""
     gain, plan = found.numbers.gains[job.plan.directions[0]], job.plan
     missing = [
@@ -51,7 +50,6 @@ def page(found: CausalCheck, job: CausalJob, probe: Probe, model: str) -> Page:
         ),
         gate=_claims(found),
         primary=Primary(
-            title="Primary number",
             label=f"causal gain along the {plan.directions[0]}: change of the exact belief for each unit of what the "
             "probe reads, in log-odds",
             value=shown(gain.ratio),
@@ -73,7 +71,7 @@ def page(found: CausalCheck, job: CausalJob, probe: Probe, model: str) -> Page:
     made = (
         f"Intervals over groups, level {plan.level:g}, {plan.draws} draws; seed {plan.seed}. doxascope {__version__}."
     )
-    return Page(f"A causal check of {probe.meta.name}", f"of {model}", top, blocks, made)
+    return Report(f"A causal check of {probe.meta.name}", f"of {model}", top, blocks, made)
 
 
 def dose_figure(found: CausalCheck, plan: CausalPlan) -> Figure:
@@ -101,20 +99,21 @@ def dose_figure(found: CausalCheck, plan: CausalPlan) -> Figure:
 
 
 def _claims(found: CausalCheck) -> TableBlock:
-    return TableBlock(
-        title="Claims",
-        caption="Each falsifier was fixed in the settings before anything was edited. The verdict needs "
-        + ", ".join(NEEDED_FOR_USE)
-        + ".",
-        head=[("claim", ""), ("verdict", ""), ("evidence", "")],
-        rows=[
+    return grid(
+        "Claims",
+        ["claim", "verdict", "evidence"],
+        [
             [
                 Cell(claim.name, [claim.claim, f"false if {claim.falsifier}"]),
-                Cell(claim.verdict),
+                claim.verdict,
                 Cell(claim.evidence.split("; ")[0], claim.evidence.split("; ")[1:]),
             ]
             for claim in found.claims
         ],
+        short=True,
+        caption="Each falsifier was fixed in the settings before anything was edited. The verdict needs "
+        + ", ".join(NEEDED_FOR_USE)
+        + ".",
     )
 
 
@@ -137,7 +136,7 @@ def _gains(found: CausalCheck) -> TableBlock:
     rows.append(_number("Kendall's tau within contexts", found.numbers.response.trend))
     if found.numbers.swapped is not None:
         rows.append(_number("transfer of what the probe reads, swapped between contexts", found.numbers.swapped))
-    return TableBlock(title="Gains and slopes", head=[("", ""), ("estimate", ""), ("rows", "")], rows=rows)
+    return grid("Gains and slopes", ["", "estimate", "rows"], rows)
 
 
 def _number(name: str, one: Score) -> list[Cell]:
@@ -165,11 +164,11 @@ def _controls(found: CausalCheck, plan: CausalPlan) -> TableBlock:
     if off is not None:
         told_of = f"{off.kl:.4f} nat; random directions: median {off.median:.4f}, bound {off.bound:.4f}"
         notes.append((f"KL after {off.n_prompts} neutral prompts", told_of))
-    return TableBlock(
-        title="Controls",
+    return grid(
+        "Controls",
+        ["", "effect", "the registered direction's is larger by"],
+        rows,
         caption=f"Mean effect on the exact belief's log-odds at {plan.dose:g} SD, by vectors of the same length.",
-        head=[("", ""), ("effect", ""), ("the registered direction's is larger by", "")],
-        rows=rows,
         notes=notes or ([] if rows else [("not tested", "no control was given")]),
     )
 
@@ -180,11 +179,7 @@ def _erased(found: CausalCheck, plan: CausalPlan) -> list[Block]:
     rows: list[Sequence[Cell]] = []
     for name, one in found.numbers.erased.items():
         rows += [
-            [
-                Cell(f"R2 {place}", [name]),
-                *map(Cell, map(told_fit, (before, after, fall))),
-                Cell(NONE),
-            ]
+            [Cell(f"R2 {place}", [name]), *map(Cell, map(told_fit, (before, after, fall))), Cell(NONE)]
             for place, (before, after, fall) in one.decoded.items()
         ]
         rows += [
@@ -192,12 +187,12 @@ def _erased(found: CausalCheck, plan: CausalPlan) -> list[Block]:
             for outcome, depends in one.depends.items()
         ]
     return [
-        TableBlock(
-            title="Erasure",
+        grid(
+            "Erasure",
+            ["", "before", "after", "fall", "before and after together"],
+            rows,
             caption="Each context was erased by what was fitted on the other folds' groups; R2 is of a fresh probe of "
             "what is left.",
-            head=[("", ""), ("before", ""), ("after", ""), ("fall", ""), ("before and after together", "")],
-            rows=rows,
         )
     ]
 
@@ -230,12 +225,12 @@ def _surgery(found: CausalCheck) -> list[Block]:
         lost = f"{told(one.regret)}; without surgery {told(one.unmoved)}"
         notes.append(("expected utility that the action loses, of the stake", lost))
     return [
-        TableBlock(
-            title="Belief surgery",
+        grid(
+            "Belief surgery",
+            ["set to", "asked for", "exact", "stated", "action"],
+            rows,
             caption="The probe's belief was set to p. Asked for is the posterior that Bayes' rule makes of p with the "
             "evidence that comes after.",
-            head=[("set to", ""), ("asked for", ""), ("exact", ""), ("stated", ""), ("action", "")],
-            rows=rows,
             notes=notes,
         )
     ]

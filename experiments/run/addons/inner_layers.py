@@ -30,7 +30,7 @@ from ....hooks.lens.plan import (
 )
 from ....hooks.lm import LanguageModel
 from ....metrics import Score
-from ...report.blocks import Block, Cell, Picture, Prose, TableBlock
+from ...report.document import Block, Cell, Picture, Prose, grid
 from ...report.figures import chart
 from ...report.findings import Column, Figure
 from ...report.marks import Axis, Mark, line, points, ranges, rule, span
@@ -157,10 +157,11 @@ def inner_blocks(columns: Sequence[Column], profiles: Sequence[Profile], gate: G
     return [
         Prose(title=figure.title, text=text, soft=True),
         Picture(figure=figure),
-        TableBlock(
+        grid(
+            "",
+            ["method", "layer", *scored, *judges],
+            [_gated(columns, *layer) for layer in read],
             name="Gates, layer by layer",
-            head=[("method", ""), ("layer", ""), *scored, *judges],
-            rows=[_gated(columns, *layer) for layer in read],
             folded=True,
         ),
     ]

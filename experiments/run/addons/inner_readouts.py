@@ -19,10 +19,9 @@ from ....metrics.contract import Score
 from ....metrics.number import Number
 from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.samples import Sample
-from ...report.blocks import Cell, TableBlock
-from ...report.cells import score_cell
+from ...report.cells import scored_table
+from ...report.document import TableBlock
 from ...report.findings import Column
-from ...report.text import cells
 from ..experiment import Experiment, RunConfig
 from ..scores import resampling
 
@@ -126,21 +125,11 @@ def _adjusted(numbers: Sequence[Number]) -> list[Number]:
 
 def numbers_table(name: str, numbers: Sequence[Number]) -> TableBlock:
     """A folded table of numbers, with what is to be read beside each."""
-    return TableBlock(
-        head=[(name, "") for name in ("", "estimate", "p", "n", "clusters", "dropped")],
-        rows=[
-            [
-                Cell(
-                    number.quantity or number.metric, [number.method, *(f"{k} {v}" for k, v in number.beside.items())]
-                ),
-                score_cell(number.score),
-                *map(Cell, cells(number.score)[2:6]),
-            ]
-            for number in numbers
-        ],
-        folded=True,
-        name=name,
-    )
+
+    def notes(number: Number) -> list[str]:
+        return [number.method, *(f"{key} {value}" for key, value in number.beside.items())]
+
+    return scored_table(numbers, notes, folded=True, name=name)
 
 
 # Every number about inner read-outs: gates, judged on some clusters, and scores, on the others (METRICS W3).

@@ -12,7 +12,7 @@ from ....hooks.checks.certificate import Certificate
 from ....hooks.lm import LanguageModel
 from ....metrics.number import Key, Number
 from ....metrics.tables.belief_parts import BeliefTable
-from ...report.blocks import Prose
+from ...report.document import Prose
 from ..experiment import Experiment, Item, RunConfig
 from ..manifest import CERTIFICATE
 from ..scores import Added, Begun, ScoredRun, score_run

@@ -30,8 +30,8 @@ from ....probes.evidence.calibration import update_behind_probe
 from ....probes.evidence.token_lead import lead_in_tokens
 from ....probes.features import NOTHING, READ_OUT, TOO_FEW
 from ....probes.probe import ProbeMeta
-from ...report.blocks import Block, Cell, Prose, TableBlock
 from ...report.cells import score_cell
+from ...report.document import Block, Cell, Prose, grid
 from ..experiment import Experiment, Item, RunConfig
 from ..folder import RunFolder
 from ..scores import Added, Begun, ScoredRun, as_taken, resampling
@@ -246,17 +246,18 @@ def _lens_section(record: dict[str, Any], numbers: Sequence[Number]) -> list[Blo
             f"{len(gates)} read-outs pass their gates, judged on other clusters than the numbers are of; what fails is "
             "no belief.",
         ),
-        TableBlock(
-            name="In passing, layer by layer",
-            head=[("", ""), ("lens and layer", ""), ("estimate", "")],
-            rows=[
+        grid(
+            "",
+            ["", "lens and layer", "estimate"],
+            [
                 [
                     Cell(number.quantity or "correlation beyond the words", [number.method]),
-                    Cell(number.subset),
+                    number.subset,
                     score_cell(number.score),
                 ]
                 for number in numbers
             ],
+            name="In passing, layer by layer",
             folded=True,
         ),
     ]

@@ -1,4 +1,4 @@
-"""What was planted and what was recovered, as lines, as data, as figures and as a page."""
+"""What was planted and what was recovered, as figures and as a report; and what null organisms were said to hide."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,12 +11,12 @@ from scipy.special import expit
 from ....base.files import OutputFolder
 from ....base.text import shown
 from ....base.version import __version__
-from ...report.blocks import Block, Cell, Picture, Primary, Prose, Stamp, TableBlock, Top
-from ...report.cells import aligned, jsonable
+from ...report.cells import jsonable
+from ...report.document import Block, Cell, Picture, Primary, Prose, Report, TableBlock, Top, grid, stamped
 from ...report.figures import Panel, chart
 from ...report.findings import Figure
+from ...report.html import FIGURES
 from ...report.marks import Axis, cells, diagonal, note, points, unit
-from ...report.page import FIGURES, Page
 from ...report.score_files import prepared
 from ...report.svg import INK
 from .beliefs import ANSWER, PARTS, PROBE, Effort
@@ -60,10 +60,10 @@ def map_figure(found: Sequence[Organism]) -> Figure:
     return chart("Where it lies", panels, caption, y=Axis(ticks=range(len(PARTS)), names=PARTS), columns=3)
 
 
-# What was planted and what was recovered, as lines, as data and as a page.
+# What was planted and what was recovered, as a report.
 
-FILES = ("validation.json", "report.html", FIGURES)
-NULL_FILES = ("nulls.json",)
+FILES = ("report.json", "report.html", FIGURES)
+NULL_FILES = (*FILES, "nulls.json")
 SAID = (
     "An organism is a small transformer that was trained so that its beliefs are known: one of two urns was chosen, "
     "left or right, and six balls were drawn from it. The balls are the tokens that name these, the summary the last "
@@ -79,13 +79,13 @@ NOT_FOUND, WRONG = "not found", "wrong"
 
 
 def prepare(folder: Path) -> OutputFolder:
-    """The folder that `write` will fill. Raises UserError if it holds anything but a validation."""
-    return prepared(folder, FILES, "organisms", "validation")
+    """The folder that the report is to be written into. Raises UserError if it holds anything but a validation."""
+    return prepared(folder, FILES, "Validation", "validation")
 
 
 def prepare_null(folder: Path) -> OutputFolder:
-    """The same for `write_null`."""
-    return prepared(folder, NULL_FILES, "false_claims", "validation of null organisms")
+    """The same of null organisms."""
+    return prepared(folder, NULL_FILES, "Null organisms", "validation of null organisms")
 
 
 def number_text(one: Recovered) -> str:
@@ -100,21 +100,12 @@ def planted_text(value: float) -> str:
     return "-" if math.isnan(value) else shown(value)
 
 
-def text(found: Sequence[Organism]) -> str:
-    """For a terminal."""
-    lines = []
-    for one in found:
-        lines += ["", f"{one.species.name}: {one.species.story}"]
-        lines += aligned([("", "planted", "recovered", "tolerance", ""), *_rows(one)])
-    right = sum(one.recovered for one in found)
-    return "\n".join([*lines, "", FOUND, "", f"{right} of {len(found)} organisms recovered"])
-
-
-def _rows(one: Organism) -> Iterator[tuple[str, str, str, str, str]]:
+def _rows(one: Organism) -> Iterator[tuple[str, str, str | Cell, str, str]]:
     for number in one.numbers:
         name, verdict = f"{number.what}: {number.reading}", {True: "found", False: NOT_FOUND, None: "-"}[number.found]
         tolerance = planted_text(number.tolerance if number.found is not None else math.nan)
-        yield name, planted_text(number.planted), number_text(number), tolerance, verdict
+        exact = jsonable(number._asdict() | {"found": number.found})
+        yield name, planted_text(number.planted), Cell(number_text(number), score=exact), tolerance, verdict
     for claim in one.claims:
         planted, told = ("yes" if so else "no" for so in (claim.planted, claim.claimed.certified))
         yield f"{claim.claimed.name} certified", planted, told, "", "right" if claim.right else WRONG
@@ -127,45 +118,19 @@ def _failed(one: Organism) -> list[str]:
     return [name for name, *_, verdict in _rows(one) if verdict in (NOT_FOUND, WRONG)]
 
 
-def data(found: Sequence[Organism], effort: Effort) -> dict[str, Any]:
-    """For `validation.json`."""
-    return {
-        "doxascope": __version__,
-        "effort": effort._asdict(),
-        "organisms": {
-            one.species.name: {
-                "recovered": one.recovered,
-                "numbers": [number._asdict() | {"found": number.found} for number in one.numbers],
-                "claims": [
-                    claim.claimed._asdict() | {"planted": claim.planted, "right": claim.right} for claim in one.claims
-                ],
-                "place": one.place._asdict(),
-                "r2": one.r2.tolist(),
-                "map": {cell.subset: cell.score.estimate for cell in one.map},
-            }
-            for one in found
-        },
-    }
-
-
-def page(found: Sequence[Organism], effort: Effort) -> Page:
+def page(found: Sequence[Organism], effort: Effort) -> Report:
     """Planted against recovered: the figure, then organism by organism."""
     wrong = [one for one in found if not one.recovered]
-    verdict: Prose | Stamp = Prose(text=f"All {len(found)} organisms are recovered.", strong=True)
-    if wrong:
-        verdict = Stamp(
-            says=f"Not recovered: {', '.join(one.species.name for one in wrong)}.",
-            lines=[(one.species.name, "; ".join(_failed(one))) for one in wrong],
-        )
+    names = ", ".join(one.species.name for one in wrong)
+    says = f"Not recovered: {names}." if wrong else f"All {len(found)} organisms are recovered."
     counted = [number.found for one in found for number in one.numbers if number.found is not None]
     claims = [claim for one in found for claim in one.claims]
     top = Top(
         said=SAID,
-        verdict=verdict,
+        verdict=stamped(says, [(one.species.name, "; ".join(_failed(one))) for one in wrong]),
         further=[Prose(text=FOUND)],
         figure=lead_figure(found),
         primary=Primary(
-            title="Primary number",
             label="planted numbers that were found",
             value=f"{sum(counted)} of {len(counted)}",
             lines=[f"{sum(claim.right for claim in claims)} of {len(claims)} claims are right"],
@@ -174,23 +139,24 @@ def page(found: Sequence[Organism], effort: Effort) -> Page:
     blocks: list[Block] = [_organism(one) for one in found]
     blocks.append(_map_block(found))
     blocks.append(
-        TableBlock(
-            title="Rules",
+        grid(
+            "Rules",
+            ["claim", "is certified if"],
+            [[name, rule] for name, rule in RULES.items()],
             caption="Fixed before anything was read, and the same for null organisms (`doxascope validate --null`).",
-            head=[("claim", ""), ("is certified if", "")],
-            rows=[[Cell(name), Cell(rule)] for name, rule in RULES.items()],
         )
     )
     made = f"{effort.contexts} contexts, seed {effort.seed}; doxascope {__version__}."
-    return Page("Validation", "on organisms", top, blocks, made)
+    return Report("Validation", "on organisms", top, blocks, made)
 
 
 def _organism(one: Organism) -> TableBlock:
-    return TableBlock(
-        title=one.species.name,
+    return grid(
+        one.species.name,
+        ["", "planted", ("recovered", "with its interval"), "tolerance", ""],
+        _rows(one),
         caption=f"It {one.species.story}.",
-        head=[("", ""), ("planted", ""), ("recovered", "with its interval"), ("tolerance", ""), ("", "")],
-        rows=[[Cell(cell) for cell in row] for row in _rows(one)],
+        short=True,
     )
 
 
@@ -198,22 +164,23 @@ def _map_block(found: Sequence[Organism]) -> Block:
     return Picture(title="Where the belief lies", figure=map_figure(found))
 
 
-def write(folder: OutputFolder, found: Sequence[Organism], effort: Effort) -> None:
-    """`validation.json`, `report.html` and its figures."""
-    folder.write_json("validation.json", jsonable(data(found, effort)))
-    page(found, effort).write(folder)
-
-
-def null_text(found: Sequence[NullRead]) -> str:
-    """How often what is not there was certified, for a terminal."""
+def null_page(found: Sequence[NullRead], plan: NullPlan) -> Report:
+    """How often what is not there was certified."""
+    counted = rates(found)
     rows = [
-        (one.claim, f"{one.times} of {one.n}", f"[{one.interval[0]:.3f}, {one.interval[1]:.3f}]", "FAILS" * one.fails)
-        for one in rates(found)
+        [one.claim, f"{one.times} of {one.n}", f"[{one.interval[0]:.3f}, {one.interval[1]:.3f}]", "FAILS" * one.fails]
+        for one in counted
     ]
-    lines = [*aligned([("certified, and not there", "count", "95% interval", ""), *rows])]
-    if left := sum(not one.honest for one in found):
-        lines += ["", f"{left} of {len(found)} organisms have not learnt to say what they hold, and are left out"]
-    return "\n".join(lines)
+    left = sum(not one.honest for one in found)
+    notes = [f"{left} of {len(found)} organisms have not learnt to say what they hold, and are left out."] * bool(left)
+    wrong = [(one.claim, f"{one.times} of {one.n}") for one in counted if one.fails]
+    top = Top(
+        said="How often what is not there was certified, in organisms that hide nothing and flatter nobody.",
+        verdict=stamped("Certified too often." if wrong else "No claim is certified too often.", wrong),
+        further=[Prose(text=note) for note in notes],
+    )
+    table = grid("False claims", ["certified, and not there", "count", "95% interval", ""], rows, short=True)
+    return Report("Null organisms", f"{plan.n} of them", top, [table], f"doxascope {__version__}.")
 
 
 def null_data(found: Sequence[NullRead], plan: NullPlan) -> dict[str, Any]:

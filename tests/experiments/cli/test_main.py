@@ -45,7 +45,15 @@ def run_tiny(call: Call, tiny_folder: Path, cwd: Path, *args: str) -> Path:
 def test_a_run_leaves_everything_that_it_promises(tiny_folder: Path, tmp_path: Path, noise: Any) -> None:
     folder = run_tiny(doxascope, tiny_folder, tmp_path, "-o", "items=3", "--verify", "2")
     names = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
-    assert {"config.yaml", "manifest.json", "scores.json", "scores.parquet", "published.csv", "report.html"} <= names
+    assert {
+        "config.yaml",
+        "manifest.json",
+        "scores.json",
+        "scores.parquet",
+        "published.csv",
+        "report.html",
+        "report.json",
+    } <= names
     assert {f"beliefs/part-0000{i}.parquet" for i in range(3)} <= names
     beliefs = pd.concat(pd.read_parquet(p) for p in sorted((folder / "beliefs").iterdir()))
     assert len(beliefs) == 3 * (57 * 3 + 12 * 2 + 3 * 3)  # dialogues, yes or no, reveals of a written choice
@@ -143,6 +151,8 @@ def test_ctrl_c_says_how_to_go_on(tiny_folder: Path, tmp_path: Path, command_lin
     partial = command_line("report", str(folder), cwd=tmp_path)
     assert partial.returncode == 0, partial.stderr
     assert "<b>Incomplete.</b>" in (folder / "report.html").read_text()
+    assert "Incomplete." in partial.stdout
+    assert re.search(r"Of \d+ of \d+ batches alone; go on with the run for the rest", " ".join(partial.stdout.split()))
 
 
 def test_a_run_under_other_conditions_is_not_mixed_in(tiny_folder: Path, tmp_path: Path, command_line: Call) -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from doxascope.experiments.compare import compare
-from doxascope.experiments.compare.output import text
 from doxascope.experiments.compare.page import page
+from doxascope.experiments.report.html import to_html
+from doxascope.experiments.report.terminal import to_text
 
 N = 20
 
@@ -37,12 +38,12 @@ def test_outcomes_that_disagree_are_told_with_the_files_the_row_and_both_values(
     values = "1 and 0" if form == "belief" else "option_index 0 and option_index 2"
     start = f"{first} and {second}: 2 of {N - 1} common rows have another outcome, the first 'q3': {values};"
     assert line.startswith(start)
-    assert line in text(found)
-    assert line in page(found, {}).html().replace("&#39;", "'")
+    assert line in to_text(page(found, {}), 1000)
+    assert line in to_html(page(found, {})).replace("&#39;", "'")
 
 
 def test_tables_that_agree_say_nothing(tmp_path: Path) -> None:
     outcomes = [i % 2 for i in range(N)]
     found = compare([table(tmp_path / f"{name}.csv", outcomes, "belief") for name in "ab"])
     assert found.groups[0].disagreements == []
-    assert "disagree" not in text(found) + page(found, {}).html()
+    assert "disagree" not in to_text(page(found, {}), full=True) + to_html(page(found, {}))

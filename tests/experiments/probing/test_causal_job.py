@@ -10,7 +10,7 @@ import pytest
 
 from doxascope.experiments.probing.causal import CausalPlan
 from doxascope.experiments.probing.settings import load_causal
-from doxascope.experiments.report.page import PART
+from doxascope.experiments.report.html import PART
 from doxascope.probes import Probe
 
 JOB = """
@@ -74,7 +74,8 @@ def test_the_verdict_goes_into_the_card_and_the_job_goes_on_where_it_was(
     assert done.returncode == 0, done.stderr
     (folder,) = (place / "causal").iterdir()
     found = json.loads((folder / "causal.json").read_text())
-    assert done.stdout.startswith(f"what it reads is used: {found['used']} (6 contexts in 6 groups)")
+    assert f"What this probe reads is used: {found['used']}" in done.stdout
+    assert "6 contexts in 6 groups" in done.stdout
     assert {one["verdict"] for one in found["claims"]} >= {"evidence against", "not tested"}
     assert found["numbers"]["surgery"]["grid"][1]["read"] == pytest.approx(0.8, abs=0.01)
     gains = found["numbers"]["gains"]

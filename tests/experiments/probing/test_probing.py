@@ -48,7 +48,7 @@ def run_folder(place: Path) -> Path:
 def swept(command_line: Call, place: Path, run_folder: Path) -> Path:
     done = command_line("probe", "sweep", "job.yaml", str(run_folder), "--out", "out", cwd=place)
     assert done.returncode == 0, done.stderr
-    assert "what it reads: " in done.stdout
+    assert "What this probe reads: " in done.stdout
     return next(path for path in (place / "out").iterdir())
 
 
@@ -161,7 +161,7 @@ def test_at_the_answer_the_page_says_read_out(command_line: Call, place: Path, r
         "positions=[]",
     )
     done = command_line(*given, cwd=place)
-    assert done.stdout.startswith("what it reads: read-out")
+    assert "What this probe reads: read-out" in done.stdout
     folder = next((place / "late").iterdir())
     assert Probe.load(folder / "probe").meta.called == "read-out"
     assert "What this probe reads: read-out" in (folder / "report.html").read_text()
@@ -193,9 +193,10 @@ def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
     assert "Read by the probe probe" in (run_folder / "report.html").read_text()
     told = command_line("compare", str(run_folder), "--metric", "brier", "--out", "compared", cwd=place)
     assert told.returncode == 0, told.stderr
-    compared = json.loads((place / "compared" / "comparison.json").read_text())
-    pairs = [one for one in compared["struck"] if (one["first"], one["second"]) == ("asked", "asked/probe")]
-    (record,) = (one for one in pairs if one["metric"] == "brier")
+    compared = json.loads((place / "compared" / "report.json").read_text())
+    (table,) = (block for block in compared["blocks"] if block.get("title") == "Struck out")
+    pairs = [row for row in table["rows"] if row[0] == {"value": "asked - asked/probe", "below": ["brier"]}]
+    (record,) = (cell["score"] for row in pairs for cell in row if "score" in cell)
     assert (record["n_rows"], record["details"]["n_only_first"]) == (len(yes), 0)
     truth = beliefs.drop_duplicates("readout_id").set_index("readout_id")["outcome"].loc[yes.index]
     expected = ((exact.loc[yes.index] - truth) ** 2 - (yes["prob"] - truth) ** 2).mean()

@@ -18,13 +18,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from doxascope.base.files import OutputFolder
 from doxascope.base.text import UNSEEN, visible
 from doxascope.experiments.compare import compare
-from doxascope.experiments.compare.output import prepare as prepare_comparison
-from doxascope.experiments.compare.output import write as write_comparison
-from doxascope.experiments.report.blocks import Cell, Picture, Prose, TableBlock, Top
+from doxascope.experiments.compare.page import page
+from doxascope.experiments.report import html
+from doxascope.experiments.report.document import Cell, Picture, Prose, Report, TableBlock, Top
 from doxascope.experiments.report.figures import MARKED, forest
-from doxascope.experiments.report.page import Page, _marked
+from doxascope.experiments.report.html import _marked, to_html
 from doxascope.experiments.report.plotting import figure_of_panels, panel_figure
 from doxascope.experiments.report.score_files import prepare, write
 from doxascope.experiments.run.config import load_config, stored_config
@@ -47,10 +48,11 @@ def places(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> dict[
     out = tmp_path_factory.mktemp("pages")
     tables = [_table(out / f"{name}.csv", seed) for seed, name in enumerate(("mine", "theirs"))]
     write(prepare(out / "score"), score_table(tables[0]), {"seed": 0})
-    write_comparison(prepare_comparison(out / "compare"), compare(tables), {})
+    (out / "compare").mkdir()
+    html.write(OutputFolder(out / "compare"), page(compare(tables), {}))
     experiment, config = load_config("consistency", SETTINGS, str(tiny_folder))
     folder = run(experiment, config, out / "runs")
-    RunFolder(out / "runs").write(INDEX, index_page(out / "runs").html())
+    RunFolder(out / "runs").write(INDEX, to_html(index_page(out / "runs")))
     found = {name: out / name / "report.html" for name in ("score", "compare")}
     return found | {"run": folder.path / "report.html", "index": out / "runs" / INDEX}
 
@@ -186,6 +188,12 @@ def test_a_page_asks_nothing_of_a_network(pages: dict[str, str], kind: str) -> N
     links = re.findall(r"(?:href|src)=\"([^\"#][^\"]*)\"", text)
     assert not [link for link in links if re.match(r"[a-z]+:", link) and not link.startswith("data:image/")]
     assert not re.search(r"@import|url\((?!#)|<link|<iframe", text)
+
+
+def test_an_index_says_what_each_report_leads_with(places: dict[str, Path], pages: dict[str, str]) -> None:
+    lead = json.loads((places["run"].parent / "scores.json").read_text())["lead"]
+    assert lead["verdict"] in pages["index"]
+    assert f"{lead['registered']['metric']} of {lead['registered']['method']}" in pages["index"]
 
 
 @pytest.mark.parametrize("kind", ["score", "compare", "run"])
@@ -360,6 +368,5 @@ def test_a_name_of_any_characters_is_drawn_without_a_warning_and_is_xml() -> Non
         one = panel_figure(name, [(name, 1.0)], lambda axes, y: axes.plot([0, 1], [y, y], label=name), name)
     assert "\u4e2d\u6587 \\x1b[2J\\x07" in "".join(ElementTree.fromstring(one.svg).itertext())
     assert not UNSEEN.search(one.svg + one.data)
-    assert not UNSEEN.search(
-        Page(name, name, Top(said=name, verdict=Prose(text=name)), (Picture(title=name, figure=one),)).html()
-    )
+    document = Report(name, name, Top(said=name, verdict=Prose(text=name)), (Picture(title=name, figure=one),))
+    assert not UNSEEN.search(to_html(document))

@@ -13,7 +13,8 @@ import yaml
 from doxascope import load
 from doxascope.base.errors import UserError
 from doxascope.experiments.report.cells import as_row
-from doxascope.experiments.report.text import headline_text
+from doxascope.experiments.report.record import read
+from doxascope.experiments.report.terminal import to_text
 from doxascope.experiments.run.config import experiments, load_config, stored_config
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.joint_scores import score_runs
@@ -111,7 +112,7 @@ def test_a_run_says_which_tests_it_is_too_large_for(
     scores = json.loads((folder / "scores.json").read_text())
     assert "martingale-tests" not in {row["family"] for row in scores["scores"]}
     assert list(scores["not_scored"]) == ["martingale-tests", "dutch-book-swaps"]
-    for told in (headline_text(scores), (folder / "report.html").read_text()):
+    for told in (to_text(read(folder / "report.json")), (folder / "report.html").read_text()):
         assert "martingale-tests is slow" in told
 
 

@@ -14,6 +14,8 @@ from scipy.stats import binomtest
 
 from doxascope import Position, Steer, load
 from doxascope.base.errors import UserError
+from doxascope.experiments.report.html import write
+from doxascope.experiments.report.terminal import to_text
 from doxascope.experiments.synthetic.organisms import draw_contexts, organism_folder
 from doxascope.experiments.synthetic.organisms.network import HELD_AT
 from doxascope.experiments.synthetic.organisms.readouts import queries_of
@@ -61,8 +63,9 @@ def test_a_denial_is_found_where_none_was_planted(mistaken: Organism) -> None:
 
 
 def test_what_is_not_recovered_is_told_on_page_and_terminal(mistaken: Organism, tmp_path: Path) -> None:
-    told.write(told.prepare(tmp_path / "out"), [mistaken], QUICK)
-    assert "0 of 1 organisms recovered" in told.text([mistaken])
+    document = told.page([mistaken], QUICK)
+    write(told.prepare(tmp_path / "out"), document)
+    assert "Not recovered: honest" in to_text(document)
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Not recovered: honest" in page
     assert told.FOUND in page
@@ -71,8 +74,8 @@ def test_what_is_not_recovered_is_told_on_page_and_terminal(mistaken: Organism, 
     assert len(planted) < len(mistaken.numbers)
     assert f"{sum(filter(None, planted))} of {len(planted)}" in page
     assert "nothing moves" in page
-    written = json.loads((tmp_path / "out" / "validation.json").read_text())
-    assert not written["organisms"]["honest"]["recovered"]
+    written = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert written["top"]["verdict"]["lines"][0][0] == "honest"
     told.prepare(tmp_path / "out")
     with pytest.raises(UserError, match="which is no validation of null organisms"):
         told.prepare_null(tmp_path / "out")

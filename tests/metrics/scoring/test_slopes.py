@@ -9,7 +9,9 @@ import pytest
 from scipy.special import expit, logit
 
 from doxascope.base.errors import UserError
-from doxascope.experiments.report.text import adjusted_p, as_text
+from doxascope.experiments.report.cells import adjusted_p
+from doxascope.experiments.report.score_files import page_of
+from doxascope.experiments.report.terminal import to_text
 from doxascope.metrics import (
     PairedDifference,
     belief_consistency,
@@ -139,7 +141,7 @@ def test_draws_follow_the_family_and_a_p_at_its_floor_is_a_bound(table: Write) -
         assert (score.params["draws"], score.p_at_floor) == (800 * 28, True)
         assert score.p_adjusted < 0.05
         assert adjusted_p(score) == f"<= {score.p_adjusted:.3g}"
-    assert as_text(scored).count("<= ") == 28
+    assert to_text(page_of(scored, {})).count("<= ") == 28
 
 
 def test_contrasts_against_any_level(table: Write, estimates: Estimates) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.compare.sides import inner_beliefs
-from doxascope.experiments.report.blocks import Picture, Prose, TableBlock
+from doxascope.experiments.report.document import Picture, Prose, TableBlock
 from doxascope.experiments.run.addons.inner_layers import inner_blocks
 from doxascope.experiments.run.addons.inner_readouts import (
     EXACT,

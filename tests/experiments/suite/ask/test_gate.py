@@ -11,8 +11,9 @@ from scipy.special import softmax
 
 from doxascope import load
 from doxascope.experiments.compare import compare
-from doxascope.experiments.compare.output import text
+from doxascope.experiments.compare.page import page
 from doxascope.experiments.materials.choices.forms import rotated
+from doxascope.experiments.report.terminal import to_text
 from doxascope.metrics import belief_gate
 from doxascope.metrics.claims import verdicts
 from doxascope.metrics.contract import Resampling
@@ -113,7 +114,7 @@ def test_what_a_guess_would_have_and_what_cannot_be_measured_are_told(
     for told in ("of equally likely options 0.667", "cannot be measured with 4 questions"):
         assert told in said.stdout
         assert told in page
-    assert "of a guess 0.333" in said.stdout
+    assert "of a guess 33.3%" in said.stdout
     assert "of a guess 33.3%" in page  # as the number that it is to be read against
     assert "Dashed: 0.333, of a guess" in page
     assert "by_place" in said.stdout
@@ -135,4 +136,4 @@ def test_runs_are_named_by_what_was_read_and_stand_as_they_were_given(
         assert [side.path for side in found.groups[0].sides] == given
         named = [side.label.rpartition(", ")[2] for side in found.groups[0].sides]
         assert named == [{"plain": "system none", "curt": "system Be curt."}[one.parent.name] for one in given]
-        assert f"first: {found.groups[0].sides[0].label} ({given[0]})" in text(found)
+        assert to_text(page(found, {}), 400).index(given[0].name) < to_text(page(found, {}), 400).index(given[1].name)

@@ -12,9 +12,10 @@ import pytest
 from doxascope import UserError
 from doxascope import compare as compare_by_name
 from doxascope.experiments.compare import Comparison, compare
-from doxascope.experiments.compare.output import as_data
 from doxascope.experiments.compare.page import page
 from doxascope.experiments.compare.power import needed
+from doxascope.experiments.report.html import to_html
+from doxascope.experiments.report.record import to_json
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.synthetic.agents import Anchored, Bayesian
 
@@ -154,7 +155,7 @@ def test_what_fails_its_gate_is_shown_and_enters_no_family(stored: Stored, gated
     assert record.struck == "exact/words, deaf fails response to evidence, items that respond"
     assert record.score.ci_lo < PULL < record.score.ci_hi
     assert np.isnan(record.score.p_adjusted)
-    told = page(found, {}).html()
+    told = to_html(page(found, {}))
     assert "<s>" in told
     assert "not a belief measurement" in told
 
@@ -173,16 +174,18 @@ def test_the_page_and_the_files_say_the_same_each_time(
     folder = str(two_kinds(PULL).path)
     told = [command_line("compare", folder, "--metric", "M", "--out", out, cwd=tmp_path) for out in ("one", "two")]
     assert told[0].returncode == 0, told[0].stderr
-    for name in ("comparison.json", "report.html"):
+    for name in ("report.json", "report.html"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     page = (tmp_path / "one" / "report.html").read_text()
     assert "words and numbers: differ" in page
-    data = json.loads((tmp_path / "one" / "comparison.json").read_text())
-    assert data["family"]["named_by"].startswith("named in the command")
-    (row,) = data["confirmed"]
-    assert row["finding"] == "differ"
-    assert row["details"]["mde"] > 0
-    assert json.loads(json.dumps(as_data(compare([Path(folder)], metrics=["M"]), data["settings"]))) == data
+    data = json.loads((tmp_path / "one" / "report.json").read_text())
+    (table,) = (block for block in data["blocks"] if block.get("title") == "Do they differ?")
+    assert "named in the command" in table["caption"]
+    (row,) = table["rows"]
+    assert "differ" in [cell["value"] for cell in row]
+    (score,) = (cell["score"] for cell in row if "score" in cell)
+    assert (score["metric"], score["details"]["mde"] > 0) == ("M_difference", True)
+    assert json.loads(json.dumps(to_json(page(compare([Path(folder)], metrics=["M"]), {"metric": "M"})))) == data
     wrong = command_line("compare", folder, "--margin", "M=0", cwd=tmp_path)
     assert (wrong.returncode, "give a number above 0" in wrong.stderr) == (2, True)
 
