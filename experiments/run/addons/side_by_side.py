@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from ....metrics import cluster_mean
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
-from ...report.blocks import Block, Cell, Picture, TableBlock
 from ...report.cells import NONE, score_cell
+from ...report.document import Block, Cell, Picture, TableBlock
 from ...report.figures import forest
 from ..scores import ScoredRun, resampling
 
@@ -62,6 +62,7 @@ def side_by_side(run: ScoredRun, numbers: Sequence[Number], doubted: Sequence[st
 
     table = TableBlock(
         title="What it says, computes and holds",
+        short=True,
         name="Kinds of belief",
         caption="The same numbers of every kind of belief, of the same conversations. Struck out: by its report card, "
         "what that probe reads is no belief.",
