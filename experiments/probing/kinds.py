@@ -54,11 +54,12 @@ def read_kinds(run: Path, allow_code: tuple[Path, ...] = ()) -> None:
     experiment, config = stored_config(folder.config, allow_code)
     if config.capture is None:
         raise UserError(f"{run}: keeps no activations; run it with -o kinds=all or -o capture.layers=all")
-    stored = ActivationStore.open(run).rows(position=experiment.probed)
-    rows = belief_rows(folder.beliefs(), stored["readout_id"].tolist())
     left_out: dict[str, str] = {}
-    for method, n_options in sorted({*zip(rows["method"], rows["n_options"].tolist(), strict=True)}):
-        cell = Cell(str(method), int(n_options))
+    try:
+        found = cells(folder, experiment.probed)
+    except UserError as error:
+        found, left_out["every method"] = [], str(error)
+    for cell in found:
         where = {"method": cell.method, "n_options": cell.n_options}
         job = ProbeJob(runs=(run,), target="exact", position=experiment.probed, where=where, name=_name(cell))
         try:
@@ -76,6 +77,13 @@ def read_kinds(run: Path, allow_code: tuple[Path, ...] = ()) -> None:
         folder.write_json(LEFT_OUT, left_out)
         folder.record(LEFT_OUT)
         report(folder, experiment, config)
+
+
+def cells(folder: RunFolder, position: str) -> list[Cell]:
+    """Those of the exact read-outs whose activations at a position are kept. Raises UserError if there are none."""
+    stored = ActivationStore.open(folder.path).rows(position=position)
+    rows = belief_rows(folder.beliefs(), stored["readout_id"].tolist())
+    return [Cell(str(method), int(n)) for method, n in sorted({*zip(rows["method"], rows["n_options"], strict=True)})]
 
 
 def _name(cell: Cell) -> str:

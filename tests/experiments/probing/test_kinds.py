@@ -28,7 +28,7 @@ ONE_METHOD = {
     ),
     "ask": ("questions.file=QUESTIONS", "answers=[texts]", "orders=none"),
 }
-HEADLINES = {"consistency": ("kappa_word", "c2", "c3"), "bscore": ("top_b", "settles"), "ask": ("accuracy",)}
+HEADLINES = {"consistency": ("kappa_word", "c2", "c3"), "bscore": ("top_b", "mean_abs_b"), "ask": ("accuracy",)}
 QUESTIONS = "".join(
     f"- {{topic: t{i}, category: easy, question: 'Which is {i}?', options: [a{i}, b{i}, c{i}], truth: b{i}}}\n"
     for i in range(4)
