@@ -118,7 +118,8 @@ def views_beside(config: BScoreConfig, beliefs: pd.DataFrame) -> list[MethodView
     """What is stated of all options, and what a probe reads, in the same conversations."""
     asked = beliefs["scenario"].isin((SINGLE, MULTI)) & beliefs["kind"].isin(("verbal", "probe"))
     counted = (beliefs["estimate"] == SAMPLED) & (beliefs["of"].astype(str) == "") & beliefs["stated"].isna()
-    return _views(config, beliefs, beliefs[asked & ~counted])
+    found = beliefs[asked & ~counted]
+    return _views(config, beliefs, found) if len(found) else []
 
 
 def _views(config: BScoreConfig, beliefs: pd.DataFrame, exact: pd.DataFrame) -> list[MethodView]:
