@@ -36,7 +36,7 @@ KEPT = f"{PROBES_FOLDER}/kept"
 NO_NUMBER = re.compile(r"[^\w.-]+")
 
 
-class Cell(NamedTuple):
+class ProbedMethod(NamedTuple):
     """Read-outs that share a probe: those of one method over so many options."""
 
     method: str
@@ -56,7 +56,7 @@ def read_kinds(run: Path, allow_code: tuple[Path, ...] = ()) -> None:
         raise UserError(f"{run}: keeps no activations; run it with -o kinds=all or -o capture.layers=all")
     left_out: dict[str, str] = {}
     try:
-        found = cells(folder, experiment.probed)
+        found = probed_methods(folder, experiment.probed)
     except UserError as error:
         found, left_out["every method"] = [], str(error)
     for cell in found:
@@ -79,14 +79,17 @@ def read_kinds(run: Path, allow_code: tuple[Path, ...] = ()) -> None:
         report(folder, experiment, config)
 
 
-def cells(folder: RunFolder, position: str) -> list[Cell]:
+def probed_methods(folder: RunFolder, position: str) -> list[ProbedMethod]:
     """Those of the exact read-outs whose activations at a position are kept. Raises UserError if there are none."""
     stored = ActivationStore.open(folder.path).rows(position=position)
     rows = belief_rows(folder.beliefs(), stored["readout_id"].tolist())
-    return [Cell(str(method), int(n)) for method, n in sorted({*zip(rows["method"], rows["n_options"], strict=True)})]
+    return [
+        ProbedMethod(str(method), int(n))
+        for method, n in sorted({*zip(rows["method"], rows["n_options"], strict=True)})
+    ]
 
 
-def _name(cell: Cell) -> str:
+def _name(cell: ProbedMethod) -> str:
     """Of a probe, which names files."""
     return NO_NUMBER.sub("-", f"{NAME}-{cell.method[:60]}-{cell.n_options}")
 
