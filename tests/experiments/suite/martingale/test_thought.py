@@ -158,7 +158,7 @@ def test_the_end_of_each_step_is_captured_within_the_thought(pondering: Configur
     experiment, config = pondering("stated={}", "capture.layers=[0]")
     done = run(experiment, config, tmp_path, scored=False)
     stored = ActivationStore.open(done.path).read(layer=0)
-    assert set(stored.rows["position"]) == {"step", "answer"}
+    assert set(stored.rows["position"]) == {"step", "before-question", "answer"}
     (item,) = experiment.items(config)
     with load(config.model) as lm:
         ((_, own),) = trajectories(config, item, lm).items()
