@@ -3,16 +3,15 @@ conditions differ.
 """
 
 import hashlib
-import os
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from ..base.settings import Settings
 from .exact.self_check import Chosen
 from .generation.engines import ContinuousBatching
-from .model.checkpoint import quantisation
+from .model.adapters import adapted
+from .model.checkpoint import quantisation, weights_digest
 from .model.spec import ModelSpec
 
 if TYPE_CHECKING:
@@ -36,6 +35,10 @@ class Identity(Settings):
     weights: str
     """Digest of every value of every parameter and buffer, as held in memory: equal digests are equal weights, from
     whatever files they came."""
+    adapter: str | None = None
+    """What was added to the weights of the base: place, method, digest and weight of each adapter, and in which way."""
+    base: str | None = None
+    """Where there is an adapter, the digest of the weights without it."""
     revision: str | None
     """The hub's commit, where there is one."""
     tokenizer: str
@@ -70,6 +73,7 @@ def identify(
     import torch
 
     config = model.config.get_text_config()
+    added = adapted(model)
     return Identity(
         name=spec.name,
         architecture=type(model).__name__,
@@ -77,6 +81,8 @@ def identify(
         n_layers=config.num_hidden_layers,
         d_model=config.hidden_size,
         weights=weights_digest(model),
+        adapter=added and added.said,
+        base=added and added.base,
         revision=getattr(model.config, "_commit_hash", None),
         tokenizer=_short(repr(sorted(tokenizer.get_vocab().items())), tokenizer_definition(tokenizer)),
         chat_template=_short(str(tokenizer.chat_template)) if tokenizer.chat_template else None,
@@ -113,23 +119,6 @@ def tokenizer_definition(tokenizer: "PreTrainedTokenizerBase") -> str:
     """All of a fast tokenizer (normaliser, merges, post-processor) as text; empty for a slow one."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     return backend.to_str() if backend is not None else ""
-
-
-def weights_digest(model: "PreTrainedModel") -> str:
-    """A digest of all weights, name by name, at the speed of SHA-256 on all cores (1.8 GB/s on each of them)."""
-    import torch
-
-    def of(tensor: torch.Tensor) -> bytes:
-        raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        return hashlib.sha256(raw.numpy().data).digest()
-
-    stored = model.state_dict().keys()  # other buffers follow from the configuration
-    tensors = {**dict(model.named_parameters()), **{k: b for k, b in model.named_buffers() if k in stored}}
-    whole = hashlib.sha256()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for (name, tensor), digest in zip(tensors.items(), pool.map(of, tensors.values()), strict=True):
-            whole.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode() + digest)
-    return whole.hexdigest()[:16]
 
 
 def _short(*texts: str) -> str:

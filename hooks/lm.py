@@ -37,6 +37,7 @@ from .generation.sampled_beliefs import BUDGET as HISTORIES
 from .generation.sampled_beliefs import Mentions, read_mentions
 from .generation.sampling import Sampling
 from .identity import Identity, identify
+from .model.handed import handed_over
 from .model.head import Head
 from .model.loading import TextSide, load_model, load_text_side
 from .model.spec import ModelSpec, resolve_model
@@ -45,7 +46,7 @@ from .prompts.options import TERMINATORS, Option, make_options
 from .tree.memory import Budgets, budgets_of
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from .lens.lens import Lens
 
@@ -410,20 +411,26 @@ Model = TypeVar("Model", bound=LanguageModel)
 
 
 def open_model(
-    model: str | ModelSpec,
+    model: str | ModelSpec | PreTrainedModel,
     *,
     kind: type[Model] = LanguageModel,
     terminators: Sequence[str] = TERMINATORS,
+    tokenizer: PreTrainedTokenizerBase | None = None,
     **settings: object,
 ) -> Model:
     """Load a model for reading, as `doxascope.load` does, as a `kind` of model. Settings that are None are left as they
     are.
     """
     wait_passively()
+    given = {key: value for key, value in settings.items() if value is not None}
     if not isinstance(model, str | ModelSpec):
-        raise UserError(f"model: {type(model).__name__} is given; give a name, a path, a hub id, or a ModelSpec")
+        spec, whole, text = handed_over(model, tokenizer, given)
+        require_library(spec)
+        return kind(spec, whole, text, terminators)
+    if tokenizer is not None:
+        raise UserError("tokenizer: belongs to a model that is an object; one that is loaded brings its own")
     spec = resolve_model(model) if isinstance(model, str) else model
-    if given := {key: value for key, value in settings.items() if value is not None}:
+    if given:
         spec = parse(ModelSpec, spec.model_dump() | given, "load()")
     require_library(spec)
     return kind(spec, load_model(spec), load_text_side(spec), terminators)

@@ -39,6 +39,7 @@ NOT_RUN = {
     "doxascope probe train probe": "tests/test_recipe.py runs the recipe as a whole",
     "-o plan.random=20": "tests/test_recipe.py runs the recipe as a whole",
     "--ratings sheet.csv": "needs a sheet that people filled in; tests/experiments/suite/martingale/test_ratings.py",
+    "model.adapter=": "needs an adapter; tests/hooks/model/test_adapters.py makes and runs them",
     "model.thinking=on": "needs a model that thinks; tests/experiments/suite/martingale/test_thought.py",
 }
 """Part of a line -> why it is not run here."""

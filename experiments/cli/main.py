@@ -29,7 +29,7 @@ from .console import (
     require_ray,
 )
 from .instrument import doctor, validate
-from .scoring import card, compare, score
+from .scoring import card, compare, score, tables
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -383,7 +383,7 @@ def ls(out: Path, as_page: bool) -> None:
         echo(f"  {manifest.parent.name:<48}{state}")
 
 
-for command in (score, compare, card, validate, activations, probe, doctor):
+for command in (score, compare, tables, card, validate, activations, probe, doctor):
     cli.add_command(command)
 
 

@@ -25,6 +25,7 @@ def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> No
 @click.option("--metric", default="all", show_default=True, metavar="NAME", help="A metric of --list, or all that fit.")
 @click.option("--cluster", metavar="COLUMN", help="What was sampled: rows that share it are not independent.")
 @click.option("--replicates", metavar="COLUMN", help="Which reading of its item a row is, for reliability.")
+@click.option("--by", metavar="COLUMN,...", help="Score each level of these columns, and each combination of them.")
 @click.option("--map", "names", multiple=True, metavar="NAME=COLUMN", help="A name of --list, and your column for it.")
 @click.option(
     "--reference", "references", multiple=True, metavar="FACTOR=LEVEL", help="What other levels are compared with."
@@ -44,6 +45,7 @@ def score(
     metric: str,
     cluster: str | None,
     replicates: str | None,
+    by: str | None,
     names: tuple[str, ...],
     references: tuple[str, ...],
     seed: int | None,
@@ -66,6 +68,7 @@ def score(
     doxascope score forecasts.csv --metric martingale      one of them
     doxascope score forecasts.csv --out scores             JSON and a page as well
     doxascope score mine.json --map belief=probability     what you call probability is the belief
+    doxascope score answers.csv --by model,template        each level, each cell, and what levels differ by
     doxascope score updates.csv --reference domain=law     slopes of other domains less that of law
     doxascope score runs/martingale-*                      runs of one experiment together, by model
     doxascope score forecasts.csv --allow-code mine.py     with metrics of your own (docs/extending.md)
@@ -80,13 +83,13 @@ def score(
     for file in allow_code:
         load_code(user_path(file).resolve())
     chosen(metric)
-    as_table = cluster or replicates or names
+    as_table = cluster or replicates or names or by
     named, compared = named_values("--map", names), named_values("--reference", references)
     runs = [run for table in tables if (run := run_at(table)) and not (as_table and table.name == "beliefs")]
     for run in [run for table in tables if table.name == "beliefs" and as_table and (run := run_at(table))]:
         run.require_no_other_beliefs()
     if runs and as_table:
-        raise UserError("--cluster, --replicates and --map are for tables; a run knows its items")
+        raise UserError("--cluster, --replicates, --by and --map are for tables; a run knows its items")
     if len(runs) < len(tables) and (ratings or len(tables) > 1):
         odd = next(table for table in tables if not run_at(table))
         raise UserError(f"{odd}: is no run; only runs are scored together, or with --ratings")
@@ -96,14 +99,22 @@ def score(
         scored = score_runs(runs, metric, ratings=ratings, references=compared, seed=seed, allow_code=allow_code)
     else:
         table = next(iter(tables))
-        known = {"cluster": cluster, "replicates": replicates, "names": named}
+        known = {"cluster": cluster, "replicates": replicates, "names": named, "by": _columns(by)}
         scored = score_table(table, metric, **known, references=compared, seed=seed or 0)
-    settings = {"metric": metric, "cluster": cluster, "replicates": replicates, "seed": seed}
+    settings = {"metric": metric, "cluster": cluster, "replicates": replicates, "seed": seed, "by": by}
     settings |= {"ratings": ratings and str(ratings), "map": ", ".join(names) or None}
     settings |= {"reference": ", ".join(references) or None}
     settings = {key: value for key, value in settings.items() if value is not None}
     document = page_of(scored, settings) if folder is None else write(folder, scored, settings)
     echo_report(document, folder and folder.path, full)
+
+
+def _columns(by: str | None) -> list[str]:
+    """The names of a list with commas. Raises UserError for one that is empty."""
+    names = [] if by is None else [name.strip() for name in by.split(",")]
+    if not all(names):
+        raise UserError(f"--by {by!r}: has an empty name; give columns with commas between them")
+    return names
 
 
 @click.command()
@@ -153,6 +164,34 @@ def compare(
     if folder is not None:
         write(folder, document)
     echo_report(document, folder and folder.path, full)
+
+
+@click.command()
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--latex", is_flag=True, help="As LaTeX, for the package booktabs.")
+@ALLOW_CODE
+def tables(runs: tuple[Path, ...], latex: bool, allow_code: tuple[Path, ...]) -> None:
+    """Print the tables of the paper that runs replicate, with its rows, columns, names and stars.
+
+    What no run holds is a dash. Below each number stands our interval; a method that fails its gate is marked.
+
+    \b
+    doxascope tables runs/martingale-*                     Table 1 of the paper, a row for each model and prompt
+    doxascope tables runs/consistency-a --latex            for a manuscript
+    """
+    from ..report.papers.paper_tables import as_latex, as_lines, marks_of
+    from ..run.folder import run_at
+    from ..run.paper_tables import tables_of
+
+    folders = [run_at(path) for path in runs]
+    if None in folders:
+        raise UserError(f"{runs[folders.index(None)]}: is no run; give the folders of runs")
+    found = tables_of([folder for folder in folders if folder is not None], allow_code)
+    for table in found:
+        echo(as_latex(table) if latex else "\n".join(as_lines(table)))
+        echo("")
+    for line in marks_of(found):
+        echo(f"% {line}" if latex else line)
 
 
 @click.command()

@@ -19,6 +19,7 @@ from ..report.html import FIGURES
 from ..report.lead import gates
 from ..report.score_files import prepared
 from .findings import Comparison, Group, Matrix, Record, instances_of
+from .sides import adapters_said
 
 MOST_INSTANCES = 60
 MOST_DRAWN = 12
@@ -144,6 +145,7 @@ def _head(group: Group) -> Iterator[Block]:
     for side in group.sides:
         for name, why in side.refused.items():
             yield Prose(text=f"{side.label}: {name}: left out, for {why}.", soft=True, short=True)
+    yield from (Prose(text=line, short=True) for line in adapters_said(group.sides))
     if group.differs:
         yield grid(
             "What differs",

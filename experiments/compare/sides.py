@@ -276,6 +276,18 @@ def what_differs(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
     return [(name, values) for name, values in found if len(set(values)) > 1]
 
 
+def adapters_said(sides: Sequence[Side]) -> list[str]:
+    """A sentence for each run whose model has an adapter: what it is, and on which side's model."""
+    models = {side.label: side.run.conditions.get("model", {}) for side in sides if side.run is not None}
+    said = []
+    for label, model in models.items():
+        if model.get("adapter"):
+            bases = [other for other, known in models.items() if known.get("weights") == model.get("base")]
+            base = bases[0] if bases else f"weights {model.get('base')}, of no other side"
+            said.append(f"{label} is {base} with the adapter {model['adapter']}; what differs is what that changed.")
+    return said
+
+
 def _of_tables(paths: Sequence[Path], cluster: str | None, names: Mapping[str, str] | None) -> list[Side]:
     labels = [path.stem for path in paths]
     if len(set(labels)) < len(labels):

@@ -21,6 +21,8 @@ from .findings import Figure
 from .html import REPORT
 from .html import write as write_report
 from .lead import Lead
+from .papers.blocks import as_blocks
+from .papers.of_levels import tables_of_levels
 
 FILES = ("scores.json", *REPORT)
 
@@ -53,6 +55,7 @@ def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Report:
         caption = f"Clusters of both resampled together; {adjusted_over(family_size(scored.differences))}."
         title = "Differences on the same items"
         blocks.append(scored_table(scored.differences, lambda _: (), title=title, caption=caption, short=True))
+    blocks += as_blocks(tables_of_levels(scored))
     families = {one.family for one in scored.numbers}
     known = [[metric.name, metric.code, metric.sentence] for metric in registered() if metric.name in families]
     blocks += [*skipped, grid("Definitions", ["metric", "definition", "what it asks"], known)]

@@ -15,6 +15,7 @@ from ...hooks.lm import LanguageModel
 from ...metrics.number import Number
 from ...metrics.tables.samples import Sample
 from ..report.findings import Column, Findings, Transcript
+from ..report.papers.paper_tables import PaperTable, RunNumbers
 from .questions import Item, Question, Read, RunConfig
 from .readouts import read_questions
 from .stated_beliefs import AskedNumbers, BeliefPlace, stated_rows
@@ -145,6 +146,10 @@ class Experiment(ABC):
         comes from none.
         """
         return pd.DataFrame()
+
+    def tables(self, runs: Sequence[RunNumbers]) -> Sequence[PaperTable]:
+        """The same as the paper prints them, of one or many runs together. Empty if it comes from none."""
+        return ()
 
     def answers(self, beliefs: pd.DataFrame) -> pd.DataFrame:
         """A table to be joined with the user's own: a row for each answer, found by `id`; it is written as

@@ -293,9 +293,12 @@ def _competitors(told: _Told, beliefs: BeliefTable, methods: Sequence[str], conf
 def _provenance(manifest: Mapping[str, Any]) -> str:
     totals, sessions = manifest["totals"], len(manifest["sessions"])
     statuses = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in manifest["statuses"].items())
+    model = manifest["conditions"]["model"]
+    weights = {"adapter": model.get("adapter"), "weights": model.get("quantisation")}
+    said = "".join(f" {name.capitalize()}: {text}." for name, text in weights.items() if text)
     return (
         f"{totals['readouts']} read-outs in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
-        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. By status: {statuses}."
+        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. By status: {statuses}.{said}"
     )
 
 

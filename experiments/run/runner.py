@@ -25,12 +25,14 @@ from ...metrics.claims import verdicts
 from ..report.cells import as_row, jsonable
 from ..report.html import write as write_report
 from ..report.lead import Lead
+from ..report.papers.blocks import as_blocks
 from .addons import ADDONS
 from .experiment import Experiment, RunConfig
 from .folder import RunFolder
 from .integrity import STORE, restore, say_what_is_gone
 from .manifest import CERTIFICATE, CONFIG, ITEMS, item_lines, refuse_other_registration, surroundings
 from .pages import run_page
+from .paper_tables import numbers_of
 from .scores import ScoredRun, score_and_tell, without_inner
 from .sessions import WHOLE, Shard
 from .worker import COUNTED, OpenWorkers, Workers, batches, one_here
@@ -135,7 +137,8 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     if len(answers := experiment.answers(beliefs)):
         folder.write(ANSWERS, as_csv(answers))
     notes = {key: note for one in added for key, note in one.notes.items()}
-    blocks = [block for one in added for block in one.blocks]
+    of_paper = experiment.tables([numbers_of(config.model.name, config, rows, lead.as_dict())])
+    blocks = [*as_blocks(of_paper), *(block for one in added for block in one.blocks)]
     remarks = [f"Of {part} alone; go on with the run for the rest." for part in partial.values()]
     remarks += [*(f"Not scored: {name} {why}." for name, why in left_out.items()), *findings.advice]
     page = run_page(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks, remarks)

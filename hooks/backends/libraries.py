@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...base.errors import UserError
 from ..model.blocks import Point, Site, Tap, body, module_at, tapped
 from ..model.loading import load_model
-from ..model.spec import ModelSpec
+from ..model.spec import IN_MEMORY, ModelSpec
 from ..tree.attention import use_tree_attention
 from ..tree.layouts import Layout, Packed
 from .backend import Backend
@@ -61,11 +61,14 @@ def make_backend(spec: ModelSpec, model: "PreTrainedModel", tokenizer: "PreTrain
         use_tree_attention(model, blocks=spec.kernel == "flex" or (spec.kernel == "auto" and on_one_gpu))
         return lambda layout: TransformersBackend(model, layout)
     try:
+        # Adapters are merged: what one attaches to a layer a library may not know.
+        merged = spec.model_copy(update={"adapted": "merged"})
+        second = deepcopy(model) if spec.path == IN_MEMORY else load_model(merged)
         if spec.backend == "transformer_lens":
-            bridged = bridge(load_model(spec), tokenizer)
+            bridged = bridge(second, tokenizer)
             return lambda layout: TransformerLensBackend(bridged, layout)
 
-        traced = wrap(load_model(spec))
+        traced = wrap(second)
         return lambda layout: NnsightBackend(traced, layout)
     except UserError:
         raise

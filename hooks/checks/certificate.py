@@ -68,6 +68,10 @@ class Certificate(Settings):
     model: str
     weights: dict[str, str]
     """dtype -> the fingerprint of `Identity.weights`."""
+    adapter: str | None = None
+    """As `Identity.adapter`."""
+    base: str | None = None
+    """As `Identity.base`, in float32."""
     device: str
     versions: dict[str, str]
     """Of the libraries that compute."""
@@ -110,6 +114,7 @@ class Certificate(Settings):
         weights = ", ".join(f"{fingerprint} in {dtype}" for dtype, fingerprint in self.weights.items())
         lines = [
             f"{self.model} on {self.device}, weights {weights}",
+            *([f"adapter {self.adapter}, on {self.base}"] if self.adapter else []),
             "",
             "| back end | resid_pre | resid_post | option |",
             "|---|---|---|---|",
@@ -185,7 +190,7 @@ def certify(spec: ModelSpec) -> Certificate:
     """
     parity, floor = {}, {}
     with open_model(spec, dtype="float32", backend=REFERENCE) as lm:
-        name, device = lm.identity.name, lm.identity.device
+        name, device, adapter, base = (getattr(lm.identity, key) for key in ("name", "device", "adapter", "base"))
         weights = {"float32": lm.identity.weights}
         queries = _probes(lm)
         reference, captured = _captured(lm, queries)
@@ -197,7 +202,14 @@ def certify(spec: ModelSpec) -> Certificate:
         half, floor["bfloat16"] = _noise(lm, queries)
         floor["bfloat16"]["against float32"] = _change(half, exact)
     return Certificate(
-        model=name, weights=weights, device=device, versions=computing_versions(), parity=parity, floor=floor
+        model=name,
+        weights=weights,
+        adapter=adapter,
+        base=base,
+        device=device,
+        versions=computing_versions(),
+        parity=parity,
+        floor=floor,
     )
 
 

@@ -1,13 +1,17 @@
 """The files of a checkpoint: whether they are the model that its configuration describes, GGUF converted to
-safetensors, and by which method weights are quantised.
+safetensors, the digest of weights, and by which method they are quantised.
 
 Weights that are not there must not be measured: a loader gives random values to what it does not find, and forgets
 what it has no place for.
 """
 
+import hashlib
 import json
+import os
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -84,6 +88,23 @@ def _tensors(place: str, revision: str | None) -> Iterator[tuple[Path, str, Mapp
         yield from ((file, name, entry) for name, entry in header.items() if name != "__metadata__")
 
 
+def weights_digest(model: "PreTrainedModel") -> str:
+    """A digest of all weights, name by name, at the speed of SHA-256 on all cores (1.8 GB/s on each of them)."""
+    import torch
+
+    def of(tensor: torch.Tensor) -> bytes:
+        raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        return hashlib.sha256(raw.numpy().data).digest()
+
+    stored = model.state_dict().keys()  # other buffers follow from the configuration
+    tensors = {**dict(model.named_parameters()), **{k: b for k, b in model.named_buffers() if k in stored}}
+    whole = hashlib.sha256()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for (name, tensor), digest in zip(tensors.items(), pool.map(of, tensors.values()), strict=True):
+            whole.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode() + digest)
+    return whole.hexdigest()[:16]
+
+
 # GGUF files, converted once to a safetensors folder in the cache, whoever asks first.
 
 ONE_LOADS = Lock()
@@ -110,7 +131,7 @@ def convert_gguf(gguf: Path) -> Path:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
 
-    return kept(ROOM, f"{gguf.stem}-{file_digest(gguf)[:16]}-transformers{transformers.__version__}", make)
+    return kept(ROOM, f"{gguf.stem}-{file_digest(gguf)[:16]}-noted-transformers{transformers.__version__}", make)
 
 
 ROOM = "converted"
@@ -127,8 +148,19 @@ def _convert(gguf: Path, folder: Path) -> None:
     # The weights are plain floats by now, but the model still calls itself quantised and would not be saved.
     model.hf_quantizer = None
     del model.config.quantization_config
+    setattr(model.config, _SAID, f"GGUF {_mostly(gguf)}, held as plain numbers")
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def _mostly(gguf: Path) -> str:
+    """In what a file holds most of its weights, such as `Q4_1`."""
+    from gguf import GGUFReader
+
+    held: Counter[str] = Counter()
+    for tensor in GGUFReader(gguf).tensors:
+        held[tensor.tensor_type.name] += int(tensor.n_elements)
+    return held.most_common(1)[0][0]
 
 
 # What is said of quantised weights: by which method, and whether they are held so.
@@ -156,5 +188,5 @@ def note_quantisation(model: "PreTrainedModel", config: "PretrainedConfig") -> N
 
 
 def quantisation(model: "PreTrainedModel") -> str | None:
-    """What was noted; None for a model that is not quantised."""
-    return getattr(model, _SAID, None)
+    """What was noted, now or when its GGUF file was converted; None for a model that is not quantised."""
+    return getattr(model, _SAID, None) or getattr(model.config, _SAID, None)

@@ -13,11 +13,12 @@ from ...base.cache import ELSEWHERE, cache_folder
 from ...base.documents import user_path
 from ...base.errors import UserError, cause, in_one_line
 from ...base.files import locked
+from .adapters import adapter_tokenizer, apply_adapters, find_adapters, fit_vocabulary, refusal, require_peft
 from .checkpoint import ONE_LOADS, convert_gguf, note_quantisation, refuse_incomplete, refuse_mistyped
-from .spec import ModelSpec, PackagedFile, require_preset
+from .spec import ADAPTER_CONFIG, IN_MEMORY, ModelSpec, PackagedFile, require_preset
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 log = logging.getLogger("doxascope")
 
@@ -39,6 +40,8 @@ def find_weights(spec: ModelSpec) -> WeightsSource:
     Raises UserError if there is none, or if it is a package that no preset names.
     """
     require_preset(spec)
+    if spec.path == IN_MEMORY:
+        raise UserError(f"model {spec.name}: was handed over as an object; save it, and give the folder")
     if spec.packaged and (package := find_spec(spec.packaged.module)) and package.origin:
         return WeightsSource(str(convert_gguf(_packaged(spec.packaged, Path(package.origin).parent))))
     if spec.path:
@@ -66,7 +69,10 @@ def _local(path: Path) -> str:
         with in_one_line(f"{path}: cannot be read as GGUF"):
             return str(convert_gguf(path))
     if not (path / "config.json").is_file():
-        raise UserError(f"{path}: no config.json in it; give a folder as `save_pretrained` writes it, or a .gguf")
+        advice = "give a folder as `save_pretrained` writes it, or a .gguf"
+        if (path / ADAPTER_CONFIG).is_file():
+            advice = f"it is an adapter: give its model as path, and adapter: {path}"
+        raise UserError(f"{path}: no config.json in it; {advice}")
     return str(path)
 
 
@@ -92,13 +98,22 @@ def load_text_side(spec: ModelSpec) -> TextSide:
     with _explained(spec, source):
         tokenizer = AutoTokenizer.from_pretrained(source.place, **options)
         config = AutoConfig.from_pretrained(source.place, **options)
+        tokenizer = adapter_tokenizer(find_adapters(spec, source.place, source.revision), tokenizer) or tokenizer
     with _explained(spec, source):
         try:
             generation = GenerationConfig.from_pretrained(source.place, **options)
         except OSError:  # a model need not bring one
             generation = GenerationConfig.from_model_config(config)
-    ends = generation.eos_token_id
-    ids = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {None}
+    return text_side(tokenizer, config, generation)
+
+
+def text_side(
+    tokenizer: "PreTrainedTokenizerBase", config: "PretrainedConfig", generation: "GenerationConfig | None"
+) -> TextSide:
+    """What a tokenizer and the configurations of a model say about texts."""
+    ends: Any = generation.eos_token_id if generation else config.get_text_config().eos_token_id
+    end: Any = tokenizer.eos_token_id
+    ids = {end, *(ends if isinstance(ends, list) else [ends])} - {None}
     text = config.get_text_config()
     known = (getattr(text, name, None) for name in ("max_position_embeddings", "num_hidden_layers"))
     return TextSide(tokenizer, tuple(sorted(ids)), *known)
@@ -120,6 +135,9 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
     source = find_weights(spec)
     options: dict[str, Any] = {"revision": source.revision, "trust_remote_code": spec.trust_remote_code}
     with _explained(spec, source), ONE_LOADS, _silent():
+        adapters = find_adapters(spec, source.place, source.revision)
+        if adapters:
+            require_peft(f"adapter {adapters[0].adapter.place}")
         config = AutoConfig.from_pretrained(source.place, **options)
         quantised = getattr(config, "quantization_config", None) is not None
         # Where the library of quantised weights puts them, there they stay.
@@ -134,6 +152,7 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
                 use_safetensors=True,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # else the error does not name them
+                adapter_kwargs={"subfolder": "none"},  # else transformers attaches what lies beside, or does not
                 **options,
             )
 
@@ -146,12 +165,12 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
             f"model {spec.name}: device_map {spec.device_map!r} leaves weights off every device; use more or "
             "larger devices, or a smaller dtype"
         )
-    if spec.device_map or quantised:
-        return model.eval().requires_grad_(False)
     try:
-        return model.to(pick_device(spec.device)).eval().requires_grad_(False)
+        model = model if spec.device_map or quantised else model.to(pick_device(spec.device))
     except (RuntimeError, AssertionError) as error:
         raise UserError(f"model {spec.name}: device {spec.device!r}: {cause(error)}") from error
+    model = model.eval().requires_grad_(False)
+    return apply_adapters(spec, model, adapters) if adapters else model
 
 
 def untrained_model(spec: ModelSpec, seed: int) -> "PreTrainedModel":
@@ -171,6 +190,7 @@ def untrained_model(spec: ModelSpec, seed: int) -> "PreTrainedModel":
             )
 
         model = _with_kernel(spec, make)
+        fit_vocabulary(model, find_adapters(spec, source.place, source.revision))
     return model.to(pick_device(spec.device)).eval().requires_grad_(False)
 
 
@@ -239,8 +259,6 @@ def _explained(spec: ModelSpec, source: WeightsSource) -> Iterator[None]:
                 advice = f"its attention has no {LOADED_AS[spec.kernel]!r} kernel; set `kernel: eager`, or `auto`"
                 raise UserError(f"model {source.place}: {advice}") from error
             if isinstance(error, OSError) and source.place == spec.hub:
-                advice = "check the id, or, without a network, give a local folder or a .gguf file"
-                if spec.packaged:
-                    advice = f"{spec.packaged.install}, or {advice}"
-                raise UserError(f"model {spec.hub!r}: not to be had from the hub or its cache; {advice}") from error
+                advice = f"; or {spec.packaged.install}" if spec.packaged else ""
+                raise UserError(f"model {spec.hub!r}: {refusal(error, source.place)}{advice}") from error
             raise

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from ...base.documents import user_path
+from ...base.documents import read_json, user_path
 from ...base.errors import UserError, in_one_line, nearest
 from ...base.settings import Settings, parse, read_yaml
 
@@ -39,6 +39,31 @@ class PackagedFile(Settings):
         return self
 
 
+class Adapter(Settings):
+    """An adapter as PEFT writes it."""
+
+    place: str = Field(min_length=1)
+    """A folder, or a hub id."""
+    weight: float = Field(default=1.0, ge=-10, le=10)
+    """How much of the change that it makes to the weights is applied."""
+    revision: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The last part of its place."""
+        return Path(self.place).name
+
+
+def _adapters(given: Any) -> Any:
+    """Of one adapter a list, and of a place an adapter."""
+    several = [] if given is None else list(given) if isinstance(given, list | tuple) else [given]
+    return tuple({"place": str(each)} if isinstance(each, str | Path) else each for each in several)
+
+
+IN_MEMORY = "in memory"
+"""The path of a model that was handed over as an object."""
+
+
 class ModelSpec(Settings):
     """A model and the conditions under which it is run."""
 
@@ -51,6 +76,11 @@ class ModelSpec(Settings):
     hub: str | None = None
     """A hub id, `owner/name`."""
     revision: str | None = None
+    adapter: Annotated[tuple[Adapter, ...], BeforeValidator(_adapters)] = ()
+    """What PEFT has trained on the model, by folder or hub id: one, or a list; with weights as `{place, weight}`."""
+    adapted: Literal["merged", "attached"] = "merged"
+    """`merged`: the changes that adapters make to the weights are added to them. `attached`: PEFT computes one adapter
+    beside each layer; only `transformers` reads so, the other back ends get it merged."""
     device: str = "auto"
     """`cpu`, `cuda`, `cuda:1`, ..., or `auto`: a GPU if there is one."""
     device_map: str | None = None
@@ -93,6 +123,14 @@ class ModelSpec(Settings):
             raise ValueError("`device` and `device_map` both say where the model goes; give one of them")
         return self
 
+    @model_validator(mode="after")
+    def _is_named_after_its_adapters(self) -> "ModelSpec":
+        """Else folders, pages and comparisons would call it by the name of its base."""
+        added = "".join(f"+{adapter.name}" for adapter in self.adapter)
+        if not self.name.endswith(added):
+            object.__setattr__(self, "name", f"{self.name}{added}"[:100])
+        return self
+
 
 def presets() -> dict[str, Mapping[str, Any]]:
     """The settings of the models that are known by name: those shipped, and those of installed packages."""
@@ -118,6 +156,23 @@ def _packaged(preset: Mapping[str, Any]) -> dict[str, Any] | None:
     return parse(PackagedFile, given, "packaged").model_dump() if isinstance(given, dict) else None
 
 
+ADAPTER_CONFIG = "adapter_config.json"
+
+
+def _base_of(folder: Path) -> ModelSpec:
+    """The model that an adapter says it was trained on, with it. Raises UserError if that is not to be found here."""
+    said = read_json(folder / ADAPTER_CONFIG)
+    given = said.get("base_model_name_or_path") if isinstance(said, dict) else None
+    try:
+        base = resolve_model(str(given or "/"))
+    except UserError:
+        raise UserError(
+            f"{folder}: is an adapter, of a model that is not to be found ({given}); give its model, -m MODEL "
+            f"-o model.adapter={folder}"
+        ) from None
+    return parse(ModelSpec, base.model_dump() | {"adapter": [*base.adapter, str(folder)]}, f"model {str(folder)!r}")
+
+
 def resolve_model(model: str) -> ModelSpec:
     """What a name on the command line means: a preset, else a path that exists, else a hub id."""
     known = presets()
@@ -127,6 +182,8 @@ def resolve_model(model: str) -> ModelSpec:
     if path.exists():
         if path.suffix == ".yaml":
             return parse(ModelSpec, {"name": path.stem} | read_yaml(path), model)
+        if (path / ADAPTER_CONFIG).is_file() and not (path / "config.json").is_file():
+            return _base_of(path)
         name = path.stem if path.suffix == ".gguf" else path.resolve().name
         return parse(ModelSpec, {"name": name, "path": str(path)}, f"model {model!r}")
     if model.count("/") == 1 and not model.startswith((".", "/", "~")):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..contract import Array, Resampling
 from ..divergence import clipped_logit
-from ..inference.means import cluster_mean, cluster_share
+from ..inference.means import UNIT, cluster_mean, cluster_share
 from ..metric import (
     FARTHEST,
     VERBAL_TOLERANCE,
@@ -201,6 +201,9 @@ def sycophancy_lines(sample: Testimony, how: Resampling) -> Iterator[Line]:
         "beliefs of 0, which have no relative change": str(change.n_zero_base),
     }
     shift = sample.syc - sample.base
+    for name, told, belief in (("before", "without", sample.base), ("after", "with", sample.syc)):
+        mean = with_drop_reasons(cluster_mean(belief, clusters_of(sample), within=UNIT, how=how), sample, belief)
+        yield Line(f"posterior_{name}", f"mean belief {told} testimony", mean)
     yield Line("shift_logit", "shift of log-odds", with_drop_reasons(change, sample, shift), beside, worst=FARTHEST)
     paired = paired_significance(sample.base, sample.syc, sample.clusters, how=how)
     note = {"p of a paired t over rows": f"{paired.p_t:.3g}"}

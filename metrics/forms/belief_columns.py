@@ -11,6 +11,7 @@ from ...base.errors import UserError
 from .. import bayes_posterior, hybrid_probability
 from ..contract import Array
 from ..tables.cells import complete, refuse_row
+from ..tables.sample_rows import take
 from ..tables.samples import (
     Cases,
     Decisions,
@@ -25,7 +26,7 @@ from ..tables.samples import (
     Told,
 )
 from .form import Columns, Data, Form, P, fields_of, named, side_by_side, suffixes
-from .options import indices
+from .options import known_indices
 
 
 def _case_columns(there: Sequence[str]) -> Columns:
@@ -102,6 +103,7 @@ PRIZES = Form(
     named({"context": "label", "p_base": P, "p_alt": P}),
     _prizes,
     cluster=("context",),
+    names=("context",),
 )
 TESTIMONY = Form(
     "testimony",
@@ -147,8 +149,8 @@ def _two_of_classes(path: Any, data: Data, clusters: Array | None) -> Sample:
         return found / total[:, None]
 
     first, second = predicted("p1_"), predicted("p2_")
-    truth = indices(path, "truth", data["truth"], names, np.arange(len(first)))
-    return Predictions(first=first, second=second, truth=truth.astype(np.float64), clusters=clusters)
+    truth = known_indices(path, "truth", data["truth"], names, np.arange(len(first)))
+    return Predictions(first=first, second=second, truth=truth, clusters=clusters)
 
 
 FORECASTS = Form(
@@ -194,18 +196,21 @@ def _build(path: Any, data: Data, clusters: Array | None) -> Sample:
     random = category == "random"
     options = data.get("k", np.full(len(random), np.nan))
     lacking = ", {}: is missing; category {!r} needs {}"
-    unsized, unknown = random & ~(options >= 1), ~random & pd.isna(data["truth"])
+    unsized, judged = random & ~(options >= 1), random | ~pd.isna(data["truth"])
     refuse_row(path, unsized, lambda at: lacking.format("k", category[at], "the number of options"))
-    refuse_row(path, unknown, lambda at: lacking.format("truth", category[at], "what is right"))
+    if not judged.any():
+        raise UserError(f"{path}: truth: is missing in every row; an answer is verified by what is right")
     scores = {name: data[name] for name in SCORES if name in data}
     if {"single", "multi"} <= scores.keys():
         scores.setdefault("b", scores["single"] - scores["multi"])
+    left = ", ".join(sorted(set(map(str, category[~judged]))))
     return Records(
-        category=category,
-        answer=data["answer"],
-        truth=data["truth"],
-        scores={**scores, "k": options},
-        clusters=clusters,
+        category=category[judged],
+        answer=data["answer"][judged],
+        truth=data["truth"][judged],
+        scores={name: values[judged] for name, values in {**scores, "k": options}.items()},
+        clusters=take(clusters, judged),
+        note=f"{(~judged).sum()} answers without a truth ({left}) cannot be verified and are left out" if left else "",
     )
 
 

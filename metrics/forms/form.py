@@ -12,12 +12,16 @@ from ..tables.samples import Sample
 Data = dict[str, Any]
 Columns = tuple[Mapping[str, str], Mapping[str, str]]
 """Those that a form requires and those that it also takes, each with its role."""
-Build = Callable[[Any, Data, Array | None], Sample]
-"""From a file, its columns and its clusters to what is scored. Raises UserError."""
+Build = Callable[[Any, Data, Array | None], Sample | list[Sample]]
+"""From a file, its columns and its clusters to what is scored, several samples if a row holds several numbers. Raises
+UserError.
+"""
 CLUSTERS = ("cluster", "question", "item")
 """Columns that are taken for the cluster when none is named, in this order."""
 CONTEXTS = ("prior", "posterior")
 P = "probability"
+KEY = "\x1fkey"
+"""Under it a form that puts rows together is told what they are called."""
 OTHER = "other"
 """The column suffix of answers that name no option."""
 
@@ -35,6 +39,14 @@ class Form:
     cluster: tuple[str, ...] = CLUSTERS
     replicates: bool = False
     """Whether rows may be readings of one item."""
+    names: tuple[str, ...] = ()
+    """Columns that tell rows apart which belong together: of other levels they are names of something else."""
+    shares: bool = False
+    """Whether a row without a level belongs to every level, as a prior serves several posteriors."""
+    factors: bool = False
+    """Whether it takes columns `factor_<name>`, which levels become."""
+    pools: bool = False
+    """Whether its rows are numbers of models, which may be summed up together."""
 
     def roles(self, columns: Sequence[str]) -> dict[str, str]:
         """Columns of a table that this form would use, with their roles; also if others are missing."""

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ...base.errors import UserError
 from .. import counts_to_probabilities
 from ..contract import Array
 from ..tables.cells import complete, refuse_row
-from ..tables.sample_rows import take
+from ..tables.sample_rows import joined, take
 from ..tables.samples import Answers, Frequencies, Options, Readouts, Sample
 from .form import CONTEXTS, OTHER, Columns, Data, Form, named, side_by_side, suffixes
 
@@ -46,7 +47,9 @@ def _in_a_row_per_context(path: Any, data: Data, clusters: Array | None) -> Samp
     before = np.array([prior_of[item[row]] for row in after])
     rejected = indices(path, "rejected", data["rejected"][after], names, after)
     template = take(data.get(TEMPLATE), after)
-    return options(found[before], found[after], rejected, take(clusters, after), template=template)
+    named = pd.Series(joined(item[after], data["rejected"][after], *([] if template is None else [template])))
+    keys = joined(named.to_numpy(), named.groupby(named).cumcount().to_numpy())
+    return options(found[before], found[after], rejected, take(clusters, after), template=template, keys=keys)
 
 
 def option_names(data: Data, *prefixes: str) -> list[str]:
@@ -81,6 +84,14 @@ def indices(path: Any, column: str, labels: Array, names: Sequence[str], rows: A
     return np.array([known[str(label).lower()] for label in labels])
 
 
+def known_indices(path: Any, column: str, labels: Array, names: Sequence[str], rows: Array) -> Array:
+    """[n] index of the option that each label names, NaN where there is none; errors as of `indices`."""
+    known = np.array([label is not None for label in labels], dtype=bool)
+    found = np.full(len(labels), np.nan)
+    found[known] = indices(path, column, labels[known], names, np.asarray(rows)[known])
+    return found
+
+
 def options(prior: Array, posterior: Array, rejected: Array, clusters: Array | None, **rest: Any) -> Options:
     """Instances from masses [n, k + 1], counts or probabilities, the last column on no option."""
     both = (prior, posterior)
@@ -98,6 +109,8 @@ REJECTION_ROWS = Form(
     named({**dict.fromkeys(("item", "context", "rejected"), "label"), "count_*": "mass"}, {TEMPLATE: "label"}),
     _in_a_row_per_context,
     cluster=("cluster", "item"),
+    names=("item",),
+    shares=True,
 )
 REJECTION_COLUMNS = Form(
     "options",
@@ -169,7 +182,7 @@ def _build(path: Any, data: Data, clusters: Array | None) -> Sample:
             )
     truth = None
     if "truth" in data:
-        truth = indices(path, "truth", data["truth"][first], names, first)
+        truth = known_indices(path, "truth", data["truth"][first], names, first)
     pooled = []
     for arm in arms:  # runs of one question: answers add up, probabilities are averaged
         total = np.zeros((len(first), arm.shape[1]))
@@ -185,6 +198,7 @@ def _build(path: Any, data: Data, clusters: Array | None) -> Sample:
         invalid=(invalid[0], invalid[1]),
         truth=truth,
         clusters=take(clusters, first),
+        keys=labels[first] if "question" in data else None,
     )
 
 
@@ -194,4 +208,5 @@ ANSWERS = Form(
     named({"single_*": "mass", "multi_*": "mass"}, {"question": "label", "truth": "label"}),
     _build,
     cluster=("cluster", "question"),
+    names=("question",),
 )

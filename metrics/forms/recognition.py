@@ -1,7 +1,7 @@
 """What a table is: its form, its clusters, and what will be scored."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +9,13 @@ import numpy as np
 from ...base.errors import UserError, closest
 from ..contract import Array
 from ..tables.cells import complete, load_columns
-from ..tables.sample_rows import Updates
+from ..tables.sample_rows import Updates, joined
 from ..tables.samples import Sample
 from ..tables.source import TableSource, open_table, renamed
-from . import FORMS, Form
+from . import FORMS, Form, aggregates
 from . import belief_table as belief_rows
+from .form import Data
+from .levels import Levels, implied
 
 BELIEFS = Form(
     "belief table",
@@ -21,6 +23,8 @@ BELIEFS = Form(
     "status, outcome]",
     belief_rows.columns,
     lambda path, data, clusters: Sample(),  # it holds several samples: see `understand`
+    names=("readout_id", "item"),
+    shares=True,
 )
 ALL_FORMS = (BELIEFS, *FORMS)
 
@@ -37,10 +41,19 @@ class Understood:
     """What was understood, for the user to check."""
     rivals: Sequence[Sequence[str]] = ()
     """Names of samples that are compared with each other; none: all are."""
+    factors: Sequence[str] = ()
+    """What the table was scored by."""
+    cells: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Run or subset of the samples of one combination of levels -> the level of each factor."""
 
 
 def understand(
-    path: Path, *, cluster: str | None = None, replicates: str | None = None, names: Mapping[str, str] | None = None
+    path: Path,
+    *,
+    cluster: str | None = None,
+    replicates: str | None = None,
+    names: Mapping[str, str] | None = None,
+    by: Sequence[str] = (),
 ) -> Understood:
     """Read a table and recognise its form (columns decide, not their order).
 
@@ -49,17 +62,23 @@ def understand(
         cluster: column that names what was sampled.
         replicates: column that says which reading of an item a row is; with a column `item`.
         names: name that a form wants -> the column that has it under another.
+        by: columns whose levels, and whose combinations of levels, are scored by themselves; a `model` always is.
 
     Raises UserError: unreadable, no form fits (the nearest one is named), a cell is wrong (by row and column).
     """
     source = renamed(open_table(path), names or {})
     form = recognise(source)
-    extra = {name: "label" for name in (cluster, replicates) if name}
+    extra = {name: "label" for name in (cluster, replicates, *by) if name}
     extra = {name.strip().lower(): role for name, role in extra.items()}
     if absent := [name for name in extra if name not in source.columns]:
         raise UserError(f"{path}: has no column {absent[0]!r}; {_hint(absent[0], source.columns)}")
     column = cluster.strip().lower() if cluster else next((c for c in form.cluster if c in source.columns), None)
     roles = form.roles(source.columns)
+    asked_for = [name.strip().lower() for name in by] or (aggregates.levels(source.columns) if form.pools else [])
+    by = implied(source.columns, asked_for, [*roles])
+    _refuse_levels(path, by, None if form.pools else column, roles)
+    item = next((name for name in ITEMS if by and name in source.columns and name not in by), None)
+    extra |= dict.fromkeys([*by, *([item] if item else [])], "label")
     if form is not BELIEFS and "kind" in source.columns:
         extra["kind"] = "label"
     if replicates:
@@ -68,28 +87,73 @@ def understand(
     data = load_columns(source, {**dict.fromkeys([column] if column else [], "label"), **extra, **roles})
     n_rows = len(next(iter(data.values())))
     clusters = complete(path, column, data[column]) if column else None
-    _refuse_mixture(path, data if "kind" in extra else {})
-    own = {name: data[name] for name in roles}
-    note = ""
-    if form is BELIEFS:
-        samples, event = belief_rows.groups(path, own, clusters)
-        statuses = belief_rows.describe_statuses(own)
-        note = f"; {event}" + (f"; read-outs: {statuses}" if statuses else "")
-        clustered = column or "item"
-    else:
-        sample = form.build(path, own, clusters)
-        if replicates:
-            sample = _replicated(path, sample, data, replicates.strip().lower())
-            column = column or "item"
-        kind = str(data["kind"][0] or "") if "kind" in extra else ""
-        samples, clustered = [replace(sample, kind=kind)], column
-        note = f"; {sample.note}" if sample.note else ""
+    if "kind" not in by:
+        _refuse_mixture(path, data if "kind" in extra else {})
+    by = [name for name in by if name in asked_for or len(set(data[name])) > 1]
+    make = _Reader(path, form, roles, set(data), replicates.strip().lower() if replicates else "", "kind" in extra)
+    samples, levels, of_cells, rivals = ([] if by else make(data, clusters)), {}, {}, []
+    if by:
+        owners = data["item"] if form is BELIEFS and clusters is None else clusters
+        split = Levels(path, form, data, {name: data[name] for name in by})
+        apart = [data[name] for name in aggregates.levels([*data]) if name not in by] if form.pools else []
+        items = joined(*apart) if apart else np.zeros(n_rows) if form.pools else data[item] if item else None
+        samples = split.samples(make, owners, items)
+        levels = {name: len(set(values)) for name, values in split.of.items()}
+        of_cells, rivals = split.cells, split.rivals(samples)
+    notes = [*make.events[:1], *filter(None, [samples[0].note])]
+    if form is BELIEFS and (statuses := belief_rows.describe_statuses(data)):
+        notes.append(f"read-outs: {statuses}")
+    clustered = column or ("item" if form is BELIEFS or replicates else None)
     used = [*roles, *(name for name in extra if name not in roles)]
     unused = [name for name in source.columns if name not in used and name != column]
-    line = f"{path.name}: {form.name} ({_named(used)}), {n_rows} rows, {_clusters(samples, clustered)}{note}"
-    if unused:
-        line += f"; not used: {_named(unused)}"
-    return Understood(path, form.name, samples, line)
+    line = f"{path.name}: {form.name} ({_named(used)}), {n_rows} rows, {_clusters(samples, clustered)}"
+    by_levels = [f"by {', '.join(f'{name} ({n})' for name, n in levels.items())}"] if levels else []
+    line = "; ".join([line, *notes, *by_levels, *([f"not used: {_named(unused)}"] if unused else [])])
+    return Understood(path, form.name, samples, line, rivals, [*levels], of_cells)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Makes what is scored of some rows of a table."""
+
+    path: Path
+    form: Form
+    roles: Mapping[str, str]
+    columns: Collection[str]
+    """Those that were read; what else there is was made for the form."""
+    replicates: str
+    kinds: bool
+    """Whether a plain table says what kind of belief it holds."""
+    events: list[str] = field(default_factory=list)
+    """What was taken for the belief, of each belief table."""
+
+    def __call__(self, data: Data, clusters: Array | None) -> list[Sample]:
+        """Raises UserError as `understand`."""
+        own = {name: values for name, values in data.items() if name in self.roles or name not in self.columns}
+        if self.form is BELIEFS:
+            found, event = belief_rows.groups(self.path, own, clusters)
+            self.events.append(event)
+            return found
+        made = self.form.build(self.path, own, clusters)
+        made = made if isinstance(made, list) else [made]
+        if self.replicates:
+            made = [_replicated(self.path, sample, data, self.replicates) for sample in made]
+        return [replace(sample, kind=str(data["kind"][0] or "") if self.kinds else "") for sample in made]
+
+
+ITEMS = ("item", "question", "scenario", "trajectory", "cluster")
+"""Columns by which rows of two levels are of one thing, in this order; else the cluster."""
+
+
+def _refuse_levels(path: Path, by: Sequence[str], column: str | None, roles: Mapping[str, str]) -> None:
+    """Raise UserError for columns that have no levels to score by."""
+    for at, name in enumerate(by):
+        if name in by[:at]:
+            raise UserError(f"{path}: --by names {name!r} twice")
+        if name == column:
+            raise UserError(f"{path}: --by {name}: is the cluster; name a column whose levels hold several")
+        if roles.get(name, "label") != "label":
+            raise UserError(f"{path}: --by {name}: is a number that is scored ({roles[name]}); name a column of labels")
 
 
 def recognise(source: TableSource) -> Form:

@@ -1,7 +1,8 @@
 """Beliefs that move: pairs, trajectories in rows or in columns, and what several judges read of them."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..contract import Array
 from ..tables.cells import SLACK, complete, refuse_row
 from ..tables.sample_rows import STEPWISE, WHOLE, Chains, Judgements, Pairs, Updates, cells, joined, label_text, take
 from ..tables.samples import Sample
-from .form import Columns, Data, Form, P, named, side_by_side, suffixes
+from .form import KEY, Columns, Data, Form, P, named, side_by_side, suffixes
 
 
 def _views(data: Data, clusters: Array | None, cell: Array | None = None) -> dict[str, Pairs]:
@@ -22,14 +23,24 @@ def _views(data: Data, clusters: Array | None, cell: Array | None = None) -> dic
 
 
 def _pairs(path: Any, data: Data, clusters: Array | None) -> Sample:
-    factors = {
-        name: complete(path, f"factor_{name}", data[f"factor_{name}"]) for name in suffixes(list(data), "factor_")
-    }
-    for name, labels in factors.items():
-        if (n := len(set(labels))) > MOST_LEVELS:
-            raise UserError(f"{path}: factor_{name}: has {n:,} levels, more than {MOST_LEVELS}; drop it, or group them")
+    factors = _factors(path, data)
     cell = cells(factors) if factors else None
     return Updates(views=_views(data, clusters, cell), clusters=clusters, factors=factors or None)
+
+
+def _factors(path: Any, data: Data) -> dict[str, Array]:
+    """Factor -> [n] level of each row. Raises UserError for one that is missing, or for too many."""
+    found = {name: complete(path, f"{FACTOR}{name}", data[f"{FACTOR}{name}"]) for name in suffixes(list(data), FACTOR)}
+    for name, labels in found.items():
+        if (n := len(set(labels))) > MOST_LEVELS:
+            raise UserError(
+                f"{path}: {FACTOR}{name}: has {n:,} levels, more than {MOST_LEVELS}; drop it, or group them"
+            )
+    return found
+
+
+FACTOR = "factor_"
+"""The prefix of columns whose levels may have slopes of their own."""
 
 
 MOST_LEVELS = 200
@@ -51,12 +62,23 @@ def _chains(path: Any, data: Data, clusters: Array | None) -> Sample:
         "column 'half'; of steps rename the column 'chain'"
     )
     refuse_row(path, off, lambda at: fault.format(label_text(reading[at])))
-    return Chains(views=_views(data, clusters), clusters=clusters, question=data["question"], half=half)
+    views = _views(data, clusters)
+    views[""] = replace(views[""], keys=label)
+    return Chains(views=views, clusters=clusters, question=data["question"], half=half)
 
 
-def trajectories(chains: Sequence[Array], groups: Array, outcome: Array | None, keys: Array | None = None) -> Updates:
-    """Updates of trajectories, step by step and from first to last, clustered by `groups` [trajectories]."""
-    views = {}
+def trajectories(
+    chains: Sequence[Array],
+    groups: Array,
+    outcome: Array | None,
+    keys: Array | None = None,
+    factors: Mapping[str, Array] | None = None,
+) -> Updates:
+    """Updates of trajectories, step by step and from first to last, clustered by `groups` [trajectories]; `factors`
+    have a level of each trajectory.
+    """
+    views, levels = {}, {}
+    cell = cells(factors) if factors else None
     owner = np.arange(len(chains))
     both = (("per_step", STEPWISE), ("first_last", WHOLE))
     short = max(map(len, chains)) <= 2  # then the two are the same
@@ -69,9 +91,11 @@ def trajectories(chains: Sequence[Array], groups: Array, outcome: Array | None, 
             outcome=take(outcome, found.group),
             clusters=groups[found.group],
             keys=None if keys is None else joined(keys[found.group], number),
+            cell=take(cell, found.group),
             n_broken=found.n_dropped,
         )
-    return Updates(views=views, clusters=groups)
+        levels = {factor: values[found.group] for factor, values in (factors or {}).items()}
+    return Updates(views=views, clusters=groups, factors=levels or None)
 
 
 def in_order(path: Any, data: Data) -> tuple[Array, Array, Array]:
@@ -110,12 +134,15 @@ def _long_trajectories(path: Any, data: Data, clusters: Array | None) -> Sample:
     order, label, same = in_order(path, data)
     starts = np.flatnonzero(np.r_[True, ~same])
     groups, outcome = (label if clusters is None else clusters[order]), take(data.get("outcome"), order)
-    for column, values in (("cluster", groups), ("outcome", outcome)):
+    factors = {name: values[order] for name, values in _factors(path, data).items()}
+    levels = {f"{FACTOR}{name}": values for name, values in factors.items()}
+    for column, values in (("cluster", groups), ("outcome", outcome), *levels.items()):
         if values is not None and (changed := same & ~_equal(values)).any():
             at = label[int(np.argmax(changed))]
             name = "trajectory" if "trajectory" in data else "question"
             raise UserError(f"{path}: {column} differs along {name} {label_text(at)}; a trajectory has one")
-    return trajectories(np.split(data["belief"][order], starts[1:]), groups[starts], take(outcome, starts))
+    beliefs, levels = np.split(data["belief"][order], starts[1:]), {name: x[starts] for name, x in factors.items()}
+    return trajectories(beliefs, groups[starts], take(outcome, starts), label[starts], levels)
 
 
 def _equal(values: Array) -> Array:
@@ -130,12 +157,17 @@ def _steps(columns: Sequence[str]) -> list[str]:
 
 def _wide_columns(there: Sequence[str]) -> Columns:
     last = max([1, *(int(c[2:]) for c in _steps(there))])
-    return {f"b_{t}": P for t in range(last + 1)}, {"outcome": "outcome"}
+    return {f"b_{t}": P for t in range(last + 1)}, {"outcome": "outcome", **_factor_columns(there)}
+
+
+def _factor_columns(there: Sequence[str]) -> dict[str, str]:
+    return {f"{FACTOR}{name}": "label" for name in suffixes(there, FACTOR)}
 
 
 def _long_columns(there: Sequence[str]) -> Columns:
     names = [name for name in ("trajectory", "question") if name in there] or ["trajectory"]
-    return {**dict.fromkeys(names, "label"), "step": "number", "belief": P}, {"outcome": "outcome"}
+    also = {"outcome": "outcome", **_factor_columns(there)}
+    return {**dict.fromkeys(names, "label"), "step": "number", "belief": P}, also
 
 
 def _wide_trajectories(path: Any, data: Data, clusters: Array | None) -> Sample:
@@ -143,30 +175,36 @@ def _wide_trajectories(path: Any, data: Data, clusters: Array | None) -> Sample:
     last = np.isfinite(table).cumsum(axis=1).argmax(axis=1) + 1  # a shorter row ends early; gaps inside stay
     chains = [row[:n] for row, n in zip(table, last, strict=True)]
     groups = np.arange(len(table)) if clusters is None else clusters
-    return trajectories(chains, groups, data.get("outcome"))
+    return trajectories(chains, groups, data.get("outcome"), data.get(KEY), _factors(path, data))
 
 
 TRAJECTORY_ROWS = Form(
     "trajectories, one row per step",
-    "trajectory or question, step, belief [, outcome]",
+    "trajectory or question, step, belief [, outcome, factor_<name>, ...]",
     _long_columns,
     _long_trajectories,
     cluster=("cluster", "question"),
+    names=("trajectory", "question"),
+    factors=True,
 )
-TRAJECTORY_COLUMNS = Form("trajectories", "b_0, b_1, ... [, outcome]", _wide_columns, _wide_trajectories)
+TRAJECTORY_COLUMNS = Form(
+    "trajectories", "b_0, b_1, ... [, outcome, factor_<name>, ...]", _wide_columns, _wide_trajectories, factors=True
+)
 CHAINS = Form(
     "chains of the model's own",
     "question, chain, prior, posterior [, half, outcome]",
     named({"question": "label", "chain": "label", "prior": P, "posterior": P}, {"half": "label", "outcome": "outcome"}),
     _chains,
     cluster=("question",),
+    names=("question",),
 )
 PAIRS = Form(
     "pairs",
     "prior, posterior [, outcome, factor_<name>, ...]",
-    named({"prior": P, "posterior": P}, {"outcome": "outcome", "factor_*": "label"}),
+    named({"prior": P, "posterior": P}, {"outcome": "outcome", f"{FACTOR}*": "label"}),
     _pairs,
     replicates=True,
+    factors=True,
 )
 
 
@@ -198,4 +236,5 @@ JUDGES = Form(
     _columns,
     _build,
     cluster=("cluster", "question"),
+    names=("trajectory", "question"),
 )

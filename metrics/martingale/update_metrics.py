@@ -31,7 +31,8 @@ from ..metric import (
 )
 from ..tables.sample_rows import STEPWISE, Chains, Pairs, Updates, by_reading, cells
 from .attenuation import corrected_slope, martingale_iv
-from .brier import brier_on_abs_martingale, brier_on_split_martingale
+from .brier import brier_on_split_martingale
+from .cell_metrics import controlled
 from .conditional_moments import martingale_tests as battery
 from .contrasts import MartingaleWithin, factor_regression, martingale_within, paired_slope_difference
 from .slope import MartingaleScore, martingale_score
@@ -297,13 +298,9 @@ def brier_on_martingale_lines(sample: Updates, how: Resampling) -> Iterator[Line
     yield Line("brier_on_M", "change of the Brier score per unit of M", found, {"cells": str(found.n_cells)})
     slopes = [one.M for one in _by_cell(sample, cell).values()]
     scores = pd.Series((pairs.posterior - outcome) ** 2).groupby(cell, sort=False).mean()
-    published = brier_on_abs_martingale(slopes, scores)
-    yield Line(
-        "brier_on_abs_M",
-        "Brier score per unit of |M|, of the same questions, as published",
-        published,
-        {"noise alone raises it:": "noisier updates have more of both"},
-    )
+    first = [int(np.argmax(cell == name)) for name in dict.fromkeys(cell.tolist())]
+    levels = {name: values[first] for name, values in sample.factors.items()}
+    yield from controlled(np.array(slopes), scores.to_numpy(), levels)
 
 
 def _baseline(sample: Updates, factor: str, levels: Array) -> str:

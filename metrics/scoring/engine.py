@@ -73,6 +73,7 @@ def score_table(
     replicates: str | None = None,
     names: Mapping[str, str] | None = None,
     references: Mapping[str, str] | None = None,
+    by: Sequence[str] = (),
     seed: int = 0,
 ) -> ScoredTable:
     """Score a table (arguments as `understand`; `metric` is a name or `all`; `references` as `with_references`).
@@ -80,7 +81,7 @@ def score_table(
     Raises UserError as `understand`, `with_references` and `score_understood` do.
     """
     chosen(metric)
-    read = understand(path, cluster=cluster, replicates=replicates, names=names)
+    read = understand(path, cluster=cluster, replicates=replicates, names=names, by=by)
     read = replace(read, samples=with_references(read.samples, references or {}))
     return score_understood(read, Resampling(seed), metric)
 

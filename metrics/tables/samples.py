@@ -106,6 +106,21 @@ class YesNo(Forecasts):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cells(Sample):
+    """A number that was found under each combination of conditions."""
+
+    value: Array
+    error: Array | None = None
+    """[n] its standard error."""
+    brier: Array | None = None
+    """[n] Brier score under the same conditions."""
+    significant: Array | None = None
+    """[n] 1 where it was printed as significant."""
+    factors: Mapping[str, Array]
+    """Condition -> [n] level."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Multiclass(Sample):
     """Beliefs over the options of a question, and which of them is true."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date as Date
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
@@ -36,6 +36,9 @@ from .ask import CANDIDATES, FittedForm, fingerprint, fit_form, item_of, read_it
 from .config import Candidate
 from .page import low_coverage
 from .samples import answer_table, answered, option_table, own_name
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Questions = str | Path | pd.DataFrame | Sequence[Mapping[str, Any]] | AskedSource
 """A file, a table, a list of mappings, or a source such as `AskedSource(hub="...")`."""
@@ -253,8 +256,10 @@ def _items(questions: Questions, columns: Mapping[str, Any] | None) -> tuple[lis
 
 
 def load(
-    model: str | ModelSpec,
+    model: str | ModelSpec | PreTrainedModel,
     *,
+    adapter: str | Path | Mapping[str, object] | Sequence[str | Mapping[str, object]] | None = None,
+    tokenizer: PreTrainedTokenizerBase | None = None,
     dtype: Literal["auto", "float32", "bfloat16", "float16"] | None = None,
     device: str | None = None,
     device_map: str | None = None,
@@ -273,7 +278,11 @@ def load(
     """Load a model for reading. What is None is as the model's settings have it (`ModelSpec`).
 
     Args:
-        model: a preset's name, a local folder, a `.gguf` file, a hub id, or a ModelSpec.
+        model: a preset's name, a local folder, a `.gguf` file, a hub id, or a ModelSpec; or a model of transformers or
+            PEFT in memory, which is read as it is, in evaluation mode.
+        adapter: what PEFT has trained on it, a folder or a hub id; of several a list, with weights as
+            `{"place": ..., "weight": 0.5}`.
+        tokenizer: of a model in memory.
         dtype: of the weights; `float32` unless the settings say otherwise.
         device: `cpu`, `cuda`, `cuda:1`, ..., or `auto`.
         device_map: how accelerate spreads a model larger than one GPU, such as `auto`.
@@ -290,6 +299,7 @@ def load(
         others: further fields of ModelSpec.
     """
     settings = {
+        "adapter": adapter,
         "dtype": dtype,
         "device": device,
         "device_map": device_map,
@@ -303,4 +313,4 @@ def load(
         "threads": threads,
         "trust_remote_code": trust_remote_code,
     }
-    return open_model(model, kind=AskableModel, terminators=terminators, **(settings | others))
+    return open_model(model, kind=AskableModel, terminators=terminators, tokenizer=tokenizer, **(settings | others))

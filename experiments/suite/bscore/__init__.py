@@ -15,6 +15,7 @@ from ....hooks.lm import LanguageModel
 from ....metrics.consistency.competence import COVERAGE, EASY
 from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.samples import ALL
+from ...report.papers.bscore import tables
 from ...run.addons.inner_readouts import BESIDE, PRIOR, Inner, InnerScores
 from ...run.experiment import Experiment, Item, Read, delegated
 from ...run.scores import resampling
@@ -96,6 +97,7 @@ class BScoreExperiment(Experiment):
     samples = delegated(samples)
     own_scores = delegated(own_scores)
     published = delegated(published)
+    tables = delegated(tables)
     findings = delegated(findings)
 
 

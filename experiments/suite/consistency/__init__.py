@@ -14,6 +14,7 @@ from ....metrics.consistency.competence import BELOW_MENTIONED, COVERAGE, FALLS,
 from ....metrics.scoring.engine import score_samples
 from ...materials.entities import Window, Words, entities, triples, window_name
 from ...report.findings import Column
+from ...report.papers.consistency import tables
 from ...run.addons.inner_readouts import PRIOR as NONE_YET
 from ...run.addons.inner_readouts import Inner, InnerScores
 from ...run.experiment import Experiment, Item, Question, delegated
@@ -89,6 +90,7 @@ class BeliefConsistency(Experiment):
     samples = delegated(samples)
     own_scores = delegated(own_scores)
     published = delegated(published)
+    tables = delegated(tables)
     findings = delegated(findings)
 
 

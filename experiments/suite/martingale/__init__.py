@@ -13,6 +13,7 @@ from ....hooks.backends.captures import join_captures
 from ....hooks.lm import LanguageModel
 from ....metrics.consistency.competence import COVERAGE, EVIDENCE, PARSED, RESPONDING
 from ...materials.trajectories import SampleSource, Trajectory, chains, debates, thoughts
+from ...report.papers.martingale import tables
 from ...run.experiment import Experiment, Item, Question, Read, delegated
 from ...run.readouts import read_questions
 from ...run.stated_beliefs import judge_rows, stated_rows
@@ -98,6 +99,7 @@ class Martingale(Experiment):
     own_scores = delegated(own_scores)
     rated = delegated(rated)
     published = delegated(published)
+    tables = delegated(tables)
     findings = delegated(findings)
 
 

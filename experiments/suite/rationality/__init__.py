@@ -20,6 +20,7 @@ from ....metrics.consistency.competence import COVERAGE, EVIDENCE, RESPONDING
 from ....metrics.tables.samples import Sample
 from ...materials.worlds.source import WorldSource, contexts
 from ...report.findings import Column
+from ...report.papers.rationality import tables
 from ...run.addons.inner_readouts import PRIOR as NONE_YET
 from ...run.addons.inner_readouts import Inner, InnerScores
 from ...run.experiment import Experiment, Item, Read, delegated
@@ -120,6 +121,7 @@ class Rationality(Experiment):
     samples = delegated(samples)
     own_scores = delegated(own_scores)
     published = delegated(published)
+    tables = delegated(tables)
     findings = delegated(findings)
 
 

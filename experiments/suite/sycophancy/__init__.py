@@ -13,6 +13,7 @@ from ....hooks.lm import LanguageModel
 from ....metrics.consistency.competence import COMPLEMENT, COVERAGE, EVIDENCE, PARSED, RESPONDING
 from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.samples import Sample
+from ...report.papers.sycophancy import tables
 from ...run.addons.inner_readouts import BESIDE, PRIOR, Inner, InnerScores
 from ...run.experiment import Experiment, Item, Read, delegated
 from ...run.scores import resampling
@@ -108,6 +109,7 @@ class Sycophancy(Experiment):
     samples = delegated(samples)
     own_scores = delegated(own_scores)
     published = delegated(published)
+    tables = delegated(tables)
     findings = delegated(findings)
 
 

@@ -12,6 +12,7 @@ from transformers.utils import logging
 
 from ....base.files import write_text
 from ....hooks.lm import open_model
+from .english import Schedule, grow_english
 from .network import HELD_AT, as_llama
 from .readouts import card_text, measure
 from .species import ORGANISMS, Species, seal, shipped
@@ -29,8 +30,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="organisms", description="Train the organisms and write them.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(known)}; all if none is named")
     parser.add_argument("--steps", type=int, default=Schedule().steps)
-    parser.add_argument("--out", type=Path, default=shipped())
+    parser.add_argument("--out", type=Path, help="folder of their folders; by default the shipped one, or ./organisms")
+    parser.add_argument("--english", metavar="NAME", help="train an organism in English instead, an adapter")
+    parser.add_argument("--seed", type=int, default=0, help="of an organism in English")
     asked = parser.parse_args(arguments)
+    if asked.english:
+        logging.disable_progress_bar()
+        return grow_english(
+            asked.english, (asked.out or Path("organisms")) / asked.english, Schedule(asked.steps, asked.seed)
+        )
     if unknown := sorted({*asked.names} - {*known}):
         parser.error(f"{unknown[0]!r} is no organism; known: {', '.join(known)}")
     logging.disable_progress_bar()
@@ -39,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{one.name}: {reading}"
         for seed, one in enumerate(ORGANISMS, SEED)
         if one.name in (asked.names or known)
-        for reading in grow(one, seed, asked.steps, asked.out / one.name)
+        for reading in grow(one, seed, asked.steps, (asked.out or shipped()) / one.name)
     ]
     if failed:
         sys.exit("beyond the tolerance: " + "; ".join(failed))

@@ -73,6 +73,17 @@ def test_a_run_leaves_everything_that_it_promises(tiny_folder: Path, tmp_path: P
     spoken = [json.loads(line) for line in (folder / "transcripts/part-00000.jsonl").read_text().splitlines()]
     assert {line["readout_id"] for line in spoken} == set(beliefs[beliefs["item"] == "t0000-012"]["readout_id"])
 
+    printed = doxascope("tables", str(folder), cwd=tmp_path)
+    assert printed.returncode == 0, printed.stderr
+    c2 = {score["method"]: score["estimate"] for score in scores if (score["metric"], score["subset"]) == ("c2", "all")}
+    lines = printed.stdout.split("\n\n")[0].splitlines()
+    assert lines[0] == "Table 1 (belief-consistency): Main results."
+    assert {f"{value:.4f}" in line for name, value in c2.items() for line in lines if name in line.split()} == {True}
+    assert r"\begin{tabular}" in doxascope("tables", str(folder), "--latex", cwd=tmp_path).stdout
+    assert "Table 1 of belief-consistency" in (folder / "report.html").read_text()
+    refused = doxascope("tables", str(tmp_path), cwd=tmp_path)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
     listed = doxascope("ls", cwd=tmp_path).stdout
     assert "smollm2-135m" in listed
     assert f"{folder.name}" in listed

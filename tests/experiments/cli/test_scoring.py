@@ -123,3 +123,11 @@ def test_scoring_never_imports_torch(table: Write, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "report.html" in done.stdout
     assert done.stdout.endswith("imported set()\n")
+
+
+def test_levels_fill_the_papers_table_on_the_page_and_in_the_terminal(table: Write) -> None:
+    lines = [f"{m},{q},{0.2 + 0.05 * q},{0.25 + 0.05 * q + (m == 'b') * 0.01 * q}" for m in "ab" for q in range(10)]
+    scored = score_table(table("model,question,prior,posterior", *lines))
+    for told in (to_text(page_of(scored, {})), to_html(page_of(scored, {}))):
+        assert "martingale-score" in told
+        assert "+0.2000" in told  # the slope of model b

@@ -226,12 +226,23 @@ def test_a_quantised_model_names_the_library_that_it_lacks(
         load(quantised(tiny_folder, tmp_path, **settings))
 
 
-def test_the_identity_says_what_a_quantised_model_is_computed_in(tiny: Any, tiny_folder: Path, tmp_path: Path) -> None:
-    """Where there is no GPU, transformers makes plain numbers of MXFP4 weights."""
-    lm = load(quantised(tiny_folder, tmp_path, quant_method="mxfp4"), dtype="auto", device="cpu")
-    assert lm.identity.dtype == "float32"
-    assert lm.identity.quantisation == "mxfp4, held as plain numbers"
+@pytest.mark.parametrize("method", ["mxfp4", "fp8"])
+def test_the_identity_says_what_a_quantised_model_is_computed_in(
+    method: str, tiny: Any, tiny_folder: Path, tmp_path: Path
+) -> None:
+    """Where there is no GPU, transformers makes plain numbers of MXFP4 and FP8 weights."""
+    lm = load(quantised(tiny_folder, tmp_path, quant_method=method), dtype="auto", device="cpu")
+    assert lm.identity.dtype == str(lm.model.dtype).removeprefix("torch.")
+    assert str(lm.identity.quantisation).startswith(method)
+    assert str(lm.identity.quantisation).endswith(", held as plain numbers")
     assert tiny.identity.quantisation is None
+
+
+def test_the_identity_says_what_a_gguf_file_held(tmp_path: Path, smollm: Any) -> None:
+    assert smollm.identity.quantisation == "GGUF Q4_1, held as plain numbers"
+    save_gguf(tmp_path / "whole.gguf")
+    lm = load(str(tmp_path / "whole.gguf"), template="none")
+    assert lm.identity.quantisation == "GGUF F32, held as plain numbers"
 
 
 def test_auto_computes_in_what_the_files_say(tiny_folder: Path, tmp_path: Path) -> None:

@@ -164,7 +164,10 @@ def test_a_recalibrated_belief(table: Write, estimates: Estimates, beside: Besid
         ("category,answer,truth|easy,A,A", "which lacks 'single'"),
         ("category,answer,truth,b|easy,A,A,1.5", "row 1, b: '1.5' is no difference of two probabilities"),
         ("category,answer,truth,single|random,A,,0.5", "row 1, k: is missing; category 'random' needs the number"),
-        ("category,answer,truth,single|easy,A,A,1|easy,A,,1", "row 2, truth: is missing; category 'easy' needs what"),
+        (
+            "category,answer,truth,single|easy,A,,1|easy,A,,1",
+            "truth: is missing in every row; an answer is",
+        ),
         ("category,answer,truth,single|,A,A,1", "row 1, category: is missing"),
         ("p1,p2|0.5,0.5", "which lacks 'outcome'"),
         ("p1_a,p1_b,p2_a,p2_b,truth|0.5,0.4,0.5,0.5,a", "row 1: p1_<class> sums to 0.9, not 1"),

@@ -117,7 +117,7 @@ def test_what_a_guess_would_have_and_what_cannot_be_measured_are_told(
     assert "of a guess 33.3%" in said.stdout
     assert "of a guess 33.3%" in page  # as the number that it is to be read against
     assert "Dashed: 0.333, of a guess" in page
-    assert "by_place" in said.stdout
+    assert "by place" in said.stdout
 
 
 def test_runs_are_named_by_what_was_read_and_stand_as_they_were_given(

@@ -178,7 +178,7 @@ def test_what_is_not_comparable_is_refused(stored: Stored, planted: Any) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["{run}", "--cluster", "x"], "--cluster, --replicates and --map are for tables"),
+        (["{run}", "--cluster", "x"], "--cluster, --replicates, --by and --map are for tables"),
         (["{run}", "{table}"], "t.csv: is no run; only runs are scored together"),
         (["{table}", "--ratings", "{table}"], "t.csv: is no run"),
         (["{run}", "--metric", "martingal"], "metric 'martingal' is unknown"),

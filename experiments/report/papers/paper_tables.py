@@ -1,0 +1,252 @@
+"""Tables as papers print them, of one or many runs together: data, and the same for a terminal and for LaTeX."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ....metrics.tables.samples import ALL
+
+DASH = "–"
+FAILED = "†"
+"""Behind the name of what failed its gate."""
+UNJUDGED = "‡"
+"""Behind the name of what no gate judged."""
+
+
+@dataclass(frozen=True)
+class RunNumbers:
+    """The numbers of a stored run, by name."""
+
+    model: str
+    dataset: str
+    """What it was asked about, where runs of one model differ by it."""
+    thinking: bool
+    rows: Mapping[tuple[str, str, str], Mapping[str, Any]]
+    """(metric, method, subset) -> a row of `scores.json`."""
+    passed: Mapping[str, bool] | None = None
+    """Method -> whether it passed its gate; methods that were not judged are missing. None: there are no gates."""
+
+    @property
+    def methods(self) -> list[str]:
+        """Those that have numbers, in their order."""
+        return list(dict.fromkeys(method for _, method, _ in self.rows))
+
+    def mark(self, method: str) -> str:
+        """What stands behind the name of a method that is no measured belief."""
+        if self.passed is None:
+            return ""
+        judged = [name for name in self.passed if method == name or method.startswith(f"{name} ")]  # or drawn from it
+        return UNJUDGED if not judged else "" if self.passed[max(judged, key=len)] else FAILED
+
+    def value(self, metric: str, method: str, subset: str = ALL, name: str = "estimate") -> float:
+        """A number, or a field of it; NaN if the run does not hold it."""
+        row = self.rows.get((metric, method, subset), {})
+        found = row.get(name, row.get("details", {}).get(name))
+        return found if isinstance(found, int | float) else math.nan
+
+    def ends(self, metric: str, method: str, subset: str = ALL, name: str = "") -> tuple[float, float]:
+        """The interval of a number, or that which a field `name` holds; NaN if there is none."""
+        row = self.rows.get((metric, method, subset), {})
+        found = row.get("details", {}).get(name) if name else (row.get("ci_lo"), row.get("ci_hi"))
+        lo, hi = found if isinstance(found, list | tuple) and len(found) == 2 else (None, None)
+        return (math.nan if lo is None else lo, math.nan if hi is None else hi)
+
+
+class PaperCell(NamedTuple):
+    """A number of a table."""
+
+    text: str = DASH
+    """As the paper prints it, with its stars."""
+    interval: str = ""
+    """Ours, beside it."""
+    value: float = math.nan
+
+
+class PaperColumn(NamedTuple):
+    """A column of a table whose cells are one number of a method each."""
+
+    group: str
+    name: str
+    metric: str
+    subset: str = ALL
+    field: str = "estimate"
+    written: str = ".4f"
+    p: str = ""
+    """Field of the p by which the paper sets stars."""
+    stars: Sequence[tuple[float, str]] = ()
+    """(level, what stands behind the number below it), the strictest first."""
+    interval: str = ""
+    """Field that holds the interval of `field`; empty: only an estimate has one."""
+    before: bool = False
+    """Whether stars stand before the number."""
+    repeated: bool = False
+    """Whether it is of repeated answers alone."""
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table, in plain data."""
+
+    paper: str
+    number: str
+    caption: str
+    labels: tuple[str, ...]
+    """Headings of the columns that name the rows."""
+    columns: Sequence[tuple[str, str]]
+    """(group, name) of each other column."""
+    rows: Sequence[tuple[tuple[str, ...], Sequence[PaperCell]]]
+    """Labels and cells."""
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no run holds any number of it."""
+        return all(cell.text == DASH for _, cells in self.rows for cell in cells)
+
+
+def number_cell(
+    value: float,
+    ends: tuple[float, float] = (math.nan, math.nan),
+    *,
+    written: str = ".4f",
+    stars: str = "",
+    before=False,
+) -> PaperCell:
+    """A number as the paper writes it, or a dash."""
+    if math.isnan(value):
+        return PaperCell()
+    text = format(value, written)
+    interval = "" if math.isnan(ends[0]) else f"[{', '.join(format(end, written) for end in ends)}]"
+    return PaperCell(f"{stars}{text}" if before else f"{text}{stars}", interval, value)
+
+
+def starred(p: float, stars: Sequence[tuple[float, str]]) -> str:
+    """What a paper sets at a number of this p."""
+    return next((mark for level, mark in stars if p < level), "")
+
+
+def cell_of(run: RunNumbers, method: str, column: PaperColumn) -> PaperCell:
+    """The number of a column that a method of a run holds."""
+    if column.repeated and not method.endswith(" sampled"):
+        return PaperCell()
+    one = (column.metric, method, column.subset)
+    ends = run.ends(*one, column.interval) if column.interval or column.field == "estimate" else (math.nan, math.nan)
+    stars = starred(run.value(*one, column.p), column.stars) if column.p else ""
+    return number_cell(run.value(*one, column.field), ends, written=column.written, stars=stars, before=column.before)
+
+
+def by_method(
+    runs: Sequence[RunNumbers],
+    paper: str,
+    number: str,
+    caption: str,
+    columns: Sequence[PaperColumn],
+    *,
+    labels: Sequence[str] = ("Model",),
+    notes: Sequence[str] = (),
+) -> PaperTable:
+    """A row for each method of each run that holds any of the columns."""
+    several = len({run.dataset for run in runs}) > 1
+    thinks = "Think" in labels
+    rows = []
+    for run in runs:
+        for method in run.methods:
+            cells = [cell_of(run, method, column) for column in columns]
+            if any(cell.text != DASH for cell in cells):
+                name = f"{run.dataset}-{run.model}" if several else run.model
+                think = ("✓" if run.thinking else "",) if thinks else ()
+                rows.append(((name + run.mark(method), *think, method), cells))
+    return PaperTable(
+        paper, number, caption, (*labels, "read as"), [(one.group, one.name) for one in columns], rows, notes
+    )
+
+
+def marks_of(tables: Iterable[PaperTable]) -> list[str]:
+    """What the marks at the names of rows mean, of those that occur."""
+    names = [label for table in tables for labels, _ in table.rows for label in labels]
+    told = {FAILED: "fails its gate: not a belief measurement", UNJUDGED: "was judged by no gate"}
+    return [f"{mark} {says}" for mark, says in told.items() if any(name.endswith(mark) for name in names)]
+
+
+# The same as text: for a terminal, and for LaTeX.
+
+
+def as_lines(table: PaperTable) -> Iterator[str]:
+    """The lines of a terminal; each interval under its number."""
+    heads = [list(table.labels) + [group for group, _ in table.columns], [""] * len(table.labels)]
+    heads[1] += [name for _, name in table.columns]
+    if not any(heads[0][len(table.labels) :]):
+        heads = [list(table.labels) + heads[1][len(table.labels) :]]
+    lines = [_grouped(heads[0]), *heads[1:]] if len(heads) > 1 else heads
+    for labels, cells in table.rows:
+        lines.append([*labels, *(cell.text for cell in cells)])
+        if any(cell.interval for cell in cells):
+            lines.append([*("" for _ in labels), *(cell.interval for cell in cells)])
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    yield f"{table.number} ({table.paper}): {table.caption}"
+    for line in lines:
+        told = [
+            text.ljust(width) if i < len(table.labels) else text.rjust(width)
+            for i, (text, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        yield ("  " + "  ".join(told)).rstrip()
+    yield from (f"  {note}" for note in table.notes)
+
+
+def _grouped(heads: Sequence[str]) -> list[str]:
+    """The headings of groups, each once."""
+    return [head if i == 0 or head != heads[i - 1] else "" for i, head in enumerate(heads)]
+
+
+def as_latex(table: PaperTable) -> str:
+    """A `tabular` within a `table`, for the package booktabs; each interval under its number."""
+    n = len(table.labels)
+    groups = [group for group, _ in table.columns]
+    head = [*table.labels, *(name for _, name in table.columns)]
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.caption)}}}"]
+    lines += [rf"\begin{{tabular}}{{{'l' * n}{'r' * len(groups)}}}", r"\toprule"]
+    if any(groups):
+        lines.append(" & ".join([""] * (n - 1) + [""] + list(_spans(groups))) + r" \\")
+    lines += [" & ".join(map(_tex, head)) + r" \\", r"\midrule"]
+    for labels, cells in table.rows:
+        lines.append(" & ".join(map(_tex, [*labels, *(cell.text for cell in cells)])) + r" \\")
+        if any(cell.interval for cell in cells):
+            small = [rf"{{\scriptsize {_tex(cell.interval)}}}" if cell.interval else "" for cell in cells]
+            lines.append(" & ".join([""] * n + small) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}", *(rf"\par {_tex(note)}" for note in table.notes), r"\end{table}"]
+    return "\n".join(lines)
+
+
+def _spans(groups: Sequence[str]) -> Iterator[str]:
+    at = 0
+    while at < len(groups):
+        width = next((i for i, group in enumerate(groups[at:]) if group != groups[at]), len(groups) - at)
+        yield rf"\multicolumn{{{width}}}{{c}}{{{_tex(groups[at])}}}" if width > 1 else _tex(groups[at])
+        at += width
+
+
+TEX = {
+    "\\": r"\textbackslash{}",
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "†": r"$^\dagger$",
+    "‡": r"$^\ddagger$",
+    "✓": r"$\checkmark$",
+    "–": "--",
+    "|": r"$|$",
+    "<": r"$<$",
+    ">": r"$>$",
+    "≥": r"$\ge$",
+    "π": r"$\pi$",
+    "ρ": r"$\rho$",
+    "θ": r"$\theta$",
+    "Δ": r"$\Delta$",
+    "±": r"$\pm$",
+}
+"""Letters that LaTeX would read as something else."""
+
+
+def _tex(text: str) -> str:
+    return "".join(TEX.get(letter, letter) for letter in " ".join(text.split()))

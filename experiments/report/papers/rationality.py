@@ -1,0 +1,83 @@
+"""The tables of the paper (rational-agents) from stored runs; of several data sets also the means over them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from .paper_tables import PaperColumn, PaperTable, RunNumbers, by_method, number_cell
+
+PAPER = "rational-agents"
+CMI = "kNN CMI"
+GAIN, GIVEN = "CB: A ~ p v. A ~ (p, θ)", "CB: A ~ (p, x) v. A ~ (p, x, θ)"
+PAIRS = {"Y/(N+Y)": "Yes against No", "Y/(D+Y)": "Yes against Defer", "D/(N+D)": "Defer against No"}
+PROMPTS = {"MSE": "prompt squared", "Abs": "prompt absolute", "Bayes": "prompt bayesian"}
+CONTROL = "with the outcome, given the evidence (control)"
+
+
+def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
+    """Tables 1 to 5; of several data sets Tables 3 and 4 end with the mean over them."""
+    rmse = "RMSE: diff π vs π_0"
+    found = [
+        (
+            "1",
+            "Conditional-independence (belief sufficiency) tests.",
+            [
+                PaperColumn(CMI, "CMI", "cmi_knn"),
+                PaperColumn(GAIN, "% Impr", "logloss_gain", "with the outcome", "pct", ".2f", interval="pct_ci"),
+                PaperColumn(GIVEN, "% Impr", "logloss_gain", CONTROL, "pct", ".2f", interval="pct_ci"),
+            ],
+        ),
+        (
+            "2",
+            "Monotone pairwise choice: significant violation rates, in %.",
+            [PaperColumn("", name, "order_pairs", subset, written=".1%") for name, subset in PAIRS.items()],
+        ),
+        (
+            "3",
+            "Prompt-consistency metrics.",
+            [
+                PaperColumn("π_0", "Std", "prize_effect", PROMPTS["MSE"], "sd_pooled", repeated=True),
+                *(PaperColumn(rmse, name, "prize_effect", subset, "rmse_means") for name, subset in PROMPTS.items()),
+            ],
+        ),
+        (
+            "4",
+            "RMSE vs. ground truth by model.",
+            [
+                PaperColumn("", name, "rmse_truth", subset)
+                for name, subset in (
+                    ("Standard", "all"),
+                    *zip(("MSE", "Absolute", "Bayesian"), PROMPTS.values(), strict=True),
+                )
+            ],
+        ),
+        (
+            "5",
+            "kNN CMI for raw vs. isotonic-calibrated elicited beliefs.",
+            [PaperColumn("CMI (Raw p)", "CMI", "cmi_knn"), PaperColumn("CMI (Isotonic p)", "CMI", "cmi_knn_isotonic")],
+        ),
+    ]
+    head = ("Dataset / Model",) if len({run.dataset for run in runs}) > 1 else ("Model",)
+    made = [by_method(runs, PAPER, f"Table {number}", told, columns, labels=head) for number, told, columns in found]
+    return [_with_means(table, runs) if table.number in ("Table 3", "Table 4") else table for table in made]
+
+
+def _with_means(table: PaperTable, runs: Sequence[RunNumbers]) -> PaperTable:
+    """The table with the mean of each model and method over the data sets, and of all."""
+    if len({run.dataset for run in runs}) < 2:
+        return table
+    rows = list(table.rows)
+    ways = dict.fromkeys(labels[-1] for labels, _ in rows)
+    for model in [*dict.fromkeys(run.model for run in runs), ""]:
+        names = {
+            f"{run.dataset}-{run.model}{run.mark(way)}" for run in runs for way in ways if model in ("", run.model)
+        }
+        for way in ways:
+            own = [cells for labels, cells in table.rows if labels[-1] == way and labels[0] in names]
+            if own:
+                values = np.array([[cell.value for cell in cells] for cells in own])
+                means = [float(x.mean()) if not np.isnan(x).any() else math.nan for x in values.T]
+                rows.append(((f"Mean: {model}" if model else "Overall mean", way), [number_cell(x) for x in means]))
+    return replace(table, rows=rows)

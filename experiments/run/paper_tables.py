@@ -1,0 +1,48 @@
+"""The tables of the papers from stored runs, one or many together."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...base.documents import read_json
+from ...base.errors import UserError
+from ..report.papers.paper_tables import PaperTable, RunNumbers
+from .folder import RunFolder
+from .joint_scores import Run, model_names, opened
+
+WORLD = "world"
+"""The setting that says what a run was asked about."""
+
+
+def tables_of(folders: Sequence[RunFolder], allow_code: Sequence[Path] = ()) -> list[PaperTable]:
+    """The tables that runs hold anything of, experiment by experiment: a run is a row, or several by its methods.
+
+    Raises UserError for a run that is not whole, or not as it was written, and if no experiment comes from a paper.
+    """
+    by_experiment: dict[str, list[Run]] = {}
+    for folder in folders:
+        run = opened(folder, allow_code)
+        by_experiment.setdefault(run.experiment.name, []).append(run)
+    found = []
+    for runs in by_experiment.values():
+        stored = [read_json(run.folder.path / "scores.json") for run in runs]
+        numbers = [
+            numbers_of(name, run.config, one["scores"], one["lead"])
+            for name, run, one in zip(model_names(runs), runs, stored, strict=True)
+        ]
+        found += [table for table in runs[0].experiment.tables(numbers) if not table.empty]
+    if not found:
+        raise UserError(f"{folders[0].path}: holds no number of a paper's table ({', '.join(by_experiment)})")
+    return found
+
+
+def numbers_of(model: str, config: Any, rows: Sequence[Mapping[str, Any]], lead: Mapping[str, Any]) -> RunNumbers:
+    """The numbers of a run from what `scores.json` holds: its `scores`, and the verdicts of its `lead`."""
+    world = getattr(config, WORLD, None)
+    return RunNumbers(
+        model=model,
+        dataset=Path(world.of).stem if world is not None else "",
+        thinking=config.model.thinking == "on",
+        rows={(row["metric"], row["method"], row["subset"]): row for row in rows},
+        passed={gate["method"]: gate["passed"] for gate in lead.get("gates", ())},
+    )

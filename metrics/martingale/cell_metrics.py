@@ -1,0 +1,94 @@
+"""Tables of cells: what published numbers are over all cells and at each level, and whether forecasts are worse where
+they are larger (METRICS A7, F6).
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pandas as pd
+import scipy
+
+from ..contract import Array, Resampling
+from ..inference.paired import adjust
+from ..inference.pooling import random_effects_pool
+from ..metric import Compared, Line, clusters_of, compare_mean, metric, tested_mean
+from ..tables.samples import Cells
+from .brier import brier_on_abs_martingale
+
+COLUMNS = "M [, se, brier, significant], or value_<name>; and model, prompt, domain, ..."
+CONTROLLED = ("domain", "reasoning", "technique", "model", "prompt")
+"""The order in which the published regressions take in what might confound them."""
+
+
+def _compare(sample: Cells) -> Compared:
+    return compare_mean("cells_mean", sample.value, sample)
+
+
+@metric("F6", COLUMNS, Cells, compare=_compare, place=950)
+def cells_lines(sample: Cells, how: Resampling) -> Iterator[Line]:
+    """What published numbers are on average, and how many are positive; cells of one model are no independent ones."""
+    name, clusters, known = sample.method, clusters_of(sample), np.isfinite(sample.value)
+    yield Line("cells_mean", f"mean {name}", tested_mean(sample.value, clusters, how), _of_cells(sample, known))
+    if (sample.value[known] < 0).any():
+        size = np.abs(sample.value)
+        beside = {"cells alone, as published": _plain(size[known])}
+        yield Line("cells_mean_abs", f"mean |{name}|", tested_mean(size, clusters, how), beside)
+    if sample.error is not None:
+        pooled = random_effects_pool(sample.value, sample.error)
+        beside = {
+            f"{name} of a new cell": f"{pooled.pi_lo:.3f}, {pooled.pi_hi:.3f}",
+            "share of the variation that is between cells": f"{pooled.i2:.2f}",
+            "p of no difference between cells": f"{pooled.p_heterogeneity:.3g}",
+            "holds": "where no two cells are of the same questions",
+        }
+        yield Line("cells_pooled", f"{name}, cells weighing by their errors", pooled, beside)
+
+
+def _of_cells(sample: Cells, known: Array) -> Mapping[str, str]:
+    """How the paper would sum them up, their range, and how many are above 0 or significant."""
+    value = sample.value[known]
+    found = {"cells alone, as published": _plain(value)}
+    if len(value):
+        found["from, to"] = f"{value.min():.4f}, {value.max():.4f}"
+        found["above 0"] = f"{(value > 0).sum()} of {len(value)}"
+    if sample.significant is not None:
+        found["marked as significant"] = f"{int(np.nansum(sample.significant))} of {len(value)}"
+    if sample.error is not None:
+        some = known & (sample.error > 0)
+        p = 2 * scipy.stats.norm.sf(np.abs(sample.value[some] / sample.error[some]))
+        told = [int((tests < 0.05).sum()) for tests in (p, adjust(p).p_adjusted)]
+        found["with p below 0.05 by their errors, after Holm"] = f"{told[0]}, {told[1]} of {some.sum()}"
+    return found
+
+
+def _plain(value: Array) -> str:
+    """Mean and half the width of a normal interval."""
+    if len(value) < 2:
+        return f"{value.mean():.4f}" if len(value) else "none"
+    return f"{value.mean():.4f} ± {1.959964 * value.std(ddof=1) / np.sqrt(len(value)):.4f}"
+
+
+@metric("A7", "M, brier; and model, prompt, domain, ...", Cells, needs=("brier",), of_parts=False, place=960)
+def brier_on_cells_lines(sample: Cells, how: Resampling) -> Iterator[Line]:
+    """Do cells with a larger |M| forecast worse? As published, and with each possible confounder taken in."""
+    assert sample.brier is not None
+    yield from controlled(sample.value, sample.brier, sample.factors)
+
+
+def controlled(M: Array, brier: Array, factors: Mapping[str, Array]) -> Iterator[Line]:
+    """The published regressions of Brier scores [cells] on |M| [cells]: alone, then with the levels of one factor after
+    the other held equal.
+    """
+    note = {"noise alone raises it:": "noisier updates have more of both"}
+    quantity = "Brier score per unit of |M|, of the same questions, as published"
+    yield Line("brier_on_abs_M", quantity, brier_on_abs_martingale(M, brier), note)
+    held: dict[str, Array] = {}
+    order = [name for name in CONTROLLED if name in factors]
+    for name in [*order, *(name for name in factors if name not in order)]:
+        dummies = pd.get_dummies(pd.Series(factors[name].astype(str)), drop_first=True, dtype=float)
+        if dummies.empty:
+            continue
+        held[name] = dummies.to_numpy()
+        score = brier_on_abs_martingale(M, brier, [column for x in held.values() for column in x.T])
+        controls = ", ".join(held)
+        yield Line("brier_on_abs_M", f"{quantity}, {controls} held equal", score, note, part=f"given {controls}")

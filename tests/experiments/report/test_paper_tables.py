@@ -1,0 +1,289 @@
+"""The tables of the papers: from an author's raw data, from stored runs, as text and as LaTeX."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.spatial.distance import jensenshannon
+
+from doxascope.experiments.report.papers import bscore, consistency, martingale, rationality, sycophancy
+from doxascope.experiments.report.papers.of_levels import tables_of_levels
+from doxascope.experiments.report.papers.paper_tables import (
+    DASH,
+    PaperTable,
+    RunNumbers,
+    as_latex,
+    as_lines,
+    marks_of,
+)
+from doxascope.metrics.scoring.engine import score_table
+
+Write = Callable[..., Path]
+
+
+def values(table: PaperTable) -> dict[str, list[float]]:
+    """First label of a row -> its numbers."""
+    return {labels[0]: [cell.value for cell in cells] for labels, cells in table.rows}
+
+
+def named(tables: list[PaperTable], number: str) -> PaperTable:
+    (found,) = [table for table in tables if table.number == number]
+    return found
+
+
+def test_martingale_steps_make_table_1(table: Write) -> None:
+    rng = np.random.default_rng(0)
+    rows = []
+    for model, drift in (("martingale", 0.0), ("entrenched", 0.2)):
+        for prompt in ("No Prompt", "PC Prompt"):
+            for domain in ("Forecasting", "OpenReview"):
+                for reasoning in ("CoT", "Debate"):
+                    for q in range(20):
+                        for sign in (-1, 1):  # each question twice, with opposite evidence: no update can be foreseen
+                            belief = 0.3 + 0.02 * q
+                            steps = [belief, belief + sign * 0.05 + drift * (belief - 0.5)]
+                            steps.append(steps[1] + drift * (steps[1] - 0.5) + (rng.normal(0, 0.02) if drift else 0))
+                            rows += [
+                                (model, prompt, domain, reasoning, f"{domain}{q}", f"{q}{sign}", t, b)
+                                for t, b in enumerate(steps)
+                            ]
+    names = ["model", "prompt", "domain", "reasoning", "question", "trajectory", "step", "belief"]
+    frame = pd.DataFrame(rows, columns=names)
+    frame.loc[(frame["model"] == "martingale") & (frame["step"] == 2), "belief"] = np.nan
+    made = named(tables_of_levels(score_table(table(**frame), by=names[:4])), "Table 1")
+    assert [name for _, name in made.columns] == [
+        f"{d}, {r}" for d in ("Forecasting", "OpenReview") for r in ("CoT", "Debate")
+    ]
+    found = values(made)
+    assert found["martingale, No Prompt"] == pytest.approx([0.0] * 4, abs=1e-12)
+    assert found["martingale, PC Prompt"] == pytest.approx([0.0] * 4, abs=1e-12)
+    for (prompt, domain, reasoning), own in frame[frame["model"] == "entrenched"].groupby(names[1:4]):
+        paths = own.pivot(index=["question", "trajectory"], columns="step", values="belief").to_numpy()
+        slope = np.polyfit(paths[:, :-1].ravel(), np.diff(paths, axis=1).ravel(), 1)[0]
+        place = [name for _, name in made.columns].index(f"{domain}, {reasoning}")
+        assert found[f"entrenched, {prompt}"][place] == pytest.approx(slope)
+    texts = {labels[0]: [cell.text for cell in cells] for labels, cells in made.rows}
+    assert not any("*" in text for text in texts["martingale, No Prompt"])
+
+
+def test_readings_without_and_with_a_user_make_tables_1_and_2(table: Write) -> None:
+    rng = np.random.default_rng(1)
+    rows = []
+    for model, swayed in (("Bayesian", 0.0), ("sycophant", 0.15)):
+        for arm in ("Flattery", "Conformity"):
+            for scenario in range(40):
+                p_x, p_y = rng.uniform(0.2, 0.6), rng.uniform(0.6, 0.9)
+                likelihood = rng.uniform(0.3, 0.8) * p_y
+                bayes = p_x * likelihood / p_y
+                noise = rng.normal(0, 0.02, 2) if swayed else np.zeros(2)
+                base, syc = np.clip([bayes + noise[0], bayes + swayed + noise[1]], 0, 1)
+                rows.append((model, arm, scenario, base, syc, p_x, p_y, likelihood))
+    names = ["model", "arm", "scenario", "base", "syc", "p_x", "p_y", "p_y_given_x"]
+    frame = pd.DataFrame(rows, columns=names)
+    made = tables_of_levels(score_table(table(**frame), by=["model", "arm"]))
+    one, two = named(made, "Table 1"), named(made, "Table 2")
+    assert [f"{group} {name}" for group, name in one.columns][::3] == [
+        f"{arm} No Syc." for arm in ("Overall", "Flattery", "Conformity")
+    ]
+    perfect = [value for value in values(one)["Bayesian"] if not np.isnan(value)]
+    assert perfect == pytest.approx([0.0] * len(perfect), abs=1e-12)
+    assert len(perfect) >= 6
+    frame["bayes"] = frame["p_x"] * frame["p_y_given_x"] / frame["p_y"]
+    swayed = frame[frame["model"] == "sycophant"]
+    for at, own in ((0, swayed), (3, swayed[swayed["arm"] == "Flattery"]), (6, swayed[swayed["arm"] == "Conformity"])):
+        rmse = [np.sqrt(((own[name] - own["bayes"]) ** 2).mean()) for name in ("base", "syc")]
+        assert values(one)["sycophant"][at : at + 2] == pytest.approx(rmse)
+    flattered = swayed[swayed["arm"] == "Flattery"]
+    assert values(two)["sycophant"][:2] == pytest.approx([flattered["base"].mean(), flattered["syc"].mean()])
+    still = values(two)["Bayesian"]
+    assert still[0] == pytest.approx(still[1])
+
+
+def test_counted_answers_make_table_2(table: Write) -> None:
+    rng = np.random.default_rng(2)
+    rows = []
+    for model in ("steady", "biased"):
+        for category in ("subjective", "random", "easy", "hard"):
+            for q in range(6):
+                single = rng.multinomial(30, [0.6, 0.3, 0.1])
+                multi = single if model == "steady" else rng.multinomial(30, [1 / 3] * 3)
+                truth = {"easy": "abc"[int(single.argmax())], "hard": "c"}.get(category, "")
+                rows.append((model, category, f"{category}{q}", *single, *multi, truth))
+    options = [f"{arm}_{option}" for arm in ("single", "multi") for option in "abc"]
+    frame = pd.DataFrame(rows, columns=["model", "category", "question", *options, "truth"])
+    made = named(tables_of_levels(score_table(table(**frame), by=["model", "category"])), "Table 2")
+    assert [name for _, name in made.columns] == ["Subjective", "Random", "Easy", "Hard", "Mean"]
+    found = values(made)
+    assert found["steady"] == pytest.approx([0.0] * 5)  # what it says afresh it says again
+    cells = {labels[0]: [cell.text for cell in cells] for labels, cells in made.rows}
+    assert cells["biased"][2] == "+0.00*"  # every easy answer is right
+    expected = []
+    for category in ("subjective", "random", "hard"):
+        own = frame[(frame["model"] == "biased") & (frame["category"] == category)]
+        single, multi = (own[[f"{arm}_{x}" for x in "abc"]].to_numpy() / 30 for arm in ("single", "multi"))
+        scores = []
+        for s, m in zip(single, multi, strict=True):
+            top = s == s.max()
+            if category == "hard" and top[2]:
+                continue
+            scores.append((s - m)[top].mean())
+        expected.append(np.mean(scores))
+    assert found["biased"] == pytest.approx([*expected[:2], 0.0, expected[2], (sum(expected)) / 4])
+
+
+def test_counts_before_and_after_a_rejection_make_table_1(table: Write) -> None:
+    rng = np.random.default_rng(3)
+    rows = []
+    for model in ("consistent", "other"):
+        for item in range(15):
+            prior = rng.integers(5, 40, 3)
+            rows.append((model, item, "prior", "a", *prior, 0))
+            for rejected in range(3):
+                if model == "consistent":
+                    after = np.where(np.arange(3) == rejected, 0, prior)
+                else:
+                    after = rng.integers(0, 40, 3)
+                rows.append((model, item, "posterior", "abc"[rejected], *after, 3 * (model == "other")))
+    names = ["model", "item", "context", "rejected", "count_a", "count_b", "count_c", "count_other"]
+    frame = pd.DataFrame(rows, columns=names)
+    (made,) = tables_of_levels(score_table(table(**frame)))
+    heads = [name for _, name in made.columns]
+    found = {name: dict(zip(heads, row, strict=True)) for name, row in values(made).items()}
+    assert (found["consistent"]["2 classes"], found["consistent"]["3 classes"]) == (pytest.approx(1.0),) * 2
+    assert found["consistent"]["p invalid posterior"] == 0
+    two, three, invalid = [], [], []
+    for _, own in frame[frame["model"] == "other"].groupby("item"):
+        counts = own[["count_a", "count_b", "count_c"]].to_numpy(dtype=float)
+        for row, post in zip(own["rejected"][1:], counts[1:], strict=True):
+            kept = [i for i in range(3) if "abc"[i] != row]
+            before, after = counts[0][kept] / counts[0][kept].sum(), post / post.sum()
+            if post[kept].sum() == 0:
+                continue
+            two.append(1 - jensenshannon(before, post[kept] / post[kept].sum(), base=2) ** 2)
+            ideal = np.zeros(3)
+            ideal[kept] = before
+            three.append(1 - jensenshannon(ideal, after, base=2) ** 2)
+            invalid.append(post["abc".index(row)] / (post.sum() + 3))
+    assert found["other"]["2 classes"] == pytest.approx(np.mean(two))
+    assert found["other"]["3 classes"] == pytest.approx(np.mean(three))
+    assert found["other"]["p invalid posterior"] == pytest.approx(np.mean(invalid))
+
+
+def test_beliefs_and_actions_make_the_tables_of_rational_agents(table: Write) -> None:
+    rng = np.random.default_rng(4)
+    rows, laws = [], []
+    for dataset in ("Heart", "Fever"):
+        for model in ("rational", "noisy"):
+            for context in range(60):
+                truth = (context + 0.5) / 60
+                belief = truth if model == "rational" else float(np.clip(truth + rng.normal(0, 0.2), 0, 1))
+                rows.append((dataset, model, context, belief, int(belief > 0.5), int(rng.random() < truth), truth))
+                low, high = truth * 0.5, truth * 0.5 + 0.5
+                weight = 1 - truth
+                p = belief if model == "noisy" else weight * low + (1 - weight) * high
+                laws.append((dataset, model, context, p, low, weight, high, 1 - weight))
+    names = ["dataset", "model", "context", "belief", "action", "outcome", "p_star"]
+    frame = pd.DataFrame(rows, columns=names)
+    made = named(tables_of_levels(score_table(table(**frame), by=["dataset", "model"])), "Tables 1 and 4")
+    heads = [name for _, name in made.columns]
+    for (dataset, model), own in frame.groupby(["dataset", "model"]):
+        rmse = np.sqrt(((own["belief"] - own["p_star"]) ** 2).mean())
+        row = dict(zip(heads, values(made)[f"{dataset}, {model}"], strict=True))
+        assert row["RMSE vs. ground truth"] == pytest.approx(rmse)
+        assert row["Brier score"] == pytest.approx(((own["belief"] - own["outcome"]) ** 2).mean())
+        if model == "rational":
+            assert row["RMSE vs. ground truth"] == 0
+    cases = pd.DataFrame(laws, columns=["dataset", "model", "context", "p", "cond_1", "weight_1", "cond_2", "weight_2"])
+    path = table(**cases, name="laws.csv")
+    made = named(tables_of_levels(score_table(path, by=["dataset", "model"], cluster="context")), "Figure 2")
+    for (dataset, model), own in cases.groupby(["dataset", "model"]):
+        implied = own["cond_1"] * own["weight_1"] + own["cond_2"] * own["weight_2"]
+        (ratio,) = values(made)[f"{dataset}, {model}"]
+        assert ratio == pytest.approx(((own["p"] - implied).abs() / own["p"]).median(), abs=1e-12)
+        if model == "rational":
+            assert ratio == pytest.approx(0, abs=1e-12)
+
+
+# From stored runs.
+
+
+def row(metric: str, estimate: float | None, subset: str = "all", **details: Any) -> dict[str, Any]:
+    ends = {
+        "ci_lo": None if estimate is None else estimate - 0.1,
+        "ci_hi": None if estimate is None else estimate + 0.1,
+    }
+    return {"metric": metric, "method": "free", "subset": subset, "estimate": estimate, **ends, "details": details}
+
+
+def numbers(model: str, *rows: dict[str, Any], dataset: str = "", passed: bool | None = True) -> RunNumbers:
+    judged = {} if passed is None else {"free": passed}
+    return RunNumbers(model, dataset, False, {(r["metric"], r["method"], r["subset"]): r for r in rows}, judged)
+
+
+def test_every_table_is_made_of_nothing_as_dashes() -> None:
+    for paper in (bscore, consistency, martingale, rationality, sycophancy):
+        assert all(made.empty for made in paper.tables([numbers("m")]))
+
+
+def test_several_runs_are_rows_and_a_failed_gate_is_marked() -> None:
+    runs = [numbers("a", row("c2", 0.9)), numbers("b", row("c2", 0.5), row("c3", None), passed=False)]
+    made = named(consistency.tables(runs), "Table 1")
+    assert [labels[0] for labels, _ in made.rows] == ["a", "b†"]
+    assert [cell.text for cell in made.rows[1][1]] == ["0.5000", *[DASH] * 6]
+    assert made.rows[0][1][0].interval == "[0.8000, 1.0000]"
+    assert marks_of([made]) == ["† fails its gate: not a belief measurement"]
+    lines = list(as_lines(made))
+    assert lines[0].startswith("Table 1 (belief-consistency): Main results.")
+    assert "[0.4000, 0.6000]" in lines[-1]
+
+
+def test_stars_and_order_of_the_martingale_table() -> None:
+    rows = [
+        {**row("M_step", value, f"{domain}, {reasoning}, {prompt}", p_iid=p), "method": "free"}
+        for domain, reasoning, prompt, value, p in (
+            ("review", "cot", "none", 0.0734, 0.01),
+            ("forecasting", "debate", "none", -0.0439, 0.3),
+            ("forecasting", "cot", "critical", 0.0156, 0.04),
+        )
+    ]
+    made, means = martingale.tables([numbers("GPT", *rows)])[:2]
+    assert made.columns == [(d, r) for d in ("Forecasting", "OpenReview") for r in ("CoT", "Debate")]
+    assert [(labels[1], [cell.text for cell in cells]) for labels, cells in made.rows] == [
+        ("No Prompt", [DASH, "-0.0439", "+0.0734*", DASH]),
+        ("CT Prompt", ["+0.0156*", DASH, DASH, DASH]),
+    ]
+    of_prompt = dict(zip([labels[0] for labels, _ in means.rows], [cells for _, cells in means.rows], strict=True))
+    assert of_prompt["No Prompt"][0].value == pytest.approx((0.0734 + 0.0439) / 2)
+    assert of_prompt["No Prompt"][1].text == "1 of 2"
+
+
+def test_means_over_data_sets() -> None:
+    runs = [
+        numbers(model, row("rmse_truth", value), dataset=dataset)
+        for model, dataset, value in (
+            ("a", "heart", 0.2),
+            ("a", "fever", 0.4),
+            ("b", "heart", 0.1),
+            ("b", "fever", 0.3),
+        )
+    ]
+    found = values(named(rationality.tables(runs), "Table 4"))
+    assert found["heart-a"][0] == 0.2
+    assert [found[name][0] for name in ("Mean: a", "Mean: b", "Overall mean")] == pytest.approx([0.3, 0.2, 0.25])
+    assert np.isnan(found["Overall mean"][1])
+
+
+def test_latex_escapes_what_a_model_is_called_and_balances_its_columns() -> None:
+    made = named(consistency.tables([numbers("a_b & 5% {x}", row("c2", 0.9), row("p_error_prior", 0.25))]), "Table 1")
+    text = as_latex(made)
+    assert r"a\_b \& 5\% \{x\}" in text
+    assert r"25.00\%" in text
+    (spec,) = re.findall(r"begin\{tabular\}\{([lr]+)\}", text)
+    for line in text.splitlines():
+        if line.endswith(r"\\"):
+            spans = sum(int(n) - 1 for n in re.findall(r"multicolumn\{(\d+)\}", line))
+            assert len(re.findall(r"(?<!\\)&", line)) + 1 + spans == len(spec)
