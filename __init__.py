@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .hooks.store import Activations, ActivationStore, ActivationWriter, export_store, pack_store, store_header
     from .hooks.verbal.number_distributions import read_numbers
     from .hooks.verbal.number_formats import FORMATS, NumberFormat, WrittenNumber, count_format, parse_answer
-    from .hooks.verbal.stated_beliefs import NumberQuestion, answer_rows, ask_number, write_answers
+    from .hooks.verbal.stated_beliefs import NumberQuestion, answer_rows, ask_number, ask_options, write_answers
     from .metrics.claims import Verdict
     from .metrics.number import Number
     from .metrics.scoring.engine import ScoredTable
@@ -101,6 +101,7 @@ __all__ = [
     "add_vector",
     "answer_rows",
     "ask_number",
+    "ask_options",
     "certify",
     "compare",
     "count_format",
@@ -150,7 +151,7 @@ _HOMES = {
     "hooks.store": ("Activations", "ActivationStore", "ActivationWriter", "export_store", "store_header", "pack_store"),
     "hooks.verbal.number_distributions": ("read_numbers",),
     "hooks.verbal.number_formats": ("FORMATS", "NumberFormat", "WrittenNumber", "count_format", "parse_answer"),
-    "hooks.verbal.stated_beliefs": ("answer_rows", "write_answers", "NumberQuestion", "ask_number"),
+    "hooks.verbal.stated_beliefs": ("answer_rows", "write_answers", "NumberQuestion", "ask_number", "ask_options"),
     "metrics.claims": ("Verdict",),
     "metrics.number": ("Number",),
     "metrics.tables.samples": ("Forecasts", "Multiclass", "YesNo"),

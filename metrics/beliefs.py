@@ -50,6 +50,7 @@ COLUMNS: Mapping[str, str] = {
     "option_index": "int32",
     "logp": "float64",
     "prob": "float64",
+    "stated": "float64",
     "coverage": "float64",
     "status": "str",
     "outcome": "float64",
@@ -64,10 +65,10 @@ read: text, integer, float, truth value, or a list of these, missing where a row
 answers), empty for one that was asked for; `method` is the read-out form as it is printed; `estimate` is how answers
 became a number (`sampled`, `expected`, `greedy`, `numbers`), empty for an exact distribution over the options; `judge`
 is who read it, if not the model; `logp` is natural and not normalised; `prob` is normalised over the options;
-`coverage` is the options' total probability; `competitor` is the likeliest next token that starts no option, with its
-log-probability (exact and lens kinds, else empty); `forced_logp` is what the model gave to the turns that were
-prefilled."""
-LATER = ("of", "estimate", "judge")
+`stated` is what was said of one of several options, whatever they sum to; `coverage` is the options' total
+probability; `competitor` is the likeliest next token that starts no option, with its log-probability (exact and lens
+kinds, else empty); `forced_logp` is what the model gave to the turns that were prefilled."""
+LATER = ("of", "estimate", "judge", "stated")
 """Columns that tables of earlier versions lack: empty there."""
 BLANK: Mapping[str, Any] = {"str": "", "int32": 0, "Int32": pd.NA, "float64": np.nan}
 
@@ -248,7 +249,7 @@ RENAMED = {"of": "of_method"}
 def of_any_version(table: pd.DataFrame) -> pd.DataFrame:
     """The table with a real column for each condition. Raises ValueError for a `variant` that is no JSON."""
     for name in LATER:
-        table = table if name in table.columns else table.assign(**{name: ""})
+        table = table if name in table.columns else table.assign(**{name: BLANK[COLUMNS[name]]})
     if VARIANT not in table.columns:
         return table
     codes, texts = pd.factorize(table[VARIANT].astype(object), use_na_sentinel=False)

@@ -79,6 +79,8 @@ class ProbeData:
     features: Features
     points: tuple[ReadAt, ...]
     """Where activations can be read."""
+    options: Floats | None = None
+    """[n, k] the target of each of k > 2 options, of which `target` is the first's; None: there is no more to tell."""
 
     def __post_init__(self) -> None:
         for name in COLUMNS:
@@ -162,8 +164,10 @@ def belief_rows(beliefs: pd.DataFrame, readout_ids: Sequence[str], option: str |
     own, near = stated.reindex(rows["readout_id"]).to_numpy(), by_place.reindex(_places(exact)).to_numpy()
     p_verbal = np.where(np.isnan(own), near, own)
     role = rows[["method", "scenario", "step"]].agg("/".join, axis=1)
+    n_options = beliefs[beliefs["kind"] == "exact"]["readout_id"].astype(str).value_counts()
     return rows.assign(
         role=role,
+        n_options=n_options.reindex(rows["readout_id"]).to_numpy(),
         outcome=exact["outcome"].to_numpy(dtype=np.float64),
         p_exact=prob,
         p_verbal=p_verbal,
@@ -177,6 +181,15 @@ def _single_conditions(exact: pd.DataFrame) -> dict[str, list[Any]]:
     values = exact[condition_columns(exact)].dropna(axis="columns", how="all").astype(object)
     values = values.where(values.notna(), None).to_dict("list")
     return {str(name): column for name, column in values.items() if not any(isinstance(x, tuple) for x in column)}
+
+
+def option_targets(beliefs: pd.DataFrame, readout_ids: Sequence[str]) -> Floats | None:
+    """[n, k] the exact belief in each option of these read-outs; None for two, and where they differ in number."""
+    exact = beliefs[(beliefs["kind"] == "exact") & beliefs["readout_id"].astype(str).isin(set(readout_ids))]
+    exact = exact.assign(readout_id=exact["readout_id"].astype(str))
+    wide = exact.pivot(index="readout_id", columns="option_index", values="prob").reindex([*readout_ids])
+    values = wide.to_numpy(dtype=np.float64)
+    return values if values.shape[1] > 2 and np.isfinite(values).all() else None
 
 
 def target_values(rows: pd.DataFrame, target: str) -> np.ndarray:

@@ -5,7 +5,7 @@ by the arrays that it keeps on the disk.
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from ..base.errors import UserError, in_one_line
 from ..base.files import atomic_write, digest_of
 from ..hooks.store import Header
-from .dataset import ProbeData
+from ..metrics.contract import Floats
+from .dataset import ProbeData, make_target
 from .estimators import RidgeOnLogOdds
-from .evidence.crossfit import cross_fit, recalibration
+from .evidence.crossfit import cross_fit, recalibration, softmax_calibration
 from .evidence.study import Beside, Study, StudyPlan, study
 from .features import DECODED, READ_OUT, ReadAt, ReadingSite
 from .groups import grouped_folds
@@ -85,7 +86,8 @@ class Judged:
 def train(data: ProbeData, registered: RegisteredPlace, header: Header, plan: StudyPlan, name: str) -> Probe:
     """The probe of the registered place: fitted on all groups, and without each fold for what it was trained on.
 
-    Its penalty is the median of those chosen without each fold, its recalibration that of the cross-fitted scores.
+    Its penalty is the median of those chosen without each fold, its recalibration that of the cross-fitted scores. Of
+    more than two options each gets a direction, and the softmax of all is calibrated.
     """
     folds = grouped_folds(data.groups, plan.folds, plan.seed)
     x = data.read(registered.at)
@@ -106,7 +108,29 @@ def train(data: ProbeData, registered: RegisteredPlace, header: Header, plan: St
         **registered.at._asdict(),
     )
     readout = estimator.fit(x, data.target.prob).calibrated(slope, intercept)
-    return Probe(readout, meta, crossed.readouts, _fold_of(data, folds))
+    probe = Probe(readout, meta, crossed.readouts, _fold_of(data, folds))
+    return probe if data.options is None else _over_options(probe, x, data.options, folds, plan)
+
+
+def _over_options(probe: Probe, x: Floats, prob: Floats, folds: NDArray[np.intp], plan: StudyPlan) -> Probe:
+    """The probe with a direction for each of k options; `prob` is [n, k]."""
+    targets = [make_target(f"{probe.meta.target} of option {j}", column) for j, column in enumerate(prob.T)]
+    fits = [cross_fit(x, target, folds, plan.penalties) for target in targets]
+    slope, intercepts = softmax_calibration(np.column_stack([fit.score for fit in fits]), prob)
+    inner = [np.column_stack([fit.inner[k] for fit in fits]) for k in range(len(fits[0].readouts))]
+    by_fold = [softmax_calibration(scores[folds != k], prob[folds != k]) for k, scores in enumerate(inner)]
+    made = []
+    for j, (target, fit) in enumerate(zip(targets, fits, strict=True)):
+        estimator = RidgeOnLogOdds(float(np.sort(fit.penalties)[len(fit.penalties) // 2]))
+        meta = probe.meta.model_copy(update={"options": prob.shape[1], "params": estimator.get_params()})
+        if j:
+            meta = meta.model_copy(update={"name": f"{meta.name}.{j}", "options": 2})
+        whole = estimator.fit(x, target.prob).calibrated(slope, float(intercepts[j]))
+        crossed = tuple(
+            readout.calibrated(by[0], float(by[1][j])) for readout, by in zip(fit.readouts, by_fold, strict=True)
+        )
+        made.append(Probe(whole, meta, crossed, probe.fold_of))
+    return replace(made[0], others=tuple(made[1:]))
 
 
 def _fold_of(data: ProbeData, folds: NDArray[np.intp]) -> dict[str, int]:
@@ -178,7 +202,7 @@ def run_job(
     studied = study(data, registered.at, folds, plan, beside)
     probe = train(data, registered, header, plan, name)
     card = report_card(swept, studied, registered.site, data.n_groups, plan, used(probe))
-    probe = Probe(probe.readout, probe.meta.model_copy(update={"called": card.name}), probe.crossed, probe.fold_of)
+    probe = replace(probe, meta=probe.meta.model_copy(update={"called": card.name}))
     return Judged(swept, studied, card, probe)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
+from scipy.special import expit, logsumexp, softmax
 
 from ..base.documents import read_json
 from ..base.errors import UserError, in_one_line
@@ -57,6 +58,9 @@ class ProbeMeta(Settings):
     """Identity of the model; of an imported probe what is known of it."""
     n_rows: int = 0
     n_groups: int = 0
+    options: int = 2
+    """Over how many it is a distribution. Each of more than two has a direction of its own: those of the options after
+    the first lie beside it, in `<name>.1`, `<name>.2`, ..."""
     numbers: str = ""
     """Hash of the file of arrays that belongs to it."""
 
@@ -77,13 +81,29 @@ class Probe:
     """[K] fitted without each fold, by which what it was trained on is read (PROBES 7)."""
     fold_of: Mapping[str, int] = field(default_factory=dict)
     """Group that it was trained on -> its fold."""
+    others: "tuple[Probe, ...]" = ()
+    """Of more than two options, those of the second and later ones."""
 
     def logit(self, x: ArrayLike, groups: ArrayLike | None = None) -> Floats:
-        """[n] natural log-odds of features [n, d] read at `meta.at`.
+        """[n] natural log-odds of the first option from features [n, d] read at `meta.at`.
 
         A row whose group [n] was trained on is read by the fit that did not see it. Without groups every row is read by
         the fit on all: then none of them may have been trained on.
         """
+        if not self.others:
+            return self._scores(x, groups)
+        first, *others = (each._scores(x, groups) for each in (self, *self.others))
+        return first - logsumexp(others, axis=0)
+
+    def beliefs(self, x: ArrayLike, groups: ArrayLike | None = None) -> Floats:
+        """[n, k] the belief in each option: the softmax of the directions' log-odds (arguments: `logit`)."""
+        if not self.others:
+            p = expit(self.logit(x, groups))
+            return np.column_stack([p, 1 - p])
+        return softmax(np.column_stack([each._scores(x, groups) for each in (self, *self.others)]), axis=1)
+
+    def _scores(self, x: ArrayLike, groups: ArrayLike | None) -> Floats:
+        """[n] of its own direction."""
         x = np.asarray(x, dtype=np.float64)
         found = self.readout.logit(x)
         if groups is not None:
@@ -111,8 +131,10 @@ class Probe:
 
     def save(self, path: Path) -> None:
         """Write `path`.npz, the arrays, and `path`.json, the rest. Raises UserError if they cannot be written, or hold
-        numbers with which `load` would refuse them.
+        numbers with which `load` would refuse them; and the directions of further options.
         """
+        for i, other in enumerate(self.others, 1):
+            other.save(path.with_name(f"{path.name}.{i}"))
         raw = self._packed()
         with in_one_line(f"probe {self.meta.name}: cannot be kept"):
             _arrays(raw)
@@ -153,7 +175,10 @@ class Probe:
 
         Raises UserError for files that are not there, damaged, or do not belong together.
         """
-        path = path.with_suffix("") if path.suffix in ENDINGS else path
+        return cls._one(path.with_suffix("") if path.suffix in ENDINGS else path)
+
+    @classmethod
+    def _one(cls, path: Path) -> Self:
         with in_one_line(_named(path, ".json"), "train the probe anew"):
             record = unsealed(read_json(_named(path, ".json")))
         meta = parse(ProbeMeta, record, str(_named(path, ".json")))
@@ -170,7 +195,11 @@ class Probe:
             fold_of = dict(zip(found["groups"].tolist(), found["folds"].tolist(), strict=True))
             if not {*fold_of.values()} <= {*range(len(crossed))} or len(fold_of) < len(found["groups"]):
                 raise ValueError("its groups are there twice, or in folds that it has not")
-        return cls(first, meta, tuple(crossed), fold_of)
+        further = range(1, meta.options) if meta.options > 2 else ()
+        others = tuple(cls._one(path.with_name(f"{path.name}.{i}")) for i in further)
+        if any(other.meta.at != meta.at or len(other.crossed) != len(crossed) for other in others):
+            raise UserError(f"{path}: its options are of several trainings; train it again")
+        return cls(first, meta, tuple(crossed), fold_of, others)
 
 
 def import_probe(direction: ArrayLike, bias: float, header: Header, at: ReadAt, *, name: str, target: str) -> Probe:

@@ -15,6 +15,7 @@ SMALL = {
     "certify": [],
     "compare": ["-o", "items=2"],
     "consistency": ["-o", "items=1"],
+    "kinds": ["-o", "items=3", "-o", "stated.numbers=[of 10]"],
     "locate": ["-o", "items=2"],
     "martingale": ["-o", "items=1"],
     "probe": ["-o", "items=12"],

@@ -125,6 +125,7 @@ def run(
     registered = None if registration is None else registration_of(registration, experiment.name, config)
     for line in foreseen(config, items_of(experiment, config)):
         echo(line)
+    every_kind = config.kinds == "all"
     folder = run_experiment(
         experiment,
         config,
@@ -135,7 +136,12 @@ def run(
         restored=restore,
         workers=opened,
         registration=registered,
+        scored=not every_kind,
     )
+    if every_kind and not folder.missing:
+        from ..probing.kinds import read_kinds
+
+        read_kinds(folder.path, allow_code)
     if folder.missing:
         echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
     elif not (folder.path / "scores.json").exists():

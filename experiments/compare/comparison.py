@@ -120,8 +120,9 @@ def pairs_between(sides: Sequence[Side], found: Measured) -> list[Pair]:
 
 
 def _failed(sides: Sequence[Side]) -> dict[str, str]:
-    """Name of a sample -> the conditions by which it cannot be read."""
-    return {name: one.reason for name, one in _judged(sides) if not one.passed}
+    """Name of a sample -> the conditions by which it cannot be read, or what its probe's card says."""
+    doubted = {name: why for side in sides for name, why in side.doubted.items()}
+    return doubted | {name: one.reason for name, one in _judged(sides) if not one.passed}
 
 
 def _unresponsive(sides: Sequence[Side]) -> set[str]:
@@ -150,7 +151,10 @@ def _require_common(sides: Sequence[Side], pairs: Sequence[Pair]) -> None:
     """Raise UserError for sides that have nothing in common."""
     first, last = sides[0], sides[-1]
     if not pairs and len(sides) == 1:
-        raise UserError(f"{first.path}: holds one kind of belief, and nothing to compare it with; give a second run")
+        why = "".join(f"; {name}: {reason}" for name, reason in first.refused.items())
+        raise UserError(
+            f"{first.path}: holds one kind of belief, and nothing to compare it with; give a second run{why}"
+        )
     if not pairs:
         raise UserError(f"{last.path}: has no kind and method of belief in common with {first.path}")
     for side in sides if len(sides) > 1 else ():

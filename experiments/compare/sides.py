@@ -2,6 +2,7 @@
 the model, and whether tables say the same of what is true.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -19,9 +20,9 @@ from ...metrics.forms.recognition import understand
 from ...metrics.number import Number
 from ...metrics.scoring.measured import chosen, measured
 from ...metrics.tables.sample_rows import GLUE, Updates, label_text, with_key
-from ...metrics.tables.samples import Multiclass, Sample
+from ...metrics.tables.samples import Multiclass, Sample, sample_name
 from ..run.addons.inner_readouts import ReadInside, named_apart, profiles
-from ..run.addons.passive_beliefs import applied, by_exact_method
+from ..run.addons.passive_beliefs import LEFT_OUT, applied, by_exact_method, unreadable
 from ..run.experiment import RunConfig
 from ..run.folder import run_at
 from ..run.joint_scores import Run, flat, model_names, opened, short
@@ -42,6 +43,8 @@ class Admitted:
     """Its belief table, with the rows of inner kinds that are admitted, each under a method of its own."""
     refused: Mapping[str, str]
     """What is not -> why."""
+    doubted: Mapping[str, str] = field(default_factory=dict)
+    """Name of a sample that is there, and is no belief -> why."""
 
 
 def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
@@ -57,7 +60,21 @@ def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
     rows = [said, *(one for one in found.values() if isinstance(one, pd.DataFrame))]
     texts = ("method", "kind", "readout_id")
     together = pd.concat([part.astype(dict.fromkeys(texts, str)) for part in rows], ignore_index=True)
-    return Admitted(together, {name: one for name, one in found.items() if isinstance(one, str)})
+    refused = {name: one for name, one in found.items() if isinstance(one, str)} | _left_out(run)
+    doubted = {
+        sample_name("probe", str(method), ""): why
+        for meta, _ in applied(run.folder)
+        if (why := unreadable(meta)) and isinstance(rows := found.get(f"probe {meta.name}"), pd.DataFrame)
+        for method in rows["method"].unique()
+    }
+    return Admitted(together, refused, doubted)
+
+
+def _left_out(run: Run) -> dict[str, str]:
+    """What `kinds: all` could not read."""
+    files = run.folder.manifest.get("files", {})
+    read = json.loads(run.folder.verified(LEFT_OUT, files[LEFT_OUT])) if LEFT_OUT in files else {}
+    return {f"probe of {name}": why for name, why in read.items()}
 
 
 def _layers(run: Run, experiment: ReadInside, every: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | str]]:
@@ -78,7 +95,7 @@ def _probes(run: Run, said: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | 
     exact = said[(said["kind"] == "exact") & (said["of"].astype(str) == "")]
     options = exact["readout_id"].astype(str).value_counts()
     for meta, table in applied(run.folder):
-        if (options.reindex(table["of"].unique()) > OF_ONE_OPTION).any():
+        if meta.options == OF_ONE_OPTION and (options.reindex(table["of"].unique()) > OF_ONE_OPTION).any():
             yield f"probe {meta.name}", "reads one option, and these beliefs are over more than two"
             continue
         yield f"probe {meta.name}", by_exact_method(meta, table, said)
@@ -116,6 +133,8 @@ class Side:
     """Of a run, what is said of each method."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Name of an inner kind -> why it is no belief here."""
+    doubted: Mapping[str, str] = field(default_factory=dict)
+    """Name of a sample -> why it is no belief, by the report card of its probe."""
     line: str = ""
     """What was understood of a table."""
 
@@ -201,6 +220,7 @@ def _of_run(run: Run, label: str, several: bool) -> Side:
         beliefs=admitted.beliefs,
         verdicts=gates,
         refused=admitted.refused,
+        doubted=admitted.doubted,
     )
 
 

@@ -16,7 +16,7 @@ from ...hooks.prompts.places import Position
 from ...hooks.store import ActivationStore, Header
 from ...hooks.store.header import HEADS
 from ...metrics.contract import Floats
-from ...probes.dataset import ProbeData, belief_rows, join_targets, make_target, target_values
+from ...probes.dataset import ProbeData, belief_rows, join_targets, make_target, option_targets, target_values
 from ...probes.evidence.controls import LAYER_0
 from ...probes.features import ReadAt, ReadingSite, StoreFeatures, reading_site
 from ...probes.sweep import at_depth
@@ -57,12 +57,14 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
     stores = [ActivationStore.open(run) for run in job.runs]
     header = _common(job.runs, stores)
     positions = tuple(dict.fromkeys((job.position, *job.positions, *job.pool)))
-    tables, sites = [], dict.fromkeys(positions, "before the question")
+    tables, several, sites = [], [], dict.fromkeys(positions, "before the question")
     first: Position | None = None
     for number, (run, store) in enumerate(zip(job.runs, stores, strict=True)):
         folder = RunFolder.open(run)
         there = [set(store.rows(position=name)["readout_id"]) for name in positions]
-        rows = _described(belief_rows(folder.beliefs(), sorted(set.intersection(*there)), job.option))
+        beliefs = folder.beliefs()
+        rows = _described(belief_rows(beliefs, sorted(set.intersection(*there)), job.option))
+        several.append(beliefs[beliefs["readout_id"].astype(str).isin(set(rows["readout_id"]))])
         asked = _positions(run, allow_code)
         first = first or next((place for place, _ in asked.get(job.position, ())), None)
         prompts = _prompts(folder)
@@ -84,7 +86,10 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
         for site, position, layer in product(swept, positions, header.layers)
         for point in _heads(ReadAt(site, layer, position), n_heads if job.heads else None)
     )
-    data = ProbeData(rows, make_target(job.target, values[known]), features, points)
+    options = None
+    if job.target == "exact" and job.option is None and job.targets is None and len(several) == 1:
+        options = option_targets(several[0], rows["readout_id"].tolist())
+    data = ProbeData(rows, make_target(job.target, values[known]), features, points, options)
     registered = ReadAt(job.site, at_depth(points, job.study.depth, n_layers_of(header)), job.position)
     others = {name: _of_rival(run, rows["readout_id"].tolist(), registered) for name, run in job.rivals.items()}
     embedded = ReadAt("resid_pre", 0, job.position)

@@ -1,6 +1,7 @@
 """Probe jobs as the command line gives them: train, sweep, evaluate and apply, with folders, progress and files."""
 
 import dataclasses
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, get_args
@@ -17,7 +18,7 @@ from ...base.progress import progress
 from ...base.version import __version__
 from ...hooks.store import ActivationStore
 from ...metrics import COLUMNS, Resampling, belief_table, brier
-from ...metrics.contract import Score
+from ...metrics.contract import Floats, Score
 from ...metrics.inference.means import cluster_mean
 from ...probes.evidence.calibration import calibrate
 from ...probes.evidence.controls import UNTRAINED
@@ -214,9 +215,9 @@ def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> Report:
     return Report(f"A probe of {job.target}", "on other runs", Top(said=called, verdict=Prose(text=left)), [table])
 
 
-def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> int:
-    """Write what a probe reads in the read-outs of a run that `where` chooses, and the run's report anew; returns how
-    many have it.
+def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = (), *, reported: bool = True) -> int:
+    """Write what a probe reads in the read-outs of a run that `where` chooses, and, if `reported`, its report anew;
+    returns how many have it.
 
     Rows of groups that the probe was trained on are read by the fit that did not see them; a table of `targets` may say
     by its groups which these are. Raises UserError for a probe that does not read these activations, and for an option
@@ -237,21 +238,24 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> in
         raise UserError(f"{run}: beliefs and activations share no read-out; give a run with its own store")
     place = pd.Index(every["readout_id"]).get_indexer(pd.Index(first["readout_id"].astype(str)))
     x = _head(values[place].astype(np.float64), store, probe)
-    logit = probe.logit(x, _owners(first, job, probe))
-    if (bad := ~np.isfinite(logit)).any():
+    prob = probe.beliefs(x, _owners(first, job, probe))
+    if (bad := ~np.isfinite(prob).all(axis=1)).any():
         name = first["readout_id"].iloc[int(np.argmax(bad))]
         raise UserError(f"{run}: {name!r} holds an activation that is no number; read the run anew")
+    names = _options(exact, first, probe)
+    tokens = every["token_index"].to_numpy()[place]
     table = belief_table(
         row
-        for (_, own), value, token in zip(first.iterrows(), logit, every["token_index"].to_numpy()[place], strict=True)
-        for row in _rows({str(name): one for name, one in own.items()}, float(value), int(token), probe)
+        for (_, own), told, value, token in zip(first.iterrows(), names, prob, tokens, strict=True)
+        for row in _rows({str(name): one for name, one in own.items()}, told, value, int(token), probe)
     )
     with folder.writing():
         (run / PROBES_FOLDER).mkdir(exist_ok=True)
         folder.write_table(f"{PROBES_FOLDER}/{probe.meta.name}.parquet", table)
         folder.write_json(f"{PROBES_FOLDER}/{probe.meta.name}.json", probe.meta.model_dump(mode="json"))
         folder.record(*(f"{PROBES_FOLDER}/{probe.meta.name}{suffix}" for suffix in (".parquet", ".json")))
-        report(folder, *stored_config(folder.config, allow_code))
+        if reported:
+            report(folder, *stored_config(folder.config, allow_code))
     return len(first)
 
 
@@ -290,9 +294,26 @@ def _head(values: Any, store: ActivationStore, probe: Probe) -> Any:
     return values[:, probe.meta.head * width : (probe.meta.head + 1) * width]
 
 
-def _rows(own: dict[str, Any], logit: float, token: int, probe: Probe) -> list[dict[str, Any]]:
-    """The option and its complement, at a token of the prompt."""
-    p = float(expit(logit))
+def _options(exact: pd.DataFrame, first: pd.DataFrame, probe: Probe) -> list[tuple[str, ...]]:
+    """[n] the names of the options that the probe is about: of one of them, it and its complement.
+
+    Raises UserError for a probe over more than two options, and read-outs that have another number of them.
+    """
+    if not probe.others:
+        return [(str(option), f"not {option}") for option in first["option"]]
+    ordered = exact.sort_values("option_index", kind="stable")
+    names = ordered["option"].astype(str).groupby(ordered["readout_id"].astype(str)).agg(tuple)
+    found = [names[str(readout_id)] for readout_id in first["readout_id"]]
+    if other := next((own for own in found if len(own) != probe.meta.options), None):
+        raise UserError(
+            f"probe {probe.meta.name}: is about {probe.meta.options} options, and some read-outs have {len(other)}; "
+            f"choose them: -o where.n_options={probe.meta.options}"
+        )
+    return found
+
+
+def _rows(own: dict[str, Any], options: Sequence[str], prob: Floats, token: int, probe: Probe) -> list[dict[str, Any]]:
+    """The options, at a token of the prompt."""
     names = ("experiment", "item", "cluster", "scenario", "step", "outcome")
     shared = {name: own[name] for name in (*names, *(name for name in own if name not in COLUMNS))} | {
         "of": own["readout_id"],
@@ -304,7 +325,8 @@ def _rows(own: dict[str, Any], logit: float, token: int, probe: Probe) -> list[d
         TOKEN: token,
         "status": "ok",
     }
+    shared |= {"outcome": np.nan} if probe.others else {}
     return [
-        shared | {"option": own["option"], "option_index": 0, "prob": p},
-        shared | {"option": f"not {own['option']}", "option_index": 1, "prob": 1 - p},
+        shared | {"option": option, "option_index": i, "prob": p}
+        for i, (option, p) in enumerate(zip(options, prob.tolist(), strict=True))
     ]

@@ -65,6 +65,8 @@ class Experiment(ABC):
     """Settings in which runs that are scored together may differ, besides the model: those that do are factors."""
     choices: ClassVar[frozenset[str]] = frozenset()
     """Settings that choose the items and what is read of them, not what a reading means."""
+    probed: ClassVar[str] = "before-question"
+    """The position at which `kinds: all` reads what is held."""
     by_parts: ClassVar[bool] = False
     """Whether its numbers and page need no more of a belief table in memory than a part: then its `samples`,
     `own_scores` and `findings` take `BeliefParts`, too."""
@@ -100,10 +102,8 @@ class Experiment(ABC):
         does not depend on others, though they may share forward passes.
         """
         exact = read_questions(self.name, config, item, self.questions(config, item), lm)
-        rows, transcripts = stated_rows(config, self.places(config, item), lm)
-        named = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
-        rows = [*exact.rows, *(named | row for row in rows)]
-        return exact._replace(rows=rows, transcripts=[*exact.transcripts, *transcripts])
+        where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
+        return stated_rows(config, self.places(config, item), lm).beside(exact, where)
 
     # What a plan counts besides.
 

@@ -1,8 +1,8 @@
 """What is asked and what is read: the settings of every run, items, questions, and the reading of an item."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -38,11 +38,17 @@ MethodName = Annotated[str, AfterValidator(_method_name)]
 """Of a form of reading, as the settings give it."""
 
 
+EVERY_KIND, REGISTERED_DEPTH = "unit", 0.6
+"""The format in which `kinds: all` has beliefs stated, and the layer that it keeps."""
+
+
 class RunConfig(Settings):
     """What every experiment's configuration has."""
 
     reads_stated: ClassVar[bool] = False
     """Whether the experiment reads what `stated` asks for."""
+    reads_judges: ClassVar[bool] = False
+    """Whether it shows its places to the judges of `stated`."""
     reads_temperatures: ClassVar[bool] = False
     """Whether it keeps beliefs at `temperatures` apart from those at 1."""
     cpu_budget: ClassVar[int] = CPU_PACK
@@ -67,6 +73,10 @@ class RunConfig(Settings):
     """Exact beliefs at these besides 1: the same logits, rescaled."""
     sampling: Sampling = Sampling()
     """The sampling distribution of sampled answers."""
+    kinds: Literal["chosen", "all"] = "chosen"
+    """`all`: beside the exact belief also what the model states, in the format `unit` if `stated.numbers` names none,
+    and what it holds, by probes that are cross-fitted in the run: without `capture` at the layer of the registered
+    depth."""
     stated: StatedPlan = StatedPlan()
     """The beliefs that are read as the model, or a judge, states them."""
     instructions: Mapping[str, str] = {}
@@ -88,15 +98,32 @@ class RunConfig(Settings):
         """Most tokens of one forward pass: what is set, or what is best on a CPU."""
         return self.token_budget or self.cpu_budget
 
+    def unworded_format(self, name: str, options: Sequence[str]) -> NumberFormat:
+        """The number format of that name; of two options with the instruction that the settings give, if any."""
+        text = self.instructions.get(name)
+        if text is None or len(options) != 2:
+            return FORMATS[name]
+        return replace(FORMATS[name], instruction=text.format(yes=options[0], no=options[1]))
+
     def number_format(self, name: str, yes: str, no: str) -> NumberFormat:
         """The number format of that name for these options, worded as the settings say."""
-        text = self.instructions.get(name)
-        return FORMATS[name].worded(yes, no, text and text.format(yes=yes, no=no))
+        return self.unworded_format(name, (yes, no)).worded(yes, no)
 
     def on_device(self, budgets: Budgets) -> Self:
         """With the token budget of a device, if none is set."""
         chosen = self.budget if budgets.on_cpu else budgets.pack
         return self if self.token_budget else self.model_copy(update={"token_budget": chosen})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kinds_are_spelled_out(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping) or data.get("kinds") != "all":
+            return data
+        filled = {**data, "capture": data.get("capture") or {"layers": [REGISTERED_DEPTH]}}
+        stated = data.get("stated") or {}
+        if cls.reads_stated and isinstance(stated, Mapping):
+            filled["stated"] = {**stated, "numbers": stated.get("numbers") or [EVERY_KIND]}
+        return filled
 
     @model_validator(mode="after")
     def _what_is_set_is_read(self) -> Self:
@@ -110,6 +137,8 @@ class RunConfig(Settings):
             raise ValueError(f"temperatures: {self.experiment} is read at 1; leave them out")
         if not self.reads_stated and self.stated != StatedPlan():
             raise ValueError(f"stated: {self.experiment} reads no stated beliefs; leave it out")
+        if not self.reads_judges and self.stated.judges:
+            raise ValueError(f"stated.judges: {self.experiment} shows nothing to judges; leave them out")
         return self
 
 

@@ -2,27 +2,38 @@
 sampled answers), and by judges (the mean of the exact distribution of their numbers).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ...base.errors import UserError
+from ...hooks.backends.captures import Captured, CapturePlan, join_captures
 from ...hooks.exact.queries import PromptReader, Query
 from ...hooks.generation.sampling import Sampling
 from ...hooks.lm import LanguageModel, open_model
 from ...hooks.model.spec import ModelSpec
 from ...hooks.prompts.chat import Conversation, Message
+from ...hooks.prompts.places import LAST, Position, Positions
 from ...hooks.verbal.number_distributions import read_numbers
-from ...hooks.verbal.stated_beliefs import Answer, Judge, NumberQuestion, answer_rows, ask_number, write_answers
+from ...hooks.verbal.number_formats import FORMATS, NumberFormat
+from ...hooks.verbal.stated_beliefs import (
+    Answer,
+    Judge,
+    OptionNumbers,
+    ask_number,
+    ask_options,
+    stated_by,
+    write_answers,
+)
 from ..report.findings import Transcript
-from .questions import RunConfig
+from .questions import Read, RunConfig
 from .readouts import number_transcript
 
 
 @dataclass(frozen=True)
 class BeliefPlace:
-    """What stands before any question for a belief in one of two options."""
+    """What stands before any question for a belief."""
 
     name: str
     """Of its own: with what is asked there it names a read-out."""
@@ -30,16 +41,31 @@ class BeliefPlace:
     step: int
     context: Conversation
     """It holds no question for the belief; each way of reading adds its own."""
-    options: tuple[str, str]
-    """The belief is in the first."""
+    options: tuple[str, ...]
+    """Of two, the belief is in the first; of more, in each of them."""
     conditions: Mapping[str, Any] = field(default_factory=dict)
     """Columns of the belief table."""
     thought: tuple[int, ...] = ()
     """The tokens of a think block so far, which follow the question."""
+    positions: Positions = field(default_factory=dict)
+    """Where a capture reads besides `before-question` and `number`, where the number begins."""
+    halves: bool = True
+    """Whether sampled answers are two readings of half of them each, whose noise is independent."""
 
     def columns(self, **condition: object) -> dict[str, Any]:
         """The columns of the belief table that say where a row was read, and under which further condition."""
         return {"scenario": self.scenario, "step": self.step, **self.conditions, **condition}
+
+
+def before_question(context: Conversation, thought: Sequence[int] = ()) -> Position:
+    """The end of what stands before a question that is added to a conversation: to its last turn, if that is a user's,
+    or as a turn of its own; or the end of a thought.
+    """
+    if thought:
+        return Position(at="thought")
+    if context[-1]["role"] != "user":
+        return Position(message=-2)
+    return Position(message=-1, text=context[-1]["content"].strip(), occurrence=0)
 
 
 # What the model says at each place: numbers exactly, the likeliest answer, sampled answers.
@@ -61,65 +87,121 @@ class AskedNumbers(NamedTuple):
 def planned_numbers(config: RunConfig, places: Sequence[BeliefPlace], reader: PromptReader) -> list[list[Query]]:
     """The queries of each tree in which `stated_rows` reads numbers exactly; of a format of several, the first ones."""
     return [
-        [question.query(reader) for question in _asked(config, name, places, reader)] for name in config.stated.numbers
+        [question.query(reader) for asked in _asked(config, name, places, reader) for question in asked.questions]
+        for name in config.stated.numbers
     ]
 
 
 def planned_answers(config: RunConfig, places: Sequence[BeliefPlace]) -> int:
     """Most tokens of the answers that `stated_rows` has written."""
     plan = config.stated
-    return ANSWER_TOKENS * len(places) * (len(plan.greedy) + plan.draws * len(plan.sampled))
+    drawn = [*plan.greedy, *(name for name in plan.sampled for _ in range(plan.draws))]
+    return sum(_longest(one) for name in drawn for place in places for one in FORMATS[name].over(place.options))
 
 
-def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageModel) -> tuple[Rows, list[Transcript]]:
-    """The rows of the belief table for all formats that `config.stated` asks for, without the columns of an experiment
-    and an item, and what was asked and said.
-    """
-    plan, low = config.stated, config.low_coverage
-    rows: Rows = []
-    transcripts: list[Transcript] = []
-    for name in plan.formats:
-        asked = _asked(config, name, places, lm.reader)
-        answers: list[list[Answer]] = [[] for _ in asked]
+def _longest(number_format: NumberFormat) -> int:
+    """Most tokens of an answer."""
+    return ANSWER_TOKENS * max(1, len(number_format.labels) - 1)
+
+
+class StatedRead(NamedTuple):
+    """What was stated at some places."""
+
+    rows: Rows
+    """Of the belief table, without the columns of an experiment and an item."""
+    transcripts: list[Transcript]
+    captured: list[Captured]
+    """At the questions whose numbers are read exactly."""
+
+    def beside(self, read: Read, where: Mapping[str, object]) -> Read:
+        """What was read, and this with it: `where` names experiment, item and cluster of its rows."""
+        captured = [*([read.captured] if read.captured else []), *self.captured]
+        return read._replace(
+            rows=[*read.rows, *(dict(where) | row for row in self.rows)],
+            transcripts=[*read.transcripts, *self.transcripts],
+            captured=join_captures(captured) if captured else None,
+        )
+
+
+def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageModel) -> StatedRead:
+    """What is stated at these places in all formats that `config.stated` asks for."""
+    plan, found = config.stated, StatedRead([], [], [])
+    for name in plan.formats if places else ():
+        asked = _asked(config, name, places, lm.reader, config.capture)
+        every = [question for one in asked for question in one.questions]
+        answers: list[list[Answer]] = [[] for _ in every]
+        longest = max(_longest(question.format) for question in every)
         if name in plan.numbers:
-            for place, one in zip(places, read_numbers(lm, asked, budget=config.budget), strict=True):
-                rows += [place.columns() | row for row in one.rows(place.options, low)]
+            read = iter(read_numbers(lm, every, budget=config.budget, capture=config.capture, captured=found.captured))
+            for place, one in zip(places, asked, strict=True):
+                said = [next(read).stated(config.low_coverage) for _ in one.questions]
+                found.rows.extend(place.columns() | row for row in one.rows("numbers", said))
         if name in plan.greedy:
-            greedy = Sampling(temperature=0, max_new_tokens=ANSWER_TOKENS)
-            for i, (place, one) in enumerate(zip(places, write_answers(lm, asked, greedy), strict=True)):
-                rows += [place.columns() | row for row in answer_rows(asked[i], "greedy", one, place.options, low)]
-                answers[i] += one
+            law = Sampling(temperature=0, max_new_tokens=longest)
+            written = write_answers(lm, every, law)
+            found.rows.extend(_answered(config, "greedy", places, asked, written))
+            answers = [[*before, *more] for before, more in zip(answers, written, strict=True)]
         if name in plan.sampled:
-            sampling = config.sampling.model_copy(update={"max_new_tokens": ANSWER_TOKENS})
-            for i, one in enumerate(write_answers(lm, asked, sampling, draws=plan.draws, seed=config.seed)):
-                rows += _halves(places[i], asked[i], one, low)
-                answers[i] += one
-        transcripts += [
-            number_transcript(lm.reader.chat, one, place.options, written)
-            for place, one, written in zip(places, asked, answers, strict=True)
-        ]
-    return rows, transcripts
+            law = config.sampling.model_copy(update={"max_new_tokens": longest})
+            written = write_answers(lm, every, law, draws=plan.draws, seed=config.seed)
+            found.rows.extend(_answered(config, "sampled", places, asked, written))
+            answers = [[*before, *more] for before, more in zip(answers, written, strict=True)]
+        of_question = iter(zip(every, answers, strict=True))
+        for one in asked:
+            for question, written in (next(of_question) for _ in one.questions):
+                found.transcripts.append(number_transcript(lm.reader.chat, question, one.options, written))
+    return found
 
 
-def _asked(config: RunConfig, name: str, places: Sequence[BeliefPlace], reader: PromptReader) -> list[NumberQuestion]:
-    """The question for a number in a format, at each place."""
-    worded = {
-        options: config.number_format(name, *options) for options in dict.fromkeys(place.options for place in places)
-    }
+def _asked(
+    config: RunConfig,
+    name: str,
+    places: Sequence[BeliefPlace],
+    reader: PromptReader,
+    capture: CapturePlan | None = None,
+) -> list[OptionNumbers]:
+    """The questions for numbers in a format, at each place; with the positions that are captured, those of the plan or,
+    if it names none, of the place.
+    """
+
+    def positions(place: BeliefPlace) -> Positions:
+        if capture is None or capture.positions is not None:
+            return (capture and capture.positions) or {}
+        before = {"before-question": before_question(place.context, place.thought)}
+        return {**before, **place.positions, "number": LAST}
+
     return [
-        ask_number(reader, f"{place.name}/{name}", place.context, worded[place.options], thought=place.thought)
+        ask_options(
+            reader,
+            f"{place.name}/{name}",
+            place.context,
+            config.unworded_format(name, place.options),
+            place.options,
+            thought=place.thought,
+            positions=positions(place),
+        )
         for place in places
     ]
 
 
-def _halves(place: BeliefPlace, asked: NumberQuestion, answers: Sequence[Answer], low_coverage: float) -> Rows:
-    """Two readings, each of half of the answers: their noise is independent."""
-    middle = len(answers) // 2
-    rows: Rows = []
-    for reading, half in enumerate((answers[:middle], answers[middle:])):
-        for row in answer_rows(asked, "sampled", half, place.options, low_coverage):
-            rows.append(place.columns(reading=reading) | row | {"readout_id": f"{row['readout_id']}.{reading}"})
-    return rows
+def _answered(
+    config: RunConfig,
+    method: str,
+    places: Sequence[BeliefPlace],
+    asked: Sequence[OptionNumbers],
+    answers: Sequence[Sequence[Answer]],
+) -> Iterator[dict[str, Any]]:
+    """The rows of written answers; several of a place in two halves, where it wants them."""
+    written = iter(answers)
+    for place, one in zip(places, asked, strict=True):
+        own = [(question.format, next(written)) for question in one.questions]
+        middle = len(own[0][1]) // 2
+        halves = (slice(middle), slice(middle, None)) if method == "sampled" and place.halves else (slice(None),)
+        for reading, half in enumerate(halves):
+            said = [stated_by(each[half], len(form.labels), config.low_coverage) for form, each in own]
+            for row in one.rows(method, said):
+                apart = {"readout_id": f"{row['readout_id']}.{reading}", "reading": reading} if len(halves) > 1 else {}
+                yield place.columns() | row | apart
 
 
 # What judges say at each place: the mean of the exact distribution of their numbers, without the noise of sampling.

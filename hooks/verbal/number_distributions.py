@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from scipy.special import entr, logsumexp
 
 from ...base.errors import UserError
+from ..backends.captures import Captured, CapturePlan
 from ..exact.option_beliefs import Competitor, ExactReading, normalised
 from ..exact.queries import PromptReader, Query
 from .number_formats import WrittenNumber
-from .stated_beliefs import NumberQuestion
+from .stated_beliefs import NumberQuestion, Stated
 
 TIE = 1e-12
 Floats = NDArray[np.float64]
@@ -132,6 +133,12 @@ class NumberReading:
         mean, coverage, status = self.belief.mean, self.belief.coverage, self.belief.status(low_coverage)
         return self.question.belief_rows("numbers", options, mean=mean, coverage=coverage, status=status)
 
+    def stated(self, low_coverage: float) -> "Stated":
+        """What the answers state in the mean, number by number. A later number is that of the answers that came so far;
+        the last one's mass, without what was not followed, is the share of whole answers.
+        """
+        return Stated(tuple(line.mean for line in self.lines), self.belief.coverage, self.belief.status(low_coverage))
+
 
 @dataclass
 class _Course:
@@ -150,7 +157,7 @@ class _Course:
         return len(self.lines) == len(self.question.format.labels)
 
     def query(self, reader: PromptReader) -> Query:
-        return self.question.query(reader, self.beginnings)
+        return self.question.query(reader, self.beginnings, len(self.lines))
 
     def take(self, query: Query, reading: ExactReading, beam: int) -> None:
         """Keep a line, and follow its likeliest forms to the next."""
@@ -167,7 +174,13 @@ class _Course:
 
 
 def read_numbers(
-    lm: "LanguageModel", questions: Sequence[NumberQuestion], *, beam: int = BEAM, budget: int | None = None
+    lm: "LanguageModel",
+    questions: Sequence[NumberQuestion],
+    *,
+    beam: int = BEAM,
+    budget: int | None = None,
+    capture: CapturePlan | None = None,
+    captured: list[Captured] | None = None,
 ) -> list[NumberReading]:
     """The exact distributions over the numbers in the answers.
 
@@ -179,6 +192,8 @@ def read_numbers(
         questions: the questions, each in its format.
         beam: most beginnings of an answer that are followed.
         budget: most tokens of one forward pass; None: by the memory of the device.
+        capture: what to take of the residual stream at the `positions` of the questions, in the pass of first numbers.
+        captured: takes what was captured.
 
     Raises UserError for a beam of nothing, and as `PromptReader.query` does.
     """
@@ -187,6 +202,10 @@ def read_numbers(
     courses = [_Course(question, (question.opening,)) for question in questions]
     while running := [course for course in courses if not course.done]:
         queries = [course.query(lm.reader) for course in running]
-        for course, query, reading in zip(running, queries, lm.read(queries, budget=budget)[0], strict=True):
+        first = capture if not running[0].lines else None
+        readings, _, taken = lm.read(queries, budget=budget, capture=first)
+        if taken is not None and captured is not None:
+            captured.append(taken)
+        for course, query, reading in zip(running, queries, readings, strict=True):
             course.take(query, reading, beam)
     return [NumberReading(course.question, tuple(course.lines), course.competitors[0]) for course in courses]

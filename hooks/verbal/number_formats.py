@@ -2,8 +2,9 @@
 strict parser of answers that are written so.
 """
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -42,6 +43,12 @@ class NumberFormat:
     labels: tuple[str, ...] = ("",)
     """What stands before each number. Of several numbers, the last is the probability of `{yes}`."""
     terminators: tuple[str, ...] = (END, "\n")
+    """What closes the last number; one before it is closed by the first character of the label that comes next."""
+    several: str = ""
+    """What the prompt says instead where there are more than two options, `{options}`: about `{option}`, so that each
+    has a question of its own, or, with `each`, about all of them in one answer."""
+    each: tuple[str, ...] = ()
+    """The labels of such an answer: before the first option and before each other one, which is `{option}`."""
 
     def __post_init__(self) -> None:
         if len(self.numbers) < 2 or not self.labels:
@@ -72,8 +79,8 @@ class NumberFormat:
         """What the forms write after the numeral."""
         return frozenset(NUMERAL.sub("", form, count=1) for form in self.spelled)
 
-    def worded(self, yes: str, no: str, instruction: str | None = None) -> "NumberFormat":
-        """The format for these options; `instruction` is said instead of its own.
+    def worded(self, yes: str, no: str) -> "NumberFormat":
+        """The format for these options.
 
         >>> LINES.worded("yes", "no").labels[0]
         'no: '
@@ -82,7 +89,44 @@ class NumberFormat:
         def fill(text: str) -> str:
             return text.replace("{yes}", yes).replace("{no}", no)
 
-        return replace(self, instruction=fill(instruction or self.instruction), labels=tuple(map(fill, self.labels)))
+        return replace(self, instruction=fill(self.instruction), labels=tuple(map(fill, self.labels)))
+
+    def over(self, options: Sequence[str]) -> tuple["NumberFormat", ...]:
+        """The questions for the probabilities of some options: of two, one for that of the first; of more, one for all
+        of them, or one for each. Their numbers, one after the other, are those of the options in their order.
+
+        Raises UserError for more than two options where the format has no words for several.
+
+        >>> JSON.over(["red", "green", "blue"])[0].labels
+        ('{"red": ', ', "green": ', ', "blue": ')
+        """
+        if len(options) == 2:
+            return (self.worded(*options),)
+        if not self.several:
+            raise UserError(f"format {self.name!r}: asks of two options, and here are {len(options)}")
+
+        def fill(text: str, option: str = "") -> str:
+            quoted = json.dumps(option, ensure_ascii=False)
+            named = ", ".join(f'"{name}"' for name in options)
+            # one pass: an option may hold braces
+            words = {"{options}": named, "{option}": option, '"{option}"': quoted}
+            return re.sub(r'"\{option\}"|\{options?\}', lambda found: words[found[0]], text)
+
+        if not self.each:
+            return tuple(replace(self, instruction=fill(self.several, option)) for option in options)
+        first, later = self.each
+        labels = [fill(later if i else first, option) for i, option in enumerate(options)]
+        return (replace(self, instruction=fill(self.several), labels=tuple(labels)),)
+
+    def closers(self, line: int) -> tuple[str, ...]:
+        """What closes the number of that place, from 0."""
+        return (self.labels[line + 1][0],) if line + 1 < len(self.labels) else self.terminators
+
+    @cached_property
+    def stop(self) -> tuple[str, ...]:
+        """Texts that end an answer in the format wherever they stand: the terminators, unless a label has one."""
+        ends = tuple(text for text in self.terminators if text != END)
+        return () if any(end in label for label in self.labels for end in ends) else ends
 
 
 def _decimals(hundredths: int) -> tuple[str, ...]:
@@ -95,11 +139,14 @@ def _hundredths(write: Callable[[int], tuple[str, ...]]) -> tuple[WrittenNumber,
     return tuple(WrittenNumber(write(i)[0], i / 100, write(i)) for i in range(101))
 
 
+AMONG = "Exactly one of these is the answer: {options}. "
 UNIT = NumberFormat(
     "unit",
     'How probable is it that the answer is "{yes}" and not "{no}"? '
     "Reply with one number from 0.00 to 1.00, with two decimals, and nothing else.",
     _hundredths(_decimals),
+    several=AMONG + 'How probable is it that the answer is "{option}"? '
+    "Reply with one number from 0.00 to 1.00, with two decimals, and nothing else.",
 )
 """`0.30`, `0.3`. Not `.3`, `0.300`, `0,3`, `30%`."""
 
@@ -108,6 +155,8 @@ INTEGER = NumberFormat(
     'On a scale from 0 (certainly "{no}") to 100 (certainly "{yes}"), what is the answer? '
     "Reply with one whole number and nothing else.",
     _hundredths(lambda i: (f"{i}",)),
+    several=AMONG + 'On a scale from 0 (certainly not) to 100 (certainly), is it "{option}"? '
+    "Reply with one whole number and nothing else.",
 )
 """`30`. Not `30.0`, `30%`."""
 
@@ -116,6 +165,8 @@ PERCENT = NumberFormat(
     'What chance, from 0% to 100%, do you give to the answer "{yes}" rather than "{no}"? '
     "Reply with one whole percentage and nothing else.",
     _hundredths(lambda i: (f"{i}%",)),
+    several=AMONG + 'What chance, from 0% to 100%, do you give to the answer "{option}"? '
+    "Reply with one whole percentage and nothing else.",
 )
 """`30%`. Not `30`: without the sign, `1` might be a certainty."""
 
@@ -126,8 +177,11 @@ JSON = NumberFormat(
     UNIT.numbers,
     labels=('{"probability": ',),
     terminators=("}", " }"),
+    several=AMONG + "How probable is each? Reply with a JSON object and nothing else: its fields are these options, in "
+    "this order, and each value is a number from 0 to 1 with at most two decimals.",
+    each=('{"{option}": ', ', "{option}": '),
 )
-"""`{"probability": 0.30}`. The object must be closed."""
+"""`{"probability": 0.30}`; of several options `{"red": 0.50, "green": 0.50, "blue": 0.20}`. It must be closed."""
 
 LINES = NumberFormat(
     "lines",
@@ -135,6 +189,10 @@ LINES = NumberFormat(
     '"{no}:" and its number, then "{yes}:" and its number.',
     INTEGER.numbers,
     labels=("{no}: ", "\n{yes}: "),
+    several=AMONG
+    + "Give each a number from 0 to 100, its probability in percent. Reply with one line for each, in this "
+    "order, and nothing else: the option, a colon and its number.",
+    each=("{option}: ", "\n{option}: "),
 )
 """`No: 70`, and on the next line `Yes: 30`. They need not add up: by how much they do not is a finding."""
 
@@ -144,6 +202,10 @@ UNIT_LINES = NumberFormat(
     'nothing else: "{no}:" and its number, then "{yes}:" and its number.',
     UNIT.numbers,
     labels=("{no}: ", "\n{yes}: "),
+    several=AMONG
+    + "Give each its probability, a number from 0 to 1 with at most two decimals. Reply with one line for "
+    "each, in this order, and nothing else: the option, a colon and its number.",
+    each=LINES.each,
 )
 """`No: 0.70`, and on the next line `Yes: 0.30`, as `lines` in units of one."""
 
@@ -163,6 +225,8 @@ def count_format(n: int = 10) -> NumberFormat:
         f'Imagine {n} cases that are all like this one. In how many of them is the answer "{{yes}}", not "{{no}}"? '
         f"Reply with one whole number from 0 to {n} and nothing else.",
         tuple(WrittenNumber(f"{k}", k / n, (f"{k}", f"{k}/{n}", f"{k} out of {n}")) for k in range(n + 1)),
+        several=f'{AMONG}Imagine {n} cases that are all like this one. In how many of them is it "{{option}}"? '
+        f"Reply with one whole number from 0 to {n} and nothing else.",
     )
 
 
@@ -221,14 +285,15 @@ def parse_answer(text: str, number_format: NumberFormat, *, ended: bool = True) 
 def _read(text: str, number_format: NumberFormat, ended: bool) -> Parsed:
     """Read an answer from the first character of `text`."""
     values = []
-    for label in number_format.labels:
+    for line, label in enumerate(number_format.labels):
+        ends = number_format.closers(line)
         rest = text.lstrip(" ")
         if not rest.startswith(label.strip(" ")):
             return Parsed((), "unparsed")
         rest = rest[len(label.strip(" ")) :]
-        closed = [at for end in number_format.terminators if end != END and (at := rest.find(end)) >= 0]
+        closed = [at for end in ends if end != END and (at := rest.find(end)) >= 0]
         written, text = (rest[: min(closed)], rest[min(closed) :]) if closed else (rest, "")
-        if not closed and not (ended and END in number_format.terminators):
+        if not closed and not (ended and END in ends):
             return Parsed((), "unparsed" if ended else "truncated")
         number = number_format.spelled.get(written.strip(" "))
         if number is None:

@@ -4,21 +4,23 @@ writes, greedily or sampled.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from ...base.errors import UserError
 from ...base.settings import Settings, check_placeholders
+from ...metrics.beliefs import VALUED, worst_status
 from ..exact.option_beliefs import option_rows
 from ..exact.queries import PromptReader, Query
 from ..generation.generated_texts import GeneratedText, Request
 from ..generation.sampling import Sampling
 from ..model.spec import ModelSpec, resolve_model
 from ..prompts.chat import Conversation, Message, Prompt
-from ..prompts.options import END, Option
+from ..prompts.options import Option
+from ..prompts.places import Positions
 from .number_formats import FORMATS, UNIT, NumberFormat, parse_answer
 
 
@@ -130,13 +132,15 @@ class NumberQuestion:
     """What the model must still write before the first number."""
     thought: tuple[int, ...] = ()
     """What a model that thinks wrote before its answer, in tokens; empty: an empty thought."""
+    positions: Positions = field(default_factory=dict)
+    """Where a capture reads."""
 
     def prompt(self, reader: PromptReader) -> Prompt:
         """The prompt, rendered."""
         return reader.chat.render_answer(self.messages, self.prefill, self.thought or None)
 
-    def query(self, reader: PromptReader, beginnings: Sequence[str] | None = None) -> Query:
-        """The read-out of the number that comes after any of these beginnings of an answer; None: of the first.
+    def query(self, reader: PromptReader, beginnings: Sequence[str] | None = None, line: int = 0) -> Query:
+        """The read-out of the number of a place, from 0, after any of these beginnings of an answer; None: of none.
 
         Raises UserError, naming the read-out, as `PromptReader.query` does.
         """
@@ -151,7 +155,8 @@ class NumberQuestion:
             options,
             self.prefill,
             thought=self.thought or None,
-            terminators=self.format.terminators,
+            positions=None if line else self.positions,
+            terminators=self.format.closers(line),
         )
 
     def belief_rows(
@@ -182,6 +187,7 @@ def ask_number(
     *,
     prefilled: bool = True,
     thought: tuple[int, ...] = (),
+    positions: Positions | None = None,
 ) -> NumberQuestion:
     """Ask for a number after a conversation.
 
@@ -195,6 +201,7 @@ def ask_number(
         number_format: how the number is to be written, worded for its options.
         prefilled: whether the prompt prefills the first label of the format; if not, the model writes it.
         thought: what a model that thinks wrote before its answer, in tokens; empty: an empty thought.
+        positions: where a capture reads.
 
     Raises UserError, naming the read-out, for a conversation without messages.
     """
@@ -209,7 +216,77 @@ def ask_number(
     tail = reader.chat.render_answer(turns).boundary.tail
     opening = number_format.labels[0] if not tail or tail[-1].isspace() else f" {number_format.labels[0]}"
     prefill = opening.rstrip() if prefilled else ""
-    return NumberQuestion(readout_id, number_format, tuple(turns), prefill, opening[len(prefill) :], thought)
+    rest = opening[len(prefill) :]
+    return NumberQuestion(readout_id, number_format, tuple(turns), prefill, rest, thought, positions or {})
+
+
+class Stated(NamedTuple):
+    """What the answers to one question state."""
+
+    means: tuple[float, ...]
+    """Of each number of the format, a probability; NaN under a status of failure."""
+    coverage: float
+    """Share of the answers that follow the format."""
+    status: str
+
+
+@dataclass(frozen=True)
+class OptionNumbers:
+    """The questions by which one format asks for the probabilities of all options of a belief."""
+
+    readout_id: str
+    options: tuple[str, ...]
+    questions: tuple[NumberQuestion, ...]
+    """See `NumberFormat.over`."""
+
+    def rows(self, method: str, stated: Sequence[Stated]) -> list[dict[str, object]]:
+        """The rows of the belief table, without the columns of an experiment.
+
+        Of two options the second has what the first leaves. Of more, `stated` is what was said of each, whatever it
+        sums to; `prob` alone is normalised, and has no number where nothing but 0 was said.
+
+        Args:
+            method: `numbers`, `greedy` or `sampled`, added to the name of the format.
+            stated: of each question.
+        """
+        first = self.questions[0]
+        if len(self.options) == 2:
+            ((means, coverage, status),) = stated
+            return replace(first, readout_id=self.readout_id).belief_rows(
+                method, self.options, mean=means[-1], coverage=coverage, status=status
+            )
+        said = np.array([mean for one in stated for mean in one.means], dtype=np.float64)
+        coverage, status = min(one.coverage for one in stated), worst_status(one.status for one in stated)
+        total = float(said.sum())
+        prob = said / total if total > 0 else np.full(len(said), np.nan)
+        status = status if np.isfinite(prob).all() or status not in VALUED else "nan"
+        names = {
+            "readout_id": f"{self.readout_id}/{method}",
+            "method": f"{first.format.name} {method}",
+            "estimate": method,
+        }
+        prob = prob if status in VALUED else np.full(len(said), np.nan)
+        made = option_rows(self.options, prob.tolist(), kind="verbal", coverage=coverage, status=status, **names)
+        return [row | {"stated": one} for row, one in zip(made, said.tolist(), strict=True)]
+
+
+def ask_options(
+    reader: PromptReader,
+    readout_id: str,
+    messages: Conversation,
+    number_format: NumberFormat,
+    options: Sequence[str],
+    **how: Any,
+) -> OptionNumbers:
+    """Ask for the probabilities of options after a conversation (`how`: as of `ask_number`). Of several questions each
+    is called by the number of its option.
+
+    Raises UserError as `ask_number` and `NumberFormat.over` do.
+    """
+    worded = number_format.over(options)
+    names = [readout_id] if len(worded) == 1 else [f"{readout_id}.{i}" for i in range(len(worded))]
+    asked = [ask_number(reader, name, messages, one, **how) for name, one in zip(names, worded, strict=True)]
+    return OptionNumbers(readout_id, tuple(options), tuple(asked))
 
 
 # Answers that the model writes, greedily or sampled, and the belief that they state.
@@ -245,11 +322,11 @@ def write_answers(
 ) -> list[list[Answer]]:
     """Let the model answer each question `draws` times, and parse its answers.
 
-    An answer to a format of one number is stopped at its first terminator, as nothing later is read.
+    An answer is stopped at the first text that ends the format wherever it stands, as nothing later is read.
     """
     written: list[list[Answer]] = [[] for _ in questions]
-    for stop in dict.fromkeys(map(_stop, questions)):
-        group = [i for i, question in enumerate(questions) if _stop(question) == stop]
+    for stop in dict.fromkeys(question.format.stop for question in questions):
+        group = [i for i, question in enumerate(questions) if question.format.stop == stop]
         requests = [Request(questions[i].readout_id, questions[i].prompt(lm.reader), range(draws)) for i in group]
         samples = lm.sample(requests, sampling.model_copy(update={"stop": stop}), seed=seed)
         for place, sample in enumerate(samples):
@@ -261,12 +338,6 @@ def _answer(question: NumberQuestion, sample: GeneratedText) -> Answer:
     text = question.prefill + sample.text + sample.stop
     parsed = parse_answer(text, question.format, ended=sample.status == "ok")
     return Answer(sample.readout_id, sample.draw, text, parsed.values, parsed.status)
-
-
-def _stop(question: NumberQuestion) -> tuple[str, ...]:
-    """The terminators as stop texts, if the first of them ends the answer."""
-    ends = question.format.terminators if len(question.format.labels) == 1 else ()
-    return tuple(text for text in ends if text != END)
 
 
 def answer_rows(
@@ -284,10 +355,16 @@ def answer_rows(
         options: (yes, no).
         low_coverage: a smaller share is flagged.
     """
-    stated = [answer.values[-1] for answer in answers if answer.status == "ok"]
+    means, coverage, status = stated_by(answers, len(question.format.labels), low_coverage)
+    return question.belief_rows(method, options, mean=means[-1], coverage=coverage, status=status)
+
+
+def stated_by(answers: Sequence[Answer], n: int, low_coverage: float) -> Stated:
+    """What answers with `n` numbers each state in the mean; `answer_rows` says what becomes of failures."""
+    stated = [answer.values for answer in answers if answer.status == "ok"]
     coverage = len(stated) / len(answers) if answers else np.nan
     if stated:
-        mean, status = float(np.mean(stated)), "low_coverage" if coverage < low_coverage else "ok"
-    else:
-        mean, status = np.nan, next((name for name, _ in Counter(a.status for a in answers).most_common(1)), "nan")
-    return question.belief_rows(method, options, mean=mean, coverage=coverage, status=status)
+        means = tuple(np.mean(stated, axis=0).tolist())
+        return Stated(means, coverage, "low_coverage" if coverage < low_coverage else "ok")
+    status = next((name for name, _ in Counter(answer.status for answer in answers).most_common(1)), "nan")
+    return Stated((np.nan,) * n, coverage, status)

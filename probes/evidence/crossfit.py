@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
+from scipy.optimize import minimize
+from scipy.special import expit, logsumexp
 from scipy.stats import norm, rankdata
 
 from ...metrics.contract import Floats, floats
@@ -41,6 +42,8 @@ class CrossFitted:
     signals: Floats
     """[K, n] in row k, of the rows of fold k their score, of each other row that of a fit without fold k and its own:
     less the mean target of what was fitted on, which would tell the labels of the fold left out."""
+    inner: Floats
+    """[K, n] the same scores as they are; NaN within fold k."""
 
     @property
     def belief(self) -> Floats:
@@ -66,7 +69,7 @@ def cross_fit(
         for j in set(range(len(found.readouts))) - {k}:
             signals[k, folds == j] -= target.logit[~mine & (folds != j)].mean()
     chosen = np.asarray(penalties, dtype=np.float64)[found.chosen[:, 0]]
-    return CrossFitted(found.score, logit, chosen, tuple(readouts), train_logit, train_prob, signals)
+    return CrossFitted(found.score, logit, chosen, tuple(readouts), train_logit, train_prob, signals, found.inner_score)
 
 
 def recalibration(score: Floats, y: Floats) -> tuple[float, float]:
@@ -74,6 +77,27 @@ def recalibration(score: Floats, y: Floats) -> tuple[float, float]:
     unit = float(score.std()) or 1.0
     w, intercept = soft_logistic(score[:, None] / unit, y, CALIBRATION_PENALTY)
     return float(w[0]) / unit, intercept
+
+
+def softmax_calibration(scores: Floats, prob: Floats) -> tuple[float, Floats]:
+    """The slope, shared, and the intercepts [k], summing to 0, under which the softmax of scores [n, k] has the least
+    cross-entropy with distributions [n, k] over k options. A little penalty on the slope keeps it finite.
+    """
+    n, k = scores.shape
+    unit = float(scores.std()) or 1.0
+    z = scores / unit
+
+    def loss(theta: Floats) -> tuple[float, Floats]:
+        logits = theta[0] * z + theta[1:]
+        logp = logits - logsumexp(logits, axis=1, keepdims=True)
+        rest = np.exp(logp) - prob
+        penalty = CALIBRATION_PENALTY * (theta**2).sum() / 2
+        slopes = np.concatenate([[float((rest * z).sum()) / n], rest.sum(axis=0) / n])
+        return float(-(prob * logp).sum() / n + penalty / n), slopes + CALIBRATION_PENALTY * theta / n
+
+    found = minimize(loss, np.concatenate([[1.0], np.zeros(k)]), jac=True, method="L-BFGS-B", options={"gtol": 1e-9})
+    intercepts = found.x[1:] - found.x[1:].mean()
+    return float(found.x[0]) / unit, intercepts
 
 
 # Uncertainty of what a probe says: groups are resampled and everything is fitted anew (PROBES 7).

@@ -28,14 +28,15 @@ from ....metrics.tables.samples import ALL
 from ....probes.dataset import READINGS
 from ....probes.evidence.calibration import update_behind_probe
 from ....probes.evidence.token_lead import lead_in_tokens
-from ....probes.features import READ_OUT
+from ....probes.features import NOTHING, READ_OUT, TOO_FEW
 from ....probes.probe import ProbeMeta
 from ...report.cells import score_cell
 from ...report.document import Block, Cell, Prose, grid
 from ..experiment import Experiment, Item, RunConfig
 from ..folder import RunFolder
-from ..scores import Added, Begun, ScoredRun, resampling
+from ..scores import Added, Begun, ScoredRun, as_taken, resampling
 from .inner_readouts import GATE, GATE_FAILED, judging, named_apart, numbers_table, scored_beside
+from .side_by_side import excess_numbers, side_by_side
 
 TOKEN = "token"
 """The condition of a belief that was read in passing: at which token of the prompt,"""
@@ -269,6 +270,8 @@ def _lens_section(record: dict[str, Any], numbers: Sequence[Number]) -> list[Blo
 
 PROBES_FOLDER = "probes"
 """In a run."""
+LEFT_OUT = f"{PROBES_FOLDER}/left-out.json"
+"""What `kinds: all` could not read -> why."""
 AGAIN = "apply the probe again"
 
 
@@ -281,15 +284,21 @@ class ProbeBeliefs:
 
     def finish(self, run: ScoredRun) -> Added:
         """The numbers of every probe, and a section for each."""
-        numbers: list[Number] = []
+        numbers: list[Number] = list(excess_numbers(run))
         blocks: list[Block] = []
+        doubted: list[str] = []
         for meta, table in applied(run.folder):
             early = meta.reading_site == "before the question"
-            scored = [*_probe_scores(run, table), *beside_asked(run, table, "probe", meta.name, trajectories=early)]
-            scored += scored_beside(run.experiment, run.config, run.beliefs, by_exact_method(meta, table, run.beliefs))
+            plain = _probe_scores(run, table) if meta.options == 2 else []
+            scored = [*plain, *beside_asked(run, table, "probe", meta.name, trajectories=early)]
+            named = by_exact_method(meta, table, run.beliefs)
+            scored += scored_beside(run.experiment, run.config, run.beliefs, named)
+            known = {number.key for number in scored}
+            scored += [number for number in _as_said(run, named) if number.key not in known]
             numbers += scored
             blocks += _probe_section(meta, table, scored)
-        return Added(numbers=numbers, blocks=blocks)
+            doubted += list(named["method"].unique()) if unreadable(meta) else []
+        return Added(numbers=numbers, blocks=[*side_by_side(run, [*run.numbers, *numbers], doubted), *blocks])
 
 
 def applied(folder: RunFolder) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:
@@ -308,6 +317,19 @@ def _probe_scores(run: ScoredRun, table: pd.DataFrame) -> list[Number]:
     except UserError:  # one reading per item and no outcome: nothing to score
         return []
     return list(score_samples(samples, resampling(run.config), compared=set()).all)
+
+
+def _as_said(run: ScoredRun, named: pd.DataFrame) -> list[Number]:
+    """The numbers that the experiment makes of what is said, of what the probe reads in the same places."""
+    together = pd.concat([run.beliefs, named], ignore_index=True)
+    samples = run.experiment.samples(run.config, as_taken(run.experiment, together))
+    own = [sample for sample in samples if sample.kind == "probe"]
+    return list(score_samples(own, resampling(run.config), compared=set()).numbers)
+
+
+def unreadable(meta: ProbeMeta) -> str:
+    """Why what a probe reads is no belief, by its report card; empty if nothing speaks against it."""
+    return f"its report card: {meta.called} ({meta.n_groups} groups)" if meta.called in (TOO_FEW, NOTHING) else ""
 
 
 def by_exact_method(meta: ProbeMeta, table: pd.DataFrame, beliefs: pd.DataFrame) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ...run.experiment import Experiment, Item, Question, Read, delegated
 from ...run.scores import gate, resampling
-from .ask import fit_form, item_of, questions, read_item, readable
+from .ask import fit_form, item_of, questions, read_item, readable, stated_places
 from .config import AskConfig
 from .page import findings
 from .samples import answer_table, answered, multiclass, samples
@@ -29,6 +29,7 @@ class Ask(Experiment):
     unit = "questions, each with its own options"
     headline = "accuracy"
     beside = ("brier_multiclass", "log_loss", "calibration_error", "coverage", "by_place", "order_effect")
+    probed = "question"
     gate = (COVERAGE, ORDER, RESPONDING)
     config_type = AskConfig
     material = "questions.file"
@@ -40,6 +41,7 @@ class Ask(Experiment):
         return _drawn(config)[: config.items]
 
     questions = delegated(questions)
+    places = delegated(stated_places)
 
     def settle(self, config: AskConfig, lm: LanguageModel) -> tuple[AskConfig, Mapping[str, Any]]:
         """Choose how answers begin on questions that are not scored, if the settings ask for it.

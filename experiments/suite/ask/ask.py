@@ -23,6 +23,7 @@ from ...materials.choices.sources import Choice, alike
 from ...materials.choices.tables import AskedChoice
 from ...run.experiment import Item, Question, Read
 from ...run.readouts import compile_questions, read_questions
+from ...run.stated_beliefs import BeliefPlace, before_question, stated_rows
 from .config import AskConfig, AskForm, Candidate
 
 CHOICE, PROPOSED = "choice", "proposed"
@@ -286,7 +287,34 @@ def read_item(name: str, config: AskConfig, item: Item, lm: LanguageModel, edits
         rows += _without_number(name, item, method)
     nothing = Read([], [], Cost(0, 0, 0, config.budget, 0), None)
     read = read_questions(name, config, item, able, lm, edits) if able else nothing
+    if not edits:
+        where = {"experiment": name, "item": item.id, "cluster": item.cluster}
+        read = stated_rows(config, stated_places(config, item), lm).beside(read, where)
     return read._replace(rows=[*map(_with_outcome, [*read.rows, *rows])])
+
+
+def stated_places(config: AskConfig, item: Item) -> list[BeliefPlace]:
+    """Where the probabilities of the options are asked for: after the question as the first method of those that are
+    read asks it, letters and proposals apart, its options in their given order.
+    """
+    plain = [name for name, form in config.read.items() if not form.yes_no and not form.letters]
+    asked, form = asked_of(item), next((config.methods[name] for name in plain), None)
+    if not config.stated.formats or form is None or not form.can_ask(asked.choice):
+        return []
+    order: Order = tuple(range(len(asked.choice.options)))
+    shots = [turn for shot in asked.examples for turn in _solved(shot, form)]
+    return [
+        BeliefPlace(
+            name=f"{item.id}/stated",
+            scenario=CHOICE,
+            step=0,
+            context=_conversation(config, asked, [*shots, user_turn(asked.choice, form, order)]),
+            options=asked.choice.options,
+            conditions={"order": order, **about(asked)},
+            positions={"question": before_question([user_turn(asked.choice, form, order)])},
+            halves=False,
+        )
+    ]
 
 
 def readable(config: AskConfig, item: Item, reader: PromptReader) -> tuple[list[Question], dict[str, UserError]]:

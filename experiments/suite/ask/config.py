@@ -52,6 +52,8 @@ class FormFit(Settings):
 class AskConfig(RunConfig):
     """Configuration of `ask`. `items` is the most questions that are taken, drawn by the seed."""
 
+    reads_stated: ClassVar[bool] = True
+
     items: int = Field(default=EVERY_QUESTION, ge=1, le=EVERY_QUESTION)
     questions: AskedSource = AskedSource()
     system: str = ""

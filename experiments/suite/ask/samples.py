@@ -3,7 +3,7 @@ options that are proposed one by one.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -60,9 +60,9 @@ class Answered:
         return self.options[int(self.belief.argmax())] if np.isfinite(self.belief).all() else ""
 
 
-def answered(beliefs: pd.DataFrame) -> Iterator[tuple[str, list[Answered]]]:
-    """Of each method the questions in the order of the table."""
-    exact = beliefs[beliefs["kind"] == "exact"]
+def answered(beliefs: pd.DataFrame, kind: str = "exact") -> Iterator[tuple[str, list[Answered]]]:
+    """Of each method of a kind the questions in the order of the table."""
+    exact = beliefs[beliefs["kind"] == kind]
     codes, questions = distinct_conditions(exact, without=("order", "proposed"))
     exact = exact.assign(question=codes)
     further = [name for name in exact.columns if name.startswith(MORE)]
@@ -171,12 +171,13 @@ def option_table(beliefs: pd.DataFrame) -> pd.DataFrame:
 
 
 def samples(config: AskConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
-    """Of each method all questions, then those of each value of `by`."""
-    for method, asked in answered(beliefs):
-        for subset, part in parts(config, asked).items():
-            yield multiclass(method, subset, part)
-            if proposed := [question for question in part if question.yes is not None]:
-                yield _proposed(method, subset, proposed)
+    """Of each method all questions, then those of each value of `by`; of every kind of belief."""
+    for kind in ("exact", "verbal", "probe"):
+        for method, asked in answered(beliefs, kind):
+            for subset, part in parts(config, asked).items():
+                yield replace(multiclass(method, subset, part), kind=kind)
+                if proposed := [question for question in part if question.yes is not None]:
+                    yield replace(_proposed(method, subset, proposed), kind=kind)
 
 
 def parts(config: AskConfig, asked: Sequence[Answered]) -> dict[str, list[Answered]]:

@@ -68,6 +68,7 @@ class BScoreExperiment(Experiment):
     summary = "does an answer become rarer once the model has seen itself give it?"
     unit = "questions"
     headline = "b_excess"
+    probed = "question"
     gate = (COVERAGE, PARSED, EASY)
     config_type = BScoreConfig
     inner = INNER

@@ -32,7 +32,7 @@ from ...run.readouts import (
     read_packed_questions,
     reading_rows,
 )
-from ...run.stated_beliefs import AskedNumbers
+from ...run.stated_beliefs import AskedNumbers, BeliefPlace, stated_rows
 from .config import BScoreConfig, Method
 
 SINGLE, MULTI, CONFIDENCE, CONTROL = "single", "multi", "confidence", "control"
@@ -421,12 +421,15 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
     transcripts = [question_transcript(lm.reader.chat, one) for one in singles]
     costs, captures = [cost], [captured] if captured else []
     inside = config.lens.methods or () if config.lens else ()
+    first = next(iter(config.held))
+    places = [_place(question) for question in singles if question.method == first]
     firsts = {(q.method, q.conditions["order"]): one for q, one in zip(singles, readings, strict=True)}
     for method in config.held:
         if not config.methods[method].can_ask(choice_of(item)):
             continue
         conversations, spent = hold(config, item, method, firsts, lm)
         costs += spent
+        places += [_place(turn.question) for turns in conversations for turn in turns if method == first]
         for turns in conversations:
             readings = [one.reading for one in turns]
             if config.capture or method in inside:  # one pass over the whole of it, now that it is known
@@ -452,11 +455,26 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
         rows += counted_rows(config, item, method, np.array([one.prob for one in law]), coverage)
     stated, heard = confidence_rows(config, item, lm)
     where = {"experiment": name, "item": item.id, "cluster": item.cluster}
-    return Read(
+    read = Read(
         [{**where, **row} for row in (*rows, *stated)],
         [*transcripts, *heard],
         sum_costs(costs),
         join_captures(captures) if captures else None,
+    )
+    return stated_rows(config, places, lm).beside(read, where)
+
+
+def _place(asked: Question) -> BeliefPlace:
+    """A turn of the first method, where the probabilities of its options are asked for in place of an answer."""
+    return BeliefPlace(
+        name=asked.readout_id.rpartition("/")[0],
+        scenario=asked.scenario,
+        step=asked.step,
+        context=asked.conversation,
+        options=tuple(option.name for option in asked.options),
+        conditions=asked.conditions,
+        positions={name: at for name, at in asked.positions.items() if name not in ("answer", "before-answer")},
+        halves=False,
     )
 
 

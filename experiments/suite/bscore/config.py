@@ -147,6 +147,7 @@ class BScoreConfig(RunConfig):
     """Configuration of `bscore`. `items` counts questions of each source that does not say otherwise."""
 
     reads_temperatures: ClassVar[bool] = True
+    reads_stated: ClassVar[bool] = True
 
     sources: Mapping[str, ChoiceSource] = Field(min_length=1)
     methods: Mapping[MethodName, Method] = Field(min_length=1)

@@ -114,6 +114,7 @@ class MethodView:
     base: str
     """The method of the settings."""
     asked: Sequence[Asked]
+    kind: str = "exact"
 
     @property
     def held(self) -> list[Asked]:
@@ -129,7 +130,19 @@ def clusters(asked: Sequence[Asked]) -> Any:
 
 def views(config: BScoreConfig, beliefs: pd.DataFrame) -> list[MethodView]:
     """Every method of the settings, then each at the other temperatures."""
-    exact = beliefs[beliefs["kind"] == "exact"]
+    return _views(config, beliefs, beliefs[beliefs["kind"] == "exact"])
+
+
+def views_beside(config: BScoreConfig, beliefs: pd.DataFrame) -> list[MethodView]:
+    """What is stated of all options, and what a probe reads, in the same conversations."""
+    asked = beliefs["scenario"].isin((SINGLE, MULTI)) & beliefs["kind"].isin(("verbal", "probe"))
+    drawn = (beliefs["estimate"] == SAMPLED) & (beliefs["of"].astype(str) == "") & beliefs["stated"].isna()
+    counted = drawn | beliefs["estimate"].isin((WRITTEN, LIST))
+    found = beliefs[asked & ~counted]
+    return _views(config, beliefs, found) if len(found) else []
+
+
+def _views(config: BScoreConfig, beliefs: pd.DataFrame, exact: pd.DataFrame) -> list[MethodView]:
     temperatures = conditions(exact, ["temperature"])["temperature"]
     at = ["" if pd.isna(temperature) else f" @T={temperature:g}" for temperature in temperatures]
     exact = exact.assign(view=exact["method"].astype(str) + at)
@@ -188,14 +201,14 @@ def view_of(
                 multi=prob[later.index].reshape(*shape, k),
                 order=later["order"].to_numpy(dtype=np.int64).reshape(shape),
                 answer=later["answer"].to_numpy(dtype=np.int64).reshape(shape),
-                coverage=afresh["coverage"].to_numpy(dtype=np.float64),
-                coverage_multi=later["coverage"].to_numpy(dtype=np.float64).reshape(shape),
+                coverage=afresh["coverage"].fillna(1.0).to_numpy(dtype=np.float64),
+                coverage_multi=later["coverage"].fillna(1.0).to_numpy(dtype=np.float64).reshape(shape),
                 counted=counted.get((str(item), f"{name} {SAMPLED}"), ()),
                 confidence=stated.get((str(item), name), {}),
                 controls=_controls(readouts, prob, prob[afresh.index], later, shape),
             )
         )
-    return MethodView(name, str(rows["method"].iloc[0]), asked)
+    return MethodView(name, str(rows["method"].iloc[0]), asked, str(rows["kind"].iloc[0]))
 
 
 def _controls(
@@ -218,6 +231,7 @@ def _counted(
     rows = beliefs[(beliefs["option_index"] == 0) & (beliefs["estimate"] == way)]
     if not len(rows):
         return {}
+    rows = rows[rows[key].notna()]
     return {
         (str(item), str(method)): tuple(answers)
         for (item, method), answers in rows.groupby(["item", "method"], sort=False)[key]
@@ -248,24 +262,33 @@ def samples(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
     for view in views(config, beliefs):
         if not view.held:
             continue
-        asked = [question for question in view.held if question.category != DISTRIBUTION]
-        for subset, part in parts(view.held).items():
-            for name, turns in spans(config).items():
-                yield exact_answers(view, part, ", ".join(filter(None, (subset, name))) or ALL, turns)
+        yield from _by_span(config, view)
         if view.method == view.base:
             if config.per_question:
                 yield from (question_answers(view, question) for question in view.held)
-            ways = ways_of(view)
-            for way in ways:
-                for subset, part in parts(view.held).items():
-                    for name, turns in spans(config).items():
-                        if name != LATER:
-                            named = ", ".join(filter(None, (subset, name))) or ALL
-                            yield counted_answers(view, part, named, turns.stop, way)
-            for subset, part in sized(view.held).items():
-                yield exact_answers(view, part, subset, slice(None))
-                yield from (counted_answers(view, part, subset, None, way) for way in ways)
-            yield from records(view, asked, ways)
+            yield from _as_counted(config, view)
+    for view in views_beside(config, beliefs):
+        yield from _by_span(config, view)
+
+
+def _by_span(config: BScoreConfig, view: MethodView) -> Iterator[Sample]:
+    for subset, part in parts(view.held).items():
+        for name, turns in spans(config).items():
+            yield exact_answers(view, part, ", ".join(filter(None, (subset, name))) or ALL, turns)
+
+
+def _as_counted(config: BScoreConfig, view: MethodView) -> Iterator[Sample]:
+    """As answers would be counted, then questions by their number of options, and verification."""
+    ways = ways_of(view)
+    counted = {name: turns for name, turns in spans(config).items() if name != LATER}
+    for way in ways:
+        for subset, part in parts(view.held).items():
+            for name, turns in counted.items():
+                yield counted_answers(view, part, ", ".join(filter(None, (subset, name))) or ALL, turns.stop, way)
+    for subset, part in sized(view.held).items():
+        yield exact_answers(view, part, subset, slice(None))
+        yield from (counted_answers(view, part, subset, None, way) for way in ways)
+    yield from records(view, [question for question in view.held if question.category != DISTRIBUTION], ways)
 
 
 def parts(asked: Sequence[Asked]) -> dict[str, list[Asked]]:
@@ -307,7 +330,7 @@ def exact_answers(view: MethodView, asked: Sequence[Asked], subset: str, turns: 
         [fresh - question.b_of(name, turns) for name in known] for question, (fresh, _) in zip(asked, both, strict=True)
     ]
     return Answers(
-        kind="exact",
+        kind=view.kind,
         method=view.method,
         subset=subset,
         single=padded([fresh for fresh, _ in both]),

@@ -38,6 +38,7 @@ from .samples import (
     parts,
     sized,
     views,
+    views_beside,
     ways_of,
 )
 from .written import LIST, WRITTEN
@@ -64,6 +65,10 @@ def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
             yield from _stated(make, view)
             yield from _of_paper(config, make, view)
             yield from _lists(make, view)
+    for view in views_beside(config, beliefs):
+        said = [question for question in view.held if np.isfinite(question.adjusted).all()]
+        if said:
+            yield from _along(_Make(view.method, resampling(config), view.kind), replace(view, asked=said))
 
 
 SIGNED = ("above_chance", "top_b_turn")
@@ -76,9 +81,11 @@ class _Make:
 
     method: str
     how: Resampling
+    kind: str = "exact"
 
-    def number(self, metric: str, score: Score, subset: str = "", quantity: str = "", kind: str = "exact") -> Number:
-        named: dict[str, Any] = {"metric": metric, "method": self.method, "kind": kind, "subset": subset or ALL}
+    def number(self, metric: str, score: Score, subset: str = "", quantity: str = "", kind: str = "") -> Number:
+        about = {"kind": kind or self.kind, "subset": subset or ALL}
+        named: dict[str, Any] = {"metric": metric, "method": self.method, **about}
         if not score.ci_method and score.status == "ok":
             score = replace(score, ci_method=f"none: {score.n_clusters} clusters")
         return Number(score=score, quantity=quantity, **named)

@@ -19,7 +19,8 @@ from ...run.addons.inner_readouts import PRIOR as NONE_YET
 from ...run.addons.inner_readouts import Inner, InnerScores
 from ...run.experiment import Experiment, Item, Question, delegated
 from ...run.scores import resampling
-from .ask import POSTERIOR, PRIOR, dialogue_questions, fork_questions
+from ...run.stated_beliefs import BeliefPlace
+from .ask import POSTERIOR, PRIOR, dialogue_places, dialogue_questions, fork_questions
 from .config import ConsistencyConfig
 from .instances import INSTANCES, instances, stored_tables
 from .page import findings, published
@@ -81,6 +82,10 @@ class BeliefConsistency(Experiment):
         """One prior and nine posteriors under each method, and the forks."""
         words: Words = item.content["words"]
         return dialogue_questions(config, item.id, words) + fork_questions(config, item.id, words)
+
+    def places(self, config: ConsistencyConfig, item: Item) -> list[BeliefPlace]:
+        """The same conversations, where the probabilities of the words are asked for."""
+        return dialogue_places(config, item.id, item.content["words"])
 
     samples = delegated(samples)
     own_scores = delegated(own_scores)

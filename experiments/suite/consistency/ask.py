@@ -12,7 +12,8 @@ from ....hooks.prompts.options import Option, make_options
 from ....hooks.prompts.places import LAST, Position
 from ...materials.entities import Words
 from ...run.experiment import Question
-from .config import ConsistencyConfig, ConsistencyMethod
+from ...run.stated_beliefs import BeliefPlace
+from .config import ConsistencyConfig
 
 PRIOR, POSTERIOR, SECOND, MENTION = "prior", "posterior", "second-posterior", "mention"
 HEDGE = "hedge"
@@ -65,6 +66,23 @@ def dialogue_questions(config: ConsistencyConfig, item: str, words: Words) -> li
     ]
 
 
+def dialogue_places(config: ConsistencyConfig, item: str, words: Words) -> list[BeliefPlace]:
+    """Where the probabilities of the words are asked for: with the reveal, after each dialogue."""
+    return [
+        BeliefPlace(
+            name=f"{item}/{dialogue.name}",
+            scenario=dialogue.scenario,
+            step=len(dialogue.turns),
+            context=_conversation(config, config.wording.reveal, words, dialogue),
+            options=words,
+            conditions=dialogue.conditions,
+            positions={name: at for name, at in _positions(len(dialogue.turns)).items() if name != "answer"},
+            halves=False,
+        )
+        for dialogue in _dialogues(config.rejections)
+    ]
+
+
 def fork_questions(config: ConsistencyConfig, item: str, words: Words) -> list[Question]:
     """ "Is it X?" of each word, with nothing written down and with each word written down as the choice; in the second
     case the reveal as well, whose other case is the prior.
@@ -87,7 +105,7 @@ def _reveal(config: ConsistencyConfig, name: str, method_name: str, words: Words
         scenario=dialogue.scenario,
         step=len(dialogue.turns),
         conditions=dialogue.conditions,
-        conversation=_conversation(config, method, words, dialogue),
+        conversation=_conversation(config, method.reveal or config.wording.reveal, words, dialogue),
         prefill=method.prefill,
         options=_options(words, method.forms, method.labels),
         draws=draws,
@@ -102,7 +120,7 @@ _options = lru_cache(64)(make_options)
 @cache
 def _positions(steps: int) -> dict[str, Position]:
     """Where a capture reads: what the model was told, each turn that asks of words and its answer, and the
-    reveal. `before-reveal` is the last place that knows nothing of what will be asked.
+    reveal. `before-question`, also called `before-reveal`, is the last place that knows nothing of what will be asked.
     """
     turns = {}
     for step in range(steps):
@@ -112,7 +130,7 @@ def _positions(steps: int) -> dict[str, Position]:
     return {
         "system": Position(message=0),
         **turns,
-        "before-reveal": Position(at="before", message=-1),
+        **dict.fromkeys(("before-reveal", "before-question"), Position(at="before", message=-1)),
         "reveal": Position(message=-1),
         "answer": LAST,
     }
@@ -149,9 +167,7 @@ def _dialogues(rejections: int) -> list[Dialogue]:
 _MARKED = tuple(zip(("undecided", "aside-yes", "aside-no"), CONTROLS, strict=True))
 
 
-def _conversation(
-    config: ConsistencyConfig, method: ConsistencyMethod, words: Words, dialogue: Dialogue
-) -> Conversation:
+def _conversation(config: ConsistencyConfig, reveal: str, words: Words, dialogue: Dialogue) -> Conversation:
     wording, fill = config.wording, _fill(words)
     turns = [_system(config, words, dialogue.hidden)]
     for template, named in dialogue.turns:
@@ -163,7 +179,7 @@ def _conversation(
             asked, answered = asked + wording.aside, wording.aside_answers[CONTROLS.index(dialogue.control) - 1]
         turns.append({"role": "user", "content": asked.format(**named_too)})
         turns.append({"role": "assistant", "content": answered.format(**named_too)})
-    turns.append({"role": "user", "content": (method.reveal or wording.reveal).format(**fill)})
+    turns.append({"role": "user", "content": reveal.format(**fill)})
     return turns
 
 

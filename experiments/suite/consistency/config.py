@@ -76,6 +76,7 @@ class ConsistencyConfig(RunConfig):
     """Configuration of `consistency`."""
 
     reads_temperatures: ClassVar[bool] = True
+    reads_stated: ClassVar[bool] = True
 
     entities: EntityConfig = EntityConfig()
     orders: Literal["one", "latin", "all"] = "one"

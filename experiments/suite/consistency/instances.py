@@ -93,7 +93,7 @@ def readouts_of(beliefs: pd.DataFrame) -> pd.DataFrame:
 
 def option_masses(beliefs: pd.DataFrame) -> pd.DataFrame:
     """[read-outs, options] probability of each option, what is on none left out."""
-    share = np.where(beliefs["coverage"] == 0, 0.0, beliefs["prob"] * beliefs["coverage"])
+    share = np.where(beliefs["coverage"] == 0, 0.0, beliefs["prob"] * beliefs["coverage"].fillna(1.0))
     mass = np.where(beliefs["logp"].isna(), share, np.exp(beliefs["logp"]))
     return beliefs.assign(mass=mass).pivot(index="readout_id", columns="option_index", values="mass")
 

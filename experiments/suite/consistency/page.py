@@ -33,9 +33,12 @@ SHOWN = (
 
 
 def scored(tables: StoredTables) -> pd.DataFrame:
-    """The consistency of every instance, and its method; the index is its number."""
-    every = [tables.read(INSTANCES, method, ["method", "c2"]) for method in tables.methods(INSTANCES)]
-    return pd.concat(every).sort_index()
+    """The consistency of every instance that is an answer, and its method; the index is its number."""
+    every = pd.concat(
+        tables.read(INSTANCES, name, ["method", "c2", "kind", "of"]) for name in tables.methods(INSTANCES)
+    )
+    stated = (every["kind"] == "verbal") & (every["of"] == "")
+    return every.loc[~stated, ["method", "c2"]].sort_index()
 
 
 def gallery(

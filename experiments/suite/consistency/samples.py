@@ -61,7 +61,8 @@ def samples(config: ConsistencyConfig, beliefs: BeliefTable) -> Iterator[Sample]
         keys = whole.keys if keys is None or not np.array_equal(keys, np.asarray(whole.keys)) else keys
         yield from _of_method(config, tables, replace(whole, keys=keys), rows)
     for method in methods:
-        if (tables.read(INSTANCES, method, ["estimate"])["estimate"] == SAMPLED).all():
+        derived = tables.read(INSTANCES, method, ["estimate", "of"])
+        if (derived["estimate"] == SAMPLED).all() and (derived["of"] != "").all():
             yield _beside_exact(tables, method)
         if method.removesuffix(f" {SAMPLED}") in config.methods:
             yield from _beside_closed(config, tables, method)

@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from ....base.errors import UserError
+from ....hooks.backends.captures import join_captures
 from ....hooks.lm import LanguageModel
 from ....metrics.consistency.competence import COVERAGE, PARSED, RESPONDING
 from ...materials.trajectories import SampleSource, Trajectory, chains, debates, thoughts
@@ -92,7 +93,7 @@ class Martingale(Experiment):
         every = [one for own in made.values() for one in own]
         places = [one for key, own in made.items() for one in along(config, item, *key, own)]
         exact = read_questions(self.name, config, item, exact_questions(config, places), lm)
-        rows, said = stated_rows(config, places, lm)
+        rows, said, taken = stated_rows(config, places, lm)
         judged, heard = judge_rows(config, lambda judge: shown(item, every, places, whole=judge.sees_all), lm)
         rows += judged
         if config.doob.continuations:
@@ -104,7 +105,7 @@ class Martingale(Experiment):
             [*({**row, **outcome} for row in exact.rows), *({**where, **row, **outcome} for row in rows)],
             [*map(as_transcript, every), *exact.transcripts, *said, *heard],
             exact.cost,
-            exact.captured,
+            join_captures([exact.captured, *taken]) if exact.captured else None,
         )
 
     samples = delegated(samples)

@@ -15,7 +15,7 @@ import yaml
 from ....base.documents import user_path
 from ....hooks.prompts.chat import Conversation, Message
 from ....hooks.prompts.options import make_options
-from ....hooks.prompts.places import LAST, Position, Positions
+from ....hooks.prompts.places import LAST, Positions
 from ...materials.questions import (
     BinaryQuestion,
     arithmetic,
@@ -36,7 +36,7 @@ from ...materials.trajectories import (
     with_question,
 )
 from ...run.experiment import Item, Question
-from ...run.stated_beliefs import BeliefPlace, Shown
+from ...run.stated_beliefs import BeliefPlace, Shown, before_question
 from .config import Computed, Domain, MartingaleConfig, MartingaleMethod, QuestionSource, Reasoning, chosen
 from .readings import GATE
 
@@ -304,15 +304,13 @@ def _question(
 
 
 def _positions(place: BeliefPlace) -> Positions:
-    """Where a capture reads: the end of the last step with nothing appended, and where the answer begins."""
-    if place.thought:
-        return {"step": Position(at="thought"), "answer": LAST}
+    """Where a capture reads: the end of what stands before the question, that of the last step if there is one,
+    with nothing appended, and where the answer begins.
+    """
+    end = before_question(place.context, place.thought)
     last = place.context[-1]
-    if last["role"] == "assistant":
-        return {"step": Position(message=-2), "answer": LAST}
-    if place.conditions["reasoning"] in ("evidence", "debate"):  # told in the message that then asks
-        return {"step": Position(message=-1, text=last["content"].strip(), occurrence=0), "answer": LAST}
-    return {"answer": LAST}
+    told = place.thought or last["role"] == "assistant" or place.conditions["reasoning"] in ("evidence", "debate")
+    return {**({"step": end} if told else {}), "before-question": end, "answer": LAST}
 
 
 def shown(item: Item, trajectories: Sequence[Trajectory], places: Sequence[BeliefPlace], *, whole: bool) -> list[Shown]:

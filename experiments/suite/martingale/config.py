@@ -122,6 +122,7 @@ class MartingaleConfig(RunConfig):
     """Configuration of `martingale`. `items` counts questions per domain."""
 
     reads_stated: ClassVar[bool] = True
+    reads_judges: ClassVar[bool] = True
     cpu_budget: ClassVar[int] = 4096
     """A trajectory with all its read-outs fits."""
 

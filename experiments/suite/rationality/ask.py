@@ -88,9 +88,8 @@ def captured(turn: Conversation, situation: str, answer: str) -> dict[str, Posit
     question, and where the `answer` begins.
     """
     text = situation.strip()
-    shared = (
-        {"situation": Position(message=-1, text=text, occurrence=0)} if text and text in turn[-1]["content"] else {}
-    )
+    there, at = bool(text) and text in turn[-1]["content"], Position(message=-1, text=text or " ", occurrence=0)
+    shared = {"situation": at, "before-question": at} if there else {}
     return {**shared, "question": Position(message=-1), answer: LAST}
 
 

@@ -287,10 +287,9 @@ class ScenarioTexts:
         """Where a capture reads: the end of each part that is told, and where the answer begins."""
         context = ToldContext(**{name: conditions[name] for name in COLUMNS})  # pyright: ignore
         parts = {name: text for name, text in self.parts(context).items() if text}
-        return {name: Position(message=0, text=text, occurrence=0) for name, text in parts.items()} | {
-            "question": Position(message=0),
-            "answer": LAST,
-        }
+        named = {name: Position(message=0, text=text, occurrence=0) for name, text in parts.items()}
+        last = {"before-question": [*named.values()][-1]} if named else {}
+        return {**named, **last, "question": Position(message=0), "answer": LAST}
 
 
 # Evidence for scenarios that have none, written by a model: a person reviews it before any run uses it.

@@ -88,6 +88,7 @@ class Truth(Experiment):
     summary = "is what is true held true, and what is false held false?"
     unit = "facts, each with all its statements"
     headline = "brier"
+    probed = "statement"
     gate = (COVERAGE, PARSED, EASY)
     config_type = TruthConfig
 
@@ -130,14 +131,12 @@ class Truth(Experiment):
         """The exact beliefs and, if asked for, stated ones, with the truth beside them."""
         statements = item.content["statements"]
         exact = read_questions(self.name, config, item, self.questions(config, item), lm)
-        stated, said = stated_rows(config, self.places(config, item), lm)
         where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
         truth = {statement["readout_id"]: statement["truth"] for statement in statements}
-        rows = [*({**row, "outcome": truth[row["of"] or row["readout_id"]]} for row in exact.rows)]
-        for row in stated:
-            of = str(row["readout_id"]).partition("/")[0]
-            rows.append({**where, **row, "of": of, "outcome": truth[of]})
-        return exact._replace(rows=rows, transcripts=[*exact.transcripts, *said])
+        stated = stated_rows(config, self.places(config, item), lm)
+        stated = stated._replace(rows=[{**row, "of": str(row["readout_id"]).partition("/")[0]} for row in stated.rows])
+        both = stated.beside(exact, where)
+        return both._replace(rows=[{**row, "outcome": truth[row["of"] or row["readout_id"]]} for row in both.rows])
 
     def samples(self, config: TruthConfig, beliefs: pd.DataFrame) -> Iterable[YesNo]:
         """The belief in each statement, beside that in its negation."""

@@ -35,7 +35,8 @@ def rows_of(run: Path, **wanted: Any) -> tuple[Any, np.ndarray]:
 def test_a_run_stores_what_its_experiment_declares(tiny: Any, whole: Path, noise: Any) -> None:
     rows, values = rows_of(whole, layer=2)
     transcripts = [json.loads(line) for file in sorted(whole.glob("transcripts/*")) for line in file.open()]
-    prior, posterior = {"system", "before-reveal", "reveal", "answer"}, {"question", "rejection"}
+    prior = {"system", "before-reveal", "before-question", "reveal", "answer"}
+    posterior = {"question", "rejection"}
     for one in transcripts:
         expected = prior if "/prior/" in one["readout_id"] else prior | posterior
         assert set(rows.loc[rows["readout_id"] == one["readout_id"], "position"]) == expected

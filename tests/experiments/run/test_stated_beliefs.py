@@ -12,9 +12,12 @@ import pytest
 from doxascope import load
 from doxascope.experiments.run.experiment import RunConfig
 from doxascope.experiments.run.stated_beliefs import BeliefPlace, Shown, judge_rows, stated_rows
+from doxascope.hooks.backends.captures import CapturePlan
+from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.verbal.number_distributions import read_numbers
-from doxascope.hooks.verbal.number_formats import JSON, UNIT
+from doxascope.hooks.verbal.number_formats import FORMATS, JSON, UNIT
 from doxascope.hooks.verbal.stated_beliefs import Judge, StatedPlan, ask_number
+from doxascope.metrics.beliefs import belief_table
 
 PLACES = [
     BeliefPlace("a", "fruit", 0, [{"role": "user", "content": "Is it ripe?"}], ("Yes", "No")),
@@ -26,6 +29,7 @@ class Asking(RunConfig):
     """Settings of an experiment that has only places."""
 
     reads_stated: ClassVar[bool] = True
+    reads_judges: ClassVar[bool] = True
 
 
 @pytest.fixture(scope="module")
@@ -44,18 +48,43 @@ def table(rows: Sequence[Any]) -> pd.DataFrame:
 
 def test_places_are_read_as_each_would_be_alone(lm: Any) -> None:
     config = settings(lm, numbers=("unit", "json"), greedy=("unit",), sampled=("of 10", "unit"), draws=2)
-    rows, said = stated_rows(config, PLACES, lm)
+    rows, said, _ = stated_rows(config, PLACES, lm)
     alone = [stated_rows(config, [place], lm) for place in PLACES]
     pd.testing.assert_frame_equal(
-        table(rows), table([row for own, _ in alone for row in own]), atol=1e-6, check_like=True
+        table(rows), table([row for own, *_ in alone for row in own]), atol=1e-6, check_like=True
     )
-    assert sorted(map(str, said)) == sorted(str(line) for _, own in alone for line in own)
+    assert sorted(map(str, said)) == sorted(str(line) for _, own, _ in alone for line in own)
     of_a = [row for row in rows if row["readout_id"] == "a/json/numbers"]
     assert [row["option"] for row in of_a] == ["Yes", "No"]
     asked = ask_number(lm.reader, "r", PLACES[0].context, JSON.worded("Yes", "No"))
     assert of_a[0]["prob"] == pytest.approx(read_numbers(lm, [asked])[0].belief.mean)
     halves = {row["readout_id"] for row in rows if row["method"] == "unit sampled"}
     assert halves == {f"{place}/unit/sampled.{half}" for place in "ab" for half in (0, 1)}
+
+
+@pytest.mark.parametrize("name", ["unit", "of 10", "json", "lines"])
+def test_three_options_are_each_given_a_number_and_their_sum_is_kept(lm: Any, name: str) -> None:
+    words = ("apple", "stone", "river")
+    context: list[Message] = [{"role": "user", "content": "Which word?"}]
+    place = BeliefPlace("p", "game", 1, context, words, {"named": "0"}, halves=False)
+    config = settings(lm, numbers=(name,), greedy=(name,)).model_copy(update={"low_coverage": 0.0})
+    config = config.model_copy(update={"capture": CapturePlan(layers=(0,))})
+    rows, said, captured = stated_rows(config, [place], lm)
+    beliefs = belief_table({"item": "i"} | row for row in rows)
+    exact = beliefs[beliefs["method"] == f"{name} numbers"]
+    assert list(exact["option"]) == list(words)
+    assert exact["prob"].sum() == pytest.approx(1)
+    assert abs(exact["stated"].sum() - 1) > 0.01
+    np.testing.assert_allclose(exact["prob"], exact["stated"] / exact["stated"].sum())
+    asked = FORMATS[name].over(words)
+    assert len(asked) == len(said) == (1 if name in ("json", "lines") else 3)
+    alone = [read_numbers(lm, [ask_number(lm.reader, "r", context, form)], beam=8)[0].lines[0].mean for form in asked]
+    np.testing.assert_allclose(exact["stated"][: len(alone)], alone, atol=1e-6)
+    (kept,) = captured
+    assert set(kept.rows["position"]) == {"before-question", "number"}
+    assert set(kept.rows["readout_id"]) == {line["readout_id"] for line in said}
+    greedy = beliefs[beliefs["method"] == f"{name} greedy"]
+    assert (greedy["prob"].isna() == ~greedy["status"].isin(("ok", "low_coverage"))).all()
 
 
 def test_judges_are_asked_apart_and_each_under_its_own_name(lm: Any) -> None:

@@ -1,5 +1,7 @@
+import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -7,13 +9,29 @@ import pytest
 from scipy import stats
 
 from doxascope import UserError
-from doxascope.hooks.exact.option_beliefs import largest_difference
+from doxascope.hooks.exact.option_beliefs import largest_difference, next_token_logp
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.chat import Message
-from doxascope.hooks.prompts.options import make_options
+from doxascope.hooks.prompts.options import END, make_options
 from doxascope.hooks.verbal.number_distributions import read_numbers
-from doxascope.hooks.verbal.number_formats import INTEGER, JSON, LINES, PERCENT, UNIT, NumberFormat, count_format
-from doxascope.hooks.verbal.stated_beliefs import Answer, NumberQuestion, answer_rows, ask_number, write_answers
+from doxascope.hooks.verbal.number_formats import (
+    INTEGER,
+    JSON,
+    LINES,
+    PERCENT,
+    UNIT,
+    NumberFormat,
+    count_format,
+    parse_answer,
+)
+from doxascope.hooks.verbal.stated_beliefs import (
+    Answer,
+    NumberQuestion,
+    answer_rows,
+    ask_number,
+    ask_options,
+    write_answers,
+)
 from doxascope.metrics.beliefs import belief_table
 
 CHARACTERS = "0123456789.%/NoYesripaut?: \n"
@@ -101,6 +119,79 @@ def test_of_several_numbers_the_last_is_marginal_over_the_others(numerate: Any, 
     assert g_test(written, two, whole.belief.logp) > 0.01
     assert g_test(written, two, read_numbers(numerate, [two], beam=1)[0].belief.logp) < 1e-6
     assert all(len(answer.values) == 2 for answer in written if answer.status == "ok")
+
+
+THREE = ("No", "Yes", "put")
+
+
+def of_three(one: NumberFormat) -> tuple[NumberFormat, ...]:
+    """A format over three options in words that the tiny model can spell."""
+    return replace(one, several="{option}p?\n" if not one.each else "p?\n").over(THREE)
+
+
+def test_numbers_of_three_options_in_one_answer_are_those_of_every_answer_written_out(
+    numerate: Any, noise: Callable[[Any], float]
+) -> None:
+    (form,) = of_three(replace(LINES, numbers=LINES.numbers[::25]))
+    assert form.labels == ("No: ", "\nYes: ", "\nput: ")
+    question = ask_number(numerate.reader, "r", [{"role": "user", "content": "ripe?"}], form, prefilled=False)
+    (read,) = read_numbers(numerate, [question], beam=1000)
+    prompt = list(question.prompt(numerate.reader).ids)
+
+    def event(text: str, ends: tuple[str, ...]) -> float:
+        """P(the answer begins so, and one of these characters, or the end, follows), token by token."""
+        ids = numerate.tokenizer(text, add_special_tokens=False)["input_ids"]
+        logp = next_token_logp(numerate.model, [*prompt, *ids], first=len(prompt) - 1).double().numpy()
+        closing = [
+            numerate.tokenizer.eos_token_id if end == END else numerate.tokenizer(end)["input_ids"][0] for end in ends
+        ]
+        steps = sum(logp[i, token] for i, token in enumerate(ids))
+        return float(np.exp(steps) * np.exp(logp[-1, closing]).sum())
+
+    shares = np.zeros((3, len(form.numbers)))
+    for i, j, k in product(range(len(form.numbers)), repeat=3):
+        texts = [f"{label}{form.numbers[n].forms[0]}" for label, n in zip(form.labels, (i, j, k), strict=True)]
+        shares[2, k] += event("".join(texts), (END, "\n"))
+        if k == 0:
+            shares[1, j] += event("".join(texts[:2]), ("\n",))
+        if j == k == 0:
+            shares[0, i] += event(texts[0], ("\n",))
+    for line, share in zip(read.lines, shares, strict=True):
+        np.testing.assert_allclose(line.logp, np.log(share), atol=noise(line.logp))
+    assert read.stated(0.0).means == pytest.approx([line.mean for line in read.lines])
+    (short,) = read_numbers(numerate, [question], beam=2)
+    for line, whole in zip(short.lines, read.lines, strict=True):
+        assert abs(line.mean - whole.mean) <= line.error + 1e-9
+
+
+def test_an_option_of_several_may_say_anything() -> None:
+    odd = ('a "quoted" one', "{option}", "half {no}")
+    (form,) = JSON.over(odd)
+    whole = "".join(f"{label}0.5" for label in form.labels) + "}"
+    assert json.loads(whole) == dict.fromkeys(odd, 0.5)
+    assert parse_answer(whole, form).values == (0.5, 0.5, 0.5)
+    assert parse_answer(whole.replace("0.5}", "1.5}"), form).status == "out_of_range"
+    assert [f'"{name}"' in one.instruction for name, one in zip(odd, INTEGER.over(odd), strict=True)][1:] == [
+        True,
+        True,
+    ]
+    with pytest.raises(UserError, match="asks of two options, and here are 3"):
+        replace(UNIT, several="").over(odd)
+
+
+def test_stated_distributions_follow_written_answers_on_a_real_model(smollm: Any) -> None:
+    talk: list[Message] = [{"role": "user", "content": "I chose one of these words: apple, stone, river. Which is it?"}]
+    asked = ask_options(smollm.reader, "r", talk, UNIT, ("apple", "stone", "river"))
+    exact = [one.stated(0.0) for one in read_numbers(smollm, asked.questions)]
+    rows: Any = asked.rows("numbers", exact)
+    assert [row["stated"] for row in rows] == [one.means[0] for one in exact]
+    assert sum(row["prob"] for row in rows) == pytest.approx(1)
+    first = asked.questions[:1]
+    (written,) = write_answers(smollm, first, Sampling(max_new_tokens=6), draws=DRAWS, seed=3)
+    (read,) = read_numbers(smollm, first)
+    assert g_test(written, first[0], read.belief.logp) > 1e-3
+    stated = [answer.values[0] for answer in written if answer.status == "ok"]
+    assert abs(np.mean(stated) - read.belief.mean) < 4 * read.belief.sd / np.sqrt(len(stated))
 
 
 @pytest.mark.parametrize("one", [UNIT, PERCENT, LINES, count_format(5)])

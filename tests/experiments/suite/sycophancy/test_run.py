@@ -102,7 +102,7 @@ def test_a_capture_reads_the_end_of_every_part(configured: Configured, tmp_path:
     experiment, config = configured("tasks={worlds: {kind: computed}}", "capture={}", "stated={}", "askers=[]")
     folder = run(experiment, config, tmp_path)
     rows = ActivationStore.open(folder.path).rows()
-    told = {"trunk", "involvement", "evidence", "testimony", "suppose", "question", "answer"}
+    told = {"trunk", "involvement", "evidence", "testimony", "suppose", "before-question", "question", "answer"}
     assert set(rows["position"]) == told
     places = rows.groupby("position")["token_index"]
     assert places.nunique()["trunk"] == 1  # one trunk, wherever it is read from

@@ -1,0 +1,126 @@
+"""`kinds: all`: once a run is read, probes that are cross-fitted by group within it read what the model holds, beside
+what it computes and what it says.
+"""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ...base.errors import UserError
+from ...hooks.store import ActivationStore
+from ...metrics import Resampling
+from ...metrics.contract import Floats
+from ...metrics.inference.means import cluster_mean
+from ...probes.dataset import belief_rows
+from ...probes.evidence.crossfit import LOSS_EPS
+from ...probes.evidence.study import StudyPlan
+from ...probes.features import DECODED, NOTHING, READ_OUT, TOO_FEW
+from ...probes.groups import MIN_FOLDS, grouped_folds
+from ...probes.job import RegisteredPlace, train
+from ...probes.probe import Probe
+from ..run.addons.passive_beliefs import LEFT_OUT, PROBES_FOLDER
+from ..run.config import stored_config
+from ..run.folder import RunFolder
+from ..run.runner import report
+from .data import Loaded, load_runs
+from .jobs import apply_job
+from .settings import ProbeJob
+
+NAME = "held"
+"""What these probes are called."""
+KEPT = f"{PROBES_FOLDER}/kept"
+"""Where they lie in a run."""
+NO_NUMBER = re.compile(r"[^\w.-]+")
+
+
+class ProbedMethod(NamedTuple):
+    """Read-outs that share a probe: those of one method over so many options."""
+
+    method: str
+    n_options: int
+
+
+def read_kinds(run: Path, allow_code: tuple[Path, ...] = ()) -> None:
+    """Train a probe of the exact belief for each method and number of options, on this run alone, write what it reads
+    there, each group by a fit without it, and then the run's scores and report. A probe of few groups, or one that does
+    no better than the base rate, says so; a method that has none stands in `probes/left-out.json` with the reason.
+
+    The same run gives the same bytes. Raises UserError for a run without activations.
+    """
+    folder = RunFolder.open(run)
+    experiment, config = stored_config(folder.config, allow_code)
+    if config.capture is None:
+        raise UserError(f"{run}: keeps no activations; run it with -o kinds=all or -o capture.layers=all")
+    left_out: dict[str, str] = {}
+    try:
+        found = probed_methods(folder, experiment.probed)
+    except UserError as error:
+        found, left_out["every method"] = [], str(error)
+    for cell in found:
+        where = {"method": cell.method, "n_options": cell.n_options}
+        job = ProbeJob(runs=(run,), target="exact", position=experiment.probed, where=where, name=_name(cell))
+        try:
+            loaded = load_runs(job, allow_code)
+            probe = _judged(loaded, _trained(loaded, job), job.study)
+        except UserError as error:
+            left_out[f"{cell.method}, {cell.n_options} options"] = str(error)
+            continue
+        path = run / KEPT / job.name
+        with folder.writing():
+            probe.save(path)
+        apply_job(job.model_copy(update={"probe": path}), run, allow_code, reported=False)
+    with folder.writing():
+        (run / PROBES_FOLDER).mkdir(exist_ok=True)
+        folder.write_json(LEFT_OUT, left_out)
+        folder.record(LEFT_OUT)
+        report(folder, experiment, config)
+
+
+def probed_methods(folder: RunFolder, position: str) -> list[ProbedMethod]:
+    """Those of the exact read-outs whose activations at a position are kept. Raises UserError if there are none."""
+    stored = ActivationStore.open(folder.path).rows(position=position)
+    rows = belief_rows(folder.beliefs(), stored["readout_id"].tolist())
+    return [
+        ProbedMethod(str(method), int(n))
+        for method, n in sorted({*zip(rows["method"], rows["n_options"], strict=True)})
+    ]
+
+
+def _name(cell: ProbedMethod) -> str:
+    """Of a probe, which names files."""
+    return NO_NUMBER.sub("-", f"{NAME}-{cell.method[:60]}-{cell.n_options}")
+
+
+def _trained(loaded: Loaded, job: ProbeJob) -> Probe:
+    """With as many folds as there are groups for. Raises UserError for fewer than three."""
+    n = loaded.data.n_groups
+    if n < MIN_FOLDS:
+        raise UserError(f"{n} groups; cross-fitting takes at least {MIN_FOLDS}")
+    plan = job.study.model_copy(update={"folds": min(job.study.folds, n)})
+    place = RegisteredPlace(loaded.at, loaded.sites[loaded.at.position])
+    return train(loaded.data, place, loaded.header, plan, job.name)
+
+
+def _judged(loaded: Loaded, probe: Probe, plan: StudyPlan) -> Probe:
+    """Called what it is: of too few groups, or no better than the mean of the other folds, it reads no belief."""
+    data = loaded.data
+    prob = data.options if data.options is not None else np.column_stack([data.target.prob, 1 - data.target.prob])
+    folds = grouped_folds(data.groups, min(plan.folds, data.n_groups), plan.seed)
+    base = np.stack([prob[folds != fold].mean(axis=0) for fold in folds])
+    gain = _loss(prob, base) - _loss(prob, probe.beliefs(data.read(loaded.at), data.groups))
+    score = cluster_mean(gain, data.groups, how=Resampling(seed=plan.seed))
+    if data.n_groups < plan.thresholds.groups:
+        called = TOO_FEW
+    elif not score.ci_lo > 0:
+        called = NOTHING
+    else:
+        called = DECODED if loaded.sites[loaded.at.position] == "before the question" else READ_OUT
+    return replace(probe, meta=probe.meta.model_copy(update={"called": called}))
+
+
+def _loss(prob: Floats, belief: Floats) -> Floats:
+    """[n] cross-entropy in nats of beliefs [n, k] with distributions [n, k]."""
+    return -(prob * np.log(np.clip(belief, LOSS_EPS, 1))).sum(axis=1)

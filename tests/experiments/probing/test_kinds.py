@@ -1,0 +1,106 @@
+"""What a model computes, says and holds, from one command, under the same names."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from doxascope.experiments.compare.comparison import compare
+from doxascope.experiments.probing.kinds import read_kinds
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.runner import run
+from doxascope.hooks.store import ActivationStore
+
+ONE_METHOD = {
+    "consistency": (
+        "items=6",
+        "registered=null",
+        "fork={methods: [], hidden: ' {x}'}",
+        "methods={letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}",
+    ),
+    "bscore": (
+        *("items=4", "runs=2", "turns=2", "per_question=false", "confidence=null", "distributions={}"),
+        *("registered=null", "sources={own: {kind: yaml, file: QUESTIONS}}"),
+        "methods={words: {ask: '{question} {options}?', forms: ['{option}']}}",
+    ),
+    "ask": ("questions.file=QUESTIONS", "answers=[texts]", "orders=none"),
+}
+HEADLINES = {"consistency": ("kappa_word", "c2", "c3"), "bscore": ("top_b", "mean_abs_b"), "ask": ("accuracy",)}
+QUESTIONS = "".join(
+    f"- {{topic: t{i}, category: easy, question: 'Which is {i}?', options: [a{i}, b{i}, c{i}], truth: b{i}}}\n"
+    for i in range(4)
+)
+EVERY = pytest.mark.parametrize("name", ["consistency", "bscore", "ask"])
+
+
+@pytest.fixture(scope="module")
+def every_kind(tiny_for: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    made: dict[str, Path] = {}
+
+    def make(name: str, out: Path | None = None) -> Path:
+        if out is None and name in made:
+            return made[name]
+        questions = tmp_path_factory.mktemp("asked") / "questions.yaml"
+        questions.write_text(QUESTIONS)
+        own = [setting.replace("QUESTIONS", str(questions)) for setting in ONE_METHOD[name]]
+        settings = [*own, "kinds=all", "stated.numbers=[of 10]", "bootstrap_draws=20", "batch_items=2"]
+        folder = run(
+            *load_config(name, settings, str(tiny_for(name))), out or tmp_path_factory.mktemp("runs"), scored=False
+        )
+        read_kinds(folder.path)
+        if out is None:
+            made[name] = folder.path
+        return folder.path
+
+    return make
+
+
+@EVERY
+def test_one_run_has_every_kind_under_the_same_names(every_kind: Callable[..., Path], name: str) -> None:
+    folder = every_kind(name)
+    scores = json.loads((folder / "scores.json").read_text())["scores"]
+    for metric in HEADLINES[name]:
+        found = {row["kind"] for row in scores if row["metric"] == metric and row["subset"] == "all"}
+        assert {"exact", "verbal", "probe"} <= found
+    excess = [row for row in scores if row["metric"] == "stated_excess"]
+    assert [row["method"] for row in excess] == ["of 10 numbers"]
+    assert "What it says, computes and holds" in (folder / "report.html").read_text()
+    read = [pd.read_parquet(file) for file in sorted((folder / "probes").glob("held-*.parquet"))]
+    table = pd.concat(read)
+    assert table.groupby("readout_id")["prob"].sum().to_numpy() == pytest.approx(1)
+    exact = RunFolder.open(folder).beliefs()
+    options = exact[exact["kind"] == "exact"].groupby("readout_id")["option"].agg(list)
+    told = table.groupby("of")["option"].agg(list)
+    assert (told.map(len) == 3).all()
+    assert options.loc[told.index].tolist() == told.tolist()
+    stored = ActivationStore.open(folder).rows()
+    said = stored[stored["position"] == "number"]["readout_id"]
+    assert said.str.contains("/of 10").all()
+    assert len(said)
+
+
+@EVERY
+def test_kinds_are_paired_and_a_probe_of_few_groups_is_named(every_kind: Callable[..., Path], name: str) -> None:
+    found = compare([every_kind(name)])
+    records = [*found.confirmed, *found.explored, *found.struck]
+    kinds = {frozenset((record.pair.one.kind, record.pair.two.kind)) for record in records}
+    assert {frozenset(pair) for pair in (("exact", "verbal"), ("exact", "probe"), ("verbal", "probe"))} <= kinds
+    of_probes = [record for record in records if "probe" in (record.pair.one.kind, record.pair.two.kind)]
+    assert all("too few groups to say" in record.struck for record in of_probes)
+
+
+def test_a_killed_run_ends_with_the_same_bytes(
+    every_kind: Callable[..., Path], cut_short: Callable[..., None], tmp_path: Path
+) -> None:
+    whole = every_kind("consistency")
+    again = every_kind("consistency", tmp_path)
+    cut_short(again, 1)
+    assert every_kind("consistency", tmp_path) == again
+    assert (again / "scores.json").read_bytes() == (whole / "scores.json").read_bytes()
+    names = sorted(file.name for file in (whole / "probes").iterdir() if file.is_file())
+    assert names
+    for file in names:
+        assert (again / "probes" / file).read_bytes() == (whole / "probes" / file).read_bytes()

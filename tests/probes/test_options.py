@@ -1,0 +1,87 @@
+"""Probes over several options, on planted features."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import log_softmax, softmax
+
+from doxascope import UserError
+from doxascope.hooks.store import Header
+from doxascope.probes.dataset import ProbeData, make_target
+from doxascope.probes.evidence.crossfit import softmax_calibration
+from doxascope.probes.evidence.study import StudyPlan
+from doxascope.probes.features import ArrayFeatures, ReadAt
+from doxascope.probes.job import RegisteredPlace, train
+from doxascope.probes.probe import Probe
+
+AT = ReadAt("resid_post", 1, "before-question")
+PLAN = StudyPlan(folds=4)
+
+
+def header(d: int) -> Header:
+    model = {"model": {"name": "m"}}
+    return Header(sites=("resid_post",), layers=(1,), d_model=d, dtype="float32", conditions=model)
+
+
+def planted(n_groups: int, of_group: int = 3, d: int = 12, k: int = 3, strength: float = 1.0) -> tuple[Any, Any]:
+    """Features whose first k entries are the log-odds of a distribution over k options, with noise."""
+    rng = np.random.default_rng(7)
+    n = n_groups * of_group
+    x = rng.normal(size=(n, d))
+    prob = softmax(strength * x[:, :k] + 0.1 * rng.normal(size=(n, k)), axis=1)
+    groups = np.repeat([f"g{i}" for i in range(n_groups)], of_group)
+    rows = pd.DataFrame({"readout_id": [f"r{i}" for i in range(n)], "group": groups, "cluster": groups})
+    data = ProbeData(rows, make_target("exact", prob[:, 0]), ArrayFeatures({AT: x}), (AT,), prob)
+    return data, prob
+
+
+def test_a_planted_distribution_is_read_off_groups_that_were_held_out(tmp_path: Path) -> None:
+    data, prob = planted(120)
+    probe = train(data, RegisteredPlace(AT, "before the question"), header(12), PLAN, "held")
+    read = probe.beliefs(data.read(AT), data.groups)
+    assert read.sum(axis=1) == pytest.approx(1)
+    base = prob.mean(axis=0)
+    assert np.abs(read - prob).mean() < 0.35 * np.abs(base - prob).mean()
+    np.testing.assert_allclose(
+        np.log(read[:, 0] / (1 - read[:, 0])), probe.logit(data.read(AT), data.groups), atol=1e-9
+    )
+    probe.save(tmp_path / "held")
+    again = Probe.load(tmp_path / "held.npz")
+    np.testing.assert_array_equal(again.beliefs(data.read(AT), data.groups), read)
+    (tmp_path / "held.2.npz").unlink()
+    with pytest.raises(UserError, match=r"held\.2"):
+        Probe.load(tmp_path / "held")
+
+
+def test_what_a_group_believes_has_no_part_in_how_it_is_read() -> None:
+    """Its target is changed beyond recognition, and its own reading stays as it was, but for rounding."""
+    data, prob = planted(20)
+    place = RegisteredPlace(AT, "before the question")
+    own = data.groups == "g3"
+    other = np.where(own[:, None], prob[:, ::-1] ** 3, prob)
+    other /= other.sum(axis=1, keepdims=True)
+    changed = ProbeData(data.rows, make_target("exact", other[:, 0]), data.features, data.points, other)
+    first, second = (
+        train(each, place, header(12), PLAN, "held").beliefs(data.read(AT), data.groups) for each in (data, changed)
+    )
+    np.testing.assert_allclose(first[own], second[own], atol=1e-12)
+    assert np.abs(first[~own] - second[~own]).max() > 1e-6
+
+
+def test_the_softmax_is_calibrated_where_its_cross_entropy_is_least() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(4000, 4))
+    slope, intercepts = 0.6, np.array([0.5, -0.2, -0.4, 0.1])
+    prob = softmax(slope * scores + intercepts, axis=1)
+    found, offsets = softmax_calibration(scores, prob)
+    assert found == pytest.approx(slope, abs=1e-3)
+    np.testing.assert_allclose(offsets, intercepts, atol=1e-3)
+
+    def loss(a: float, b: Any) -> float:
+        return float(-(prob * log_softmax(a * scores + b, axis=1)).sum(axis=1).mean())
+
+    least = loss(found, offsets)
+    assert all(least <= loss(found + da, offsets + db) for da in (-0.05, 0.05) for db in 0.05 * np.eye(4))
