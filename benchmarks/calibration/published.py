@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 from scipy.special import betaincinv, expit, ndtr, softmax
 from scipy.stats import rankdata
 
@@ -104,7 +105,14 @@ class AfterRejection:
     """Concentration of its Beta distribution over contexts."""
 
     def shares(
-        self, level: Floats, prior: Floats, at: Floats, own: Floats, association: float, taste: float, rng: Generator
+        self,
+        level: Floats,
+        prior: Floats,
+        at: NDArray[np.intp],
+        own: Floats,
+        association: float,
+        taste: float,
+        rng: Generator,
     ) -> Floats:
         """[n, contexts, 3] after a rejection in each of the contexts `at`."""
         n, rows, columns = len(level), np.arange(len(level))[:, None], np.arange(len(at))
