@@ -188,7 +188,7 @@ def test_plan_needs_no_forward_pass_and_says_what_a_run_would_take(
     assert "sampled" not in planned.stdout
     drawing = ("-o", "items=4", "-o", "sampled.draws=5", "-o", "sampling.max_new_tokens=7")
     sampled = command_line("plan", "consistency", "-m", str(tiny_folder), *drawing, cwd=tmp_path)
-    assert f"up to {4 * 19 * 5 * 7:,} tokens sampled" in sampled.stdout  # a prior and 18 posteriors, one method
+    assert f"up to {4 * 37 * 5 * 7:,} tokens sampled" in sampled.stdout  # a prior, 9 posteriors, 27 controls; one method
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_plan_shows_an_item_and_the_tokens_of_a_read_out(tiny_folder: Path, tmp_
     plan = ("plan", "consistency", "-m", str(tiny_folder), "--item")
     item = command_line(*plan, "t0000-012", cwd=tmp_path)
     assert item.returncode == 0
-    assert item.stdout.count("coverage") == 72
+    assert item.stdout.count("coverage") == 126
     one = command_line(*plan, "t0000-012/reject-1/free", cwd=tmp_path)
     assert one.stdout.count("coverage") == 1
     assert "prefilled turns" in one.stdout
