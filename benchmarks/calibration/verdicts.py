@@ -275,7 +275,9 @@ rises, in the template and beside the control where it is least; the verdict it 
 `benchmarks/calibration/verdicts_expected.csv`. A model *responds* above one half. Cells say how often the expected
 verdict came, and in brackets the opposite one; the rest is *not shown*. **c2** is coherent within {margin:g} bit of 1.
 Between net shares of .3 and .7 a hundred triples need not tell. Order effects and mention controls are not in the
-tables: every agent has the same small ones (.3 nat). All sizes, of which 1,000 with a fourth of the samples, stand in
+tables: every agent has the same small ones (.3 nat). Coverage is a median beside a threshold, without an interval, so
+whose true one lies near one half is called readable in some samples. To show that c2 lies within .05 bit of 1 takes 59
+triples at least, whoever is asked, since fewer may have missed those that are off. All sizes, of which 1,000 with a fourth of the samples, stand in
 [verdicts.csv](verdicts.csv).
 
 """
@@ -322,6 +324,9 @@ def _short(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
                 f"{len(asked) - len(missed)} of {len(asked)} agents, the opposite in more than {1 - ENOUGH:.0%} for "
                 f"{len(opposite)}." + (f" Misses: {named}." if named else "")
             )
+    urn = [row for row in rows if row["family"] == "urns" and float(row["responds_as_expected"]) < ENOUGH]
+    named = "; ".join(f"{row['agent'].removeprefix('urns: ')}: {_rate(row, 'responds')}" for row in urn)
+    yield "- Urns, *responds*: " + (f"misses: {named}." if named else "no misses.")
 
 
 def _rate(row: Mapping[str, str], question: str) -> str:
