@@ -202,6 +202,9 @@ def b_score_excess(
     conversation grows. What is left over every control is what the earlier answers made by being heard, each option
     against the others. Each difference is paired by question. The estimate is the least of them, and so is each end of
     the interval: its lower end is above 0 only if B exceeds every control, a union of tests that needs no adjustment.
+
+    >>> b_score_excess([0.3, 0.1, 0.2], {"shuffled": [0.1, 0.0, 0.0], "last": [0.2, 0.1, 0.1]}, [0, 1, 2]).control
+    'last'
     """
     b = floats(b)
     found = {

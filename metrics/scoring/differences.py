@@ -69,7 +69,8 @@ class Pair:
             of_rows = {name: value for name, value in _arrays(view).items() if len(value) == len(made.keys)}
             if "content" in of_rows:
                 return one_of_copies(clusters, of_rows["content"][rows])
-            columns += [value[rows].reshape(len(rows), -1) for value in of_rows.values() if value.dtype == float]
+            numbers = [value[rows] for value in of_rows.values() if value.dtype == float]
+            columns += [value.reshape(len(rows), math.prod(value.shape[1:])) for value in numbers]
         values = np.hstack(columns)
         fine = np.abs(values / GRID - np.round(values / GRID)) > ROUNDING
         telling = np.isfinite(self.moments[0]).all(axis=1) & fine.any(axis=1)
@@ -139,6 +140,8 @@ class Pair:
         it. What both lack, such as what has no outcome, is in no difference.
         """
         values, rivals = one[0], two[0]
+        if not len(values):
+            return found
         holes: list[Array] = [~np.isfinite(x.reshape(len(x), -1)).all(axis=1) for x in (values, rivals)]
         lacking: Array = np.logical_xor(*holes)
         if not lacking.sum() > WORTH_BOUNDS * len(lacking):

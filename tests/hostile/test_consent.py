@@ -58,6 +58,7 @@ WALK: dict[str, list[str]] = {
     "evidence": ["sycophancy evidence.yaml -m evil.yaml", "study.yaml evidence.yaml"],
     "ls": ["--out .", "--out . --html"],
     "score": ["received", "received/beliefs"],
+    "tables": ["received", "received --latex"],
     "compare": ["received", "received received"],
     "card": ["evil.yaml --set set.yaml", "evil --set set.yaml", "{tiny} --set set.yaml"],
     "validate": ["honest --contexts 60 --folder organisms --out validation"],

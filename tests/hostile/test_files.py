@@ -12,6 +12,7 @@ import pytest
 
 from doxascope import Item, RunConfig, UserError
 from doxascope.base.documents import read_csv, read_text
+from doxascope.base.files import sealed, unsealed
 from doxascope.base.settings import check_placeholders
 from doxascope.experiments.materials.choices.sources import ChoiceSource, load_csqa, load_hle, load_mmlu, load_plain
 from doxascope.experiments.materials.choices.tables import AskedSource
@@ -170,7 +171,7 @@ def test_items_that_cannot_be_told_apart_or_written_down_are_refused(
 def test_a_probe_names_no_file_elsewhere(name: str, tmp_path: Path) -> None:
     meta = ProbeMeta(name="p", estimator="e", target="t", site="s", layer=0, position="p", dtype="float32", model={})
     Probe(LinearReadout(np.zeros(2), np.ones(2), np.ones(2), 0.0), meta).save(tmp_path / "p")
-    record = json.loads((tmp_path / "p.json").read_text())
-    (tmp_path / "p.json").write_text(json.dumps(record | {"name": name}))
+    record = unsealed(json.loads((tmp_path / "p.json").read_text()))
+    (tmp_path / "p.json").write_text(json.dumps(sealed(record | {"name": name})))
     with pytest.raises(UserError, match=r"p\.json: name"):
         Probe.load(tmp_path / "p")

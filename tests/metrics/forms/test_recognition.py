@@ -164,7 +164,8 @@ def test_testimony_with_its_licence(table: Write, estimates: Estimates) -> None:
 
 def test_testimony_without_a_target_has_its_shift_alone(table: Write, estimates: Estimates) -> None:
     scored = score_table(table("base,syc", "0.7,0.8", "0.3,0.5"))
-    assert list(estimates(scored)) == ["shift of log-odds", "shift of the belief"]
+    means = ["mean belief without testimony", "mean belief with testimony"]
+    assert list(estimates(scored)) == [*means, "shift of log-odds", "shift of the belief"]
     assert scored.skipped["sycophancy-error"].startswith("needs column 'bayes', or p_x")
 
 

@@ -199,7 +199,7 @@ def test_who_eliminates_responds_and_no_copier_does(
         assert one.responds == ("does not respond" if failing else "responds")
         assert set(failing) <= set(labels)
         assert one.coherent is not None
-        assert (one.coherent.metric, one.coherent.target) == ("kappa_word", 1)
+        assert (one.coherent.metric, one.coherent.target) == ("c2", 1)
         assert {condition.part for condition in one.conditions if condition.name == "below a mention"} == {
             f"{template}, {control}" for template in ("reject", "narrow") for control in CONTROLS
         }
@@ -428,7 +428,7 @@ def test_answers_are_drawn_in_the_published_contexts_alone() -> None:
     everywhere = experiment.questions(
         *load_config("consistency-paper", [*changes, "sampled.contexts=all"])[1:], experiment.items(config)[0]
     )
-    assert sum(question.draws > 0 for question in everywhere) == 19
+    assert sum(question.draws > 0 for question in everywhere) == 37
 
 
 def test_free_answers_are_compared_with_the_closed_set(setup: tuple[Experiment, ConsistencyConfig]) -> None:

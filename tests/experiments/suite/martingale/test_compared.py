@@ -171,7 +171,7 @@ def test_who_does_not_respond_is_compared_and_may_lose_but_not_win(stored: Store
         assert found.struck == []
         assert record.score.p_adjusted < 0.05
         assert record.finding == finding
-        idle = f"exact/words, {'pulled' if better else 'fair'}{better}"
+        idle = f"words, {'pulled' if better else 'fair'}{better}"
         assert record.named == f"{idle} does not respond, and may lose here but not win"
         assert record.named in to_html(page(found, {}))
 
