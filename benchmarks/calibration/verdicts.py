@@ -277,8 +277,8 @@ verdict came, and in brackets the opposite one; the rest is *not shown*. **c2** 
 Between net shares of .3 and .7 a hundred triples need not tell. Order effects and mention controls are not in the
 tables: every agent has the same small ones (.3 nat). Coverage is a median beside a threshold, without an interval, so
 whose true one lies near one half is called readable in some samples. To show that c2 lies within .05 bit of 1 takes 59
-triples at least, whoever is asked, since fewer may have missed those that are off. All sizes, of which 1,000 with a fourth of the samples,
-stand in [verdicts.csv](verdicts.csv).
+triples at least, whoever is asked, since fewer may have missed those that are off. All sizes, of which 1,000 with a
+fourth of the samples, stand in [verdicts.csv](verdicts.csv).
 
 """
 
