@@ -10,7 +10,7 @@ from doxascope.benchmarks.calibration.design import RESAMPLES, Aim, Design, Test
 from doxascope.benchmarks.calibration.near_certainty import formerly, instead
 from doxascope.experiments.synthetic.agents.updates import Floats
 from doxascope.metrics import paired_difference_moments
-from doxascope.metrics.contract import Resampling
+from doxascope.metrics.contract import Array, Resampling
 from doxascope.metrics.tables.samples import Answers, Forecasts, Sample, YesNo
 
 TIES, MISSING, COPIED = (
@@ -129,11 +129,11 @@ def _repeats(rng: Generator, agent: str, questions: int, noise: float = 0.1) -> 
     fresh = np.repeat(fresh / fresh.sum(axis=-1, keepdims=True), TALKS, axis=1)
     eye, none = np.eye(OPTIONS), np.zeros_like(fresh)
 
-    def after(said: list[Floats], turn: int) -> Floats:
+    def after(said: list[Array], turn: int) -> Floats:
         heard = [eye[one] for one in said]
         return _law(agent, fresh, sum(heard, none), heard[-1] if heard else none, turn)
 
-    answers: list[Floats] = []
+    answers: list[Array] = []
     laws = []
     for turn in range(TURNS):
         laws.append(after(answers, turn))
