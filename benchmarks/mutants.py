@@ -24,7 +24,7 @@ from types import CodeType
 from typing import Any
 
 HERE = Path(__file__).resolve().parent.parent
-SWAPS: dict[type[ast.AST], type[ast.AST]] = {
+SWAPS: dict[type[ast.AST], type[Any]] = {
     **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq},
     **{ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And},
     **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult},
@@ -57,8 +57,8 @@ def _changed(node: Any, way: int) -> str:
                 node.operand = ast.UnaryOp(ast.Not(), node.operand, lineno=node.lineno, col_offset=node.col_offset)
         case ast.Constant(value=bool()) if way == 0:
             node.value = not node.value
-        case ast.Constant(value=int() | float()) if way == 0:
-            node.value += 1
+        case ast.Constant(value=int() | float() as value) if way == 0:
+            node.value = value + 1
         case _:
             return ""
     return ast.unparse(node)

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 from scipy.special import betaincinv, expit, ndtr, softmax
 from scipy.stats import rankdata
 
 from doxascope.experiments.synthetic.agents.choices import NAMED as CONTEXTS
 from doxascope.experiments.synthetic.agents.updates import Floats
 from doxascope.metrics import jsd
-from doxascope.metrics.contract import Array
 
 FIGURES = Path(__file__).with_name("published_models.csv")
 TEMPLATES = ("reject", "narrow")
@@ -105,7 +105,14 @@ class AfterRejection:
     """Concentration of its Beta distribution over contexts."""
 
     def shares(
-        self, level: Floats, prior: Floats, at: Array, own: Floats, association: float, taste: float, rng: Generator
+        self,
+        level: Floats,
+        prior: Floats,
+        at: NDArray[np.intp],
+        own: Floats,
+        association: float,
+        taste: float,
+        rng: Generator,
     ) -> Floats:
         """[n, contexts, 3] after a rejection in each of the contexts `at`."""
         n, rows, columns = len(level), np.arange(len(level))[:, None], np.arange(len(at))

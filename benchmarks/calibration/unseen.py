@@ -4,13 +4,14 @@ and histories that move an answer without being heard (METRICS C1).
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from doxascope.benchmarks.calibration.comparisons import FAMILY, differences
 from doxascope.benchmarks.calibration.design import RESAMPLES, Aim, Design, Test, names, rejects, score_of, simulation
 from doxascope.benchmarks.calibration.near_certainty import formerly, instead
 from doxascope.experiments.synthetic.agents.updates import Floats
 from doxascope.metrics import paired_difference_moments
-from doxascope.metrics.contract import Array, Resampling
+from doxascope.metrics.contract import Resampling
 from doxascope.metrics.tables.samples import Answers, Forecasts, Sample, YesNo
 
 TIES, MISSING, COPIED = (
@@ -129,11 +130,11 @@ def _repeats(rng: Generator, agent: str, questions: int, noise: float = 0.1) -> 
     fresh = np.repeat(fresh / fresh.sum(axis=-1, keepdims=True), TALKS, axis=1)
     eye, none = np.eye(OPTIONS), np.zeros_like(fresh)
 
-    def after(said: list[Array], turn: int) -> Floats:
+    def after(said: list[NDArray[np.intp]], turn: int) -> Floats:
         heard = [eye[one] for one in said]
         return _law(agent, fresh, sum(heard, none), heard[-1] if heard else none, turn)
 
-    answers: list[Array] = []
+    answers: list[NDArray[np.intp]] = []
     laws = []
     for turn in range(TURNS):
         laws.append(after(answers, turn))

@@ -131,15 +131,16 @@ def text_side(
     Raises UserError, naming the `place` of the model, for an end of the text that is none of its tokens.
     """
     ends: Any = generation.eos_token_id if generation else config.get_text_config().eos_token_id
-    named = [end for end in (tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])) if end is not None]
+    every: list[Any] = [tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])]
+    named = [end for end in every if end is not None]
     text = config.get_text_config()
     size = getattr(text, "vocab_size", None)
     if odd := [end for end in named if type(end) is not int or not 0 <= end < (size or math.inf)]:
         told = f"eos_token_id {odd[0]!r}: is none of its {size or ''} tokens"
         raise UserError(f"model {place}: {told}; correct generation_config.json, config.json or the tokenizer")
     ids = set(named)
-    known = (getattr(text, name, None) for name in ("max_position_embeddings", "num_hidden_layers"))
-    return TextSide(tokenizer, tuple(sorted(ids)), *known, size)
+    context, n_layers = (getattr(text, name, None) for name in ("max_position_embeddings", "num_hidden_layers"))
+    return TextSide(tokenizer, tuple(sorted(ids)), context, n_layers, size)
 
 
 def load_model(spec: ModelSpec) -> "PreTrainedModel":

@@ -103,7 +103,7 @@ def _compare_excess(sample: Answers) -> Compared | None:
     if not sample.keys_known or not sample.control_names:
         return None
     top, after = _excesses(sample)
-    least = min(after.values(), key=lambda own: _or_inf(np.nanmean(top - own)))
+    least = min(after.values(), key=lambda own: _or_inf(float(np.nanmean(top - own))))
     return compare_mean("b_excess", top - least, sample, worst=2.0)
 
 

@@ -234,7 +234,7 @@ def _halved(before: Floats, after: Floats, items: NDArray[np.intp]) -> Respondin
     first, last = (np.bincount(codes, column[known], len(unique)) for column in (before, after))
     sizes = np.bincount(codes, minlength=len(unique))
     had = first > TIE
-    own = (last <= first / 2 + TIE) * 1.0 - (last > first + TIE)
+    own = (last <= first / 2 + TIE).astype(np.float64) - (last > first + TIE)
     counts = row_counts(int(known.sum()), int((~known).sum()))
     return _counted(own[had], int(sizes[had].sum()), counts, {"no share before": int(sizes[~had].sum())})
 

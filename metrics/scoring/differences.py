@@ -142,7 +142,7 @@ class Pair:
         values, rivals = one[0], two[0]
         if not len(values):
             return found
-        holes: list[Array] = [~np.isfinite(x.reshape(len(x), -1)).all(axis=1) for x in (values, rivals)]
+        holes: Array = np.array([~np.isfinite(x.reshape(len(x), -1)).all(axis=1) for x in (values, rivals)])
         lacking: Array = np.logical_xor(*holes)
         if not lacking.sum() > WORTH_BOUNDS * len(lacking):
             return found

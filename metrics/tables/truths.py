@@ -84,7 +84,7 @@ def true_option(told: ToldTruth, ways: frozenset[Way], chosen: Way | None = None
     Raises UserError where it stays open, and for a place that is empty.
     """
     readings = {way: at for way, at in told.readings.items() if way in ways} or told.readings
-    at = readings[chosen] if chosen in readings else next(iter(readings.values()))
+    at = readings[chosen] if chosen is not None and chosen in readings else next(iter(readings.values()))
     if chosen not in readings and len({*readings.values()}) > 1:
         both = ", and ".join(f"the {way} of {told.places[i] or 'nothing'!r}" for way, i in readings.items())
         raise UserError(f"truth {told.said!r} is {both}, and no row of the file says which is meant; {advice}")

@@ -18,7 +18,7 @@ from doxascope import UserError, load
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.runner import run
 from doxascope.hooks.model.spec import DAY
-from doxascope.hooks.prompts.chat import ChatRenderer
+from doxascope.hooks.prompts.chat import ChatRenderer, Message
 from doxascope.hooks.prompts.template import SECONDS, ChatTemplate
 
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -211,7 +211,7 @@ CHANGING = {
     "turned round": "{% for m in messages | reverse %}" + TURN % "{{ m.content }}" + "{% endfor %}",
     "in one line": EVERY + TURN % "{{ m.content.replace('\n', ' ') }}" + "{% endfor %}",
 }
-LONG = [
+LONG: list[Message] = [
     {"role": "user", "content": 'Is "a" <b> so?\nSay it in a word.'},
     {"role": "assistant", "content": "I would rather not say yet."},
     {"role": "user", "content": "  Which of the two then?\n"},
@@ -237,8 +237,8 @@ def test_a_template_that_changes_what_is_asked_is_refused_in_a_line_that_shows_i
 @pytest.mark.parametrize("name", KEEPING)
 def test_a_template_that_keeps_every_text_is_taken(name: str, make_tokenizer: Callable[..., Any]) -> None:
     chat = ChatRenderer(make_tokenizer(chat_template=KEEPING[name]), "own")
-    system = {"role": "system", "content": "Be brief."}
-    assert chat.render([system, *LONG]).ids != chat.render(LONG).ids  # pyright: ignore[reportArgumentType, reportCallIssue]
+    system: Message = {"role": "system", "content": "Be brief."}
+    assert chat.render([system, *LONG]).ids != chat.render(LONG).ids
 
 
 def test_two_questions_are_never_one_prompt(make_tokenizer: Callable[..., Any]) -> None:

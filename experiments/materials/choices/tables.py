@@ -90,7 +90,7 @@ def _asked_choices(
         raise UserError(f"{where}: has no rows")
     every = [_parsed_at(number, row, wanted, ids, where) for number, row in enumerate(rows, 1)]
     parsed = [one for one in every if one]
-    ways = frozenset({wanted.truths}) if wanted.truths else ways_of(one.truth for one in parsed)
+    ways: frozenset[Way] = frozenset({wanted.truths}) if wanted.truths else ways_of(one.truth for one in parsed)
     of_text: dict[str, str] = {}
     found: list[AskedChoice] = []
     for one in parsed:

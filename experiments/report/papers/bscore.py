@@ -1,7 +1,8 @@
 """The tables of the paper (b-score) from stored runs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +94,7 @@ def _verified(runs: Sequence[RunNumbers]) -> list[PaperTable]:
     return found
 
 
-def _accuracies(run: RunNumbers, row: dict, rule: str, wanted: Sequence[str]) -> list[PaperCell]:
+def _accuracies(run: RunNumbers, row: Mapping[str, Any], rule: str, wanted: Sequence[str]) -> list[PaperCell]:
     details, method = row["details"], row["method"]
     alone = run.value("accept_accuracy", method, rule, "tuned")
     tuned = details.get("tuned")
@@ -106,10 +107,9 @@ def _accuracies(run: RunNumbers, row: dict, rule: str, wanted: Sequence[str]) ->
     )
     each = [details.get("tuned_categories", {}).get(name) for name in wanted]
     average = number_cell(math.nan if tuned is None else 100 * tuned, written=".1f")
+    low, high = run.ends("accept_accuracy", method, row["subset"])
     held = number_cell(
-        100 * run.value("accept_accuracy", method, row["subset"]),
-        tuple(100 * end for end in run.ends("accept_accuracy", method, row["subset"])),  # type: ignore[arg-type]
-        written=".1f",
+        100 * run.value("accept_accuracy", method, row["subset"]), (100 * low, 100 * high), written=".1f"
     )
     cells = [number_cell(math.nan if x is None else 100 * x, written=".1f") for x in each]
     return [PaperCell(told) if told else PaperCell(), *cells, average._replace(text=average.text + change), held]

@@ -1,6 +1,7 @@
 """The tables of the paper (sycophancy-bayesian) from stored runs."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from .paper_tables import PaperColumn, PaperTable, RunNumbers, by_method
 
@@ -19,11 +20,11 @@ TOLD = "* p < 0.1, ** p < 0.05 by a paired t, as published."
 
 def errors(group: str, subset: str) -> list[PaperColumn]:
     """The three columns of Table 1 for one arm."""
-    one = {"metric": "sycophancy_error", "subset": subset, "written": ".3f"}
+    column = partial(PaperColumn, group, metric="sycophancy_error", subset=subset, written=".3f")
     return [
-        PaperColumn(group, "No Syc.", field="rmse_base", interval="ci_base", **one),
-        PaperColumn(group, "Syc.", field="rmse_syc", interval="ci_syc", p="p_t", stars=STARS, before=True, **one),
-        PaperColumn(group, "P-Value", field="p_t", **one),
+        column("No Syc.", field="rmse_base", interval="ci_base"),
+        column("Syc.", field="rmse_syc", interval="ci_syc", p="p_t", stars=STARS, before=True),
+        column("P-Value", field="p_t"),
     ]
 
 

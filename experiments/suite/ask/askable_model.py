@@ -258,6 +258,7 @@ def load(
     model: str | ModelSpec | PreTrainedModel,
     *,
     adapter: str | Path | Mapping[str, object] | Sequence[str | Mapping[str, object]] | None = None,
+    adapted: Literal["merged", "attached"] | None = None,
     tokenizer: PreTrainedTokenizerBase | None = None,
     dtype: Literal["auto", "float32", "bfloat16", "float16"] | None = None,
     device: str | None = None,
@@ -281,6 +282,7 @@ def load(
             PEFT in memory, which is read as it is, in evaluation mode.
         adapter: what PEFT has trained on it, a folder or a hub id; of several a list, with weights as
             `{"place": ..., "weight": 0.5}`.
+        adapted: whether adapters are `merged` into the weights, or one is `attached` beside them.
         tokenizer: of a model in memory.
         dtype: of the weights; `float32` unless the settings say otherwise.
         device: `cpu`, `cuda`, `cuda:1`, ..., or `auto`.
@@ -299,6 +301,7 @@ def load(
     """
     settings = {
         "adapter": adapter,
+        "adapted": adapted,
         "dtype": dtype,
         "device": device,
         "device_map": device_map,

@@ -77,12 +77,12 @@ def _of_method(
     templates = rows["template"][plain]
     every = part_of(whole, plain, ALL)
     mentioned = _masses(tables, whole.method, MENTIONED)[plain].reshape(len(templates), len(CONTROLS), -1)
-    read = np.isfinite(mentioned).any(axis=(0, 2))
+    read = np.flatnonzero(np.isfinite(mentioned).any(axis=(0, 2)))
     yield replace(
         every,
         template=templates.to_numpy(),
-        mentioned=mentioned[:, read] if read.any() else None,
-        controls=tuple(name for name, there in zip(CONTROLS, read, strict=True) if there),
+        mentioned=mentioned[:, read] if len(read) else None,
+        controls=tuple(CONTROLS[i] for i in read),
         min_coverage=config.low_coverage,
     )
     yield replace(every, subset=BALANCED, strata=templates.to_numpy())

@@ -264,8 +264,8 @@ def _gate(
     if len(of_urns):
         answered["responding"] = evidence_responding(*shows)
         slope = evidence_slope(*shows, how=resampling(config))
-        named = {"method": method, "kind": kind, "quantity": "slope on the known posterior of urns", "code": "W4"}
-        yield Number(metric="urn_slope", score=slope, **named)
+        quantity = "slope on the known posterior of urns"
+        yield Number(metric="urn_slope", method=method, kind=kind, quantity=quantity, score=slope, code="W4")
     else:
         answered["untested"] = {RESPONDING: "no urns were shown"}
     yield gate(config, method, kind, min_parse=1 - config.most_unparsed, **answered)

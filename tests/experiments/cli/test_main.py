@@ -56,10 +56,10 @@ def test_a_run_leaves_everything_that_it_promises(tiny_folder: Path, tmp_path: P
     } <= names
     assert {f"beliefs/part-0000{i}.parquet" for i in range(3)} <= names
     beliefs = pd.concat(pd.read_parquet(p) for p in sorted((folder / "beliefs").iterdir()))
-    assert len(beliefs) == 3 * (57 * 3 + 12 * 2 + 3 * 3)  # dialogues, yes or no, reveals of a written choice
+    assert len(beliefs) == 3 * (111 * 3 + 12 * 2 + 3 * 3)  # dialogues, yes or no, reveals of a written choice
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["status"] == "complete"
-    assert manifest["totals"]["readouts"] == 3 * 72
+    assert manifest["totals"]["readouts"] == 3 * (111 + 12 + 3)
     assert manifest["verification"]["largest_difference_nat"] < noise(beliefs["logp"])
     others = manifest["verification"]["other_tokenisations"]
     assert 0 < others["largest_share"] < 1

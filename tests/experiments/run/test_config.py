@@ -70,7 +70,10 @@ def test_a_file_says_only_what_it_changes(tmp_path: Path) -> None:
         ("items", "give key=value"),
         ("items=[", "not valid YAML"),
         ("model.dtype=int8", r"model\.dtype"),
-        ("stated.numbers=[json]", "stated: consistency reads no stated beliefs; leave it out"),
+        (
+            "stated.judges={j: {model: smollm2-135m}}",
+            r"stated\.judges: consistency shows nothing to judges; leave them out",
+        ),
     ],
 )
 def test_a_wrong_setting_is_one_clear_line(override: str, message: str) -> None:

@@ -163,7 +163,7 @@ def test_three_states_by_where_the_interval_lies() -> None:
 
 
 def test_what_was_not_tested_is_never_affirmed() -> None:
-    good = {"coverage": {"exact": [0.9, 0.8]}}
+    good: dict[str, Any] = {"coverage": {"exact": [0.9, 0.8]}}
     gate = belief_gate(**good)
     assert (gate.readable, gate.responds, gate.status) == ("readable", "not tested", "ok")
     gate = belief_gate(**good, untested={"order of the options": "one order was asked"})

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from doxascope.base.errors import UserError
-from doxascope.metrics import factor_regression, martingale_score, paired_slope_difference
+from doxascope.metrics import PairedDifference, factor_regression, martingale_score, paired_slope_difference
 from doxascope.metrics.forms import FORMS
 from doxascope.metrics.scoring.engine import ScoredTable, score_table
 from doxascope.metrics.tables.samples import ALL
@@ -50,14 +50,15 @@ def test_each_level_each_cell_and_their_paired_difference(table: Write) -> None:
         slope = (centred["prior"] * (centred["posterior"] - centred["prior"])).sum() / (centred["prior"] ** 2).sum()
         assert scores["M", f"model={model}", ALL].estimate == pytest.approx(slope)
     one, two = (frame[frame["model"] == model].set_index("question").loc[lambda x: sorted(x.index)] for model in MODELS)
-    sides = [(x["prior"].to_numpy(), x["posterior"].to_numpy()) for x in (one, two)]
-    expected = paired_slope_difference(*sides, one.index.to_numpy(), cells=one["domain"].to_numpy())
+    first, second = ((x["prior"].to_numpy(), x["posterior"].to_numpy()) for x in (one, two))
+    expected = paired_slope_difference(first, second, one.index.to_numpy(), cells=one["domain"].to_numpy())
     compared = {x.method: x.score for x in found.differences if x.metric == "M_difference"}
     assert {*compared} == {  # levels of a domain within each model alone
         "model=big - model=small",
         *(f"model={model}, domain=law - model={model}, domain=med" for model in MODELS),
     }
     difference = compared["model=big - model=small"]
+    assert isinstance(difference, PairedDifference)
     assert (difference.estimate, difference.n_clusters) == pytest.approx((expected.difference, 60))
     assert difference.p_adjusted < 0.001
     factors = {name: frame[name].to_numpy() for name in ("model", "domain")}
@@ -168,9 +169,9 @@ def test_truth_of_some_questions_alone(table: Write) -> None:
 def test_a_belief_table_of_two_models(table: Write) -> None:
     frame = updates()
     rows = [
-        (f"{scenario}", one.question, one.model, "exact", "plain", scenario, option, p if option == "yes" else 1 - p)
-        for one in frame.itertuples()
-        for scenario, p in (("prior", one.prior), ("posterior", one.posterior))
+        (scenario, row["question"], row["model"], "exact", "plain", scenario, option, p if option == "yes" else 1 - p)
+        for row in frame.to_dict("records")
+        for scenario, p in (("prior", row["prior"]), ("posterior", row["posterior"]))
         for option in ("yes", "no")
     ]
     beliefs = pd.DataFrame(
