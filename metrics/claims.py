@@ -27,7 +27,8 @@ from .consistency.competence import (
     Condition,
 )
 from .contract import NAN
-from .inference.equivalence import CoherenceClaim, Equivalence, tost, unless_missed
+from .inference.equivalence import CoherenceClaim, Equivalence, alike, tost, unless_missed
+from .inference.means import ClusterMean
 from .inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, study_design
 from .number import Number, interval_text
 from .tables.samples import ALL
@@ -382,9 +383,12 @@ class Registered(Settings):
         """To the value of a coherent agent, within the margin; None without a margin or a standard error, or where the
         status of the number says that its level is not promised.
 
-        p is no smaller than the chance that so many clusters hold none of the incoherent ones.
+        p is at least the chance that so many clusters hold none of the incoherent ones; if all are alike, just that.
         """
         score = number.score
+        if self.margin is not None and isinstance(score, ClusterMean) and score.status == "zero_cluster_variance":
+            off = abs(score.mean - self.coherent)
+            return alike(off, score.n_clusters, self.margin, number.worst) if off < self.margin else None
         if self.margin is None or not math.isfinite(score.se) or not score.se > 0 or score.n_clusters < 2:
             return None
         if score.status not in ("ok", "few_clusters"):  # how few they are enters p

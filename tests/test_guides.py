@@ -24,6 +24,7 @@ NOT_RUN = {
     "make ": "is the set-up, the whole of the tests, or hours",
     "python benchmarks/": "measures for minutes on an idle machine",
     "python -m doxascope.benchmarks.calibration --workers 64": "needs a cluster",
+    "calibration.verdicts": "simulates for minutes; tests/benchmarks/test_verdicts.py does at one size",
     "--executor ray": "needs the extra `ray`, here or as a cluster; tests/experiments/run/test_ray_workers.py",
     "dev_rand_split.jsonl": "needs the published file; tests/experiments/materials/test_choices.py reads its layout",
     "bscore-paper": "needs the paper's questions; tests/experiments/suite/bscore reads their layout",

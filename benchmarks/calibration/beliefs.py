@@ -355,7 +355,7 @@ def designs() -> list[Design]:
                _forks(0.03, 0.0, 50), (FORK,)),
         Design("W-competence", w, "Position-locked, 60 triples x 3 contexts", level, "rejection changes nothing",
                _competent(PositionLocked(), 60), (COMPETENT,)),
-        Design("W-competence-power", w, "Eliminating with a leak of .25, 60 triples x 3 contexts", power,
+        Design("W-competence-power", w, "Eliminating with a leak of .05, 60 triples x 3 contexts", power,
                "rejected share 1/3 to 1/20", _competent(Eliminating(leak=0.05), 60), (COMPETENT,)),
         Design("W-readout", w, "inner read-out of words and noise, 60 triples", level, "nothing of the context",
                _readable(0.0, 60), (WORD_TERM, READABLE)),

@@ -27,7 +27,8 @@ How often each test speaks up, on simulated agents whose beliefs are known: spre
 under "Where beliefs live" as those of language models are, at prior log-odds N(-6, 3), U-shaped, heavy-tailed, rounded,
 or 0 and 1 in part, in 9 to 150 questions of 1 to 50 rows, of one model or of up to ten that are a sample, too.
 Elsewhere nothing is promised. Every agent, test and rate is a row of [calibration.csv](calibration.csv); this page is
-derived from it. Both are written by
+derived from it. How often known models are called readable, responding and coherent stands in
+[Verdicts on known agents](verdicts.md). Page and table are written by
 
 ```
 make calibration                                           # from simulated agents of experiments/synthetic/agents/

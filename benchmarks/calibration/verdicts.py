@@ -45,6 +45,8 @@ MARGIN = 0.05
 EXPECTED = Path(__file__).with_name("verdicts_expected.csv")
 PAGE, TABLE = "verdicts.md", "verdicts.csv"
 QUESTIONS = ("readable", "responds", "coherent")
+ENOUGH = 0.95
+"""Share of the samples in which a verdict should come."""
 
 Sampler = Callable[[int, Generator], Read]
 
@@ -265,6 +267,7 @@ everywhere, or not at all: they copy what was named, read places, flatten with t
 ```
 python -m doxascope.benchmarks.calibration.verdicts --expect   # true values and expected verdicts, of a population
 python -m doxascope.benchmarks.calibration.verdicts            # this page and verdicts.csv, from fresh samples
+python -m doxascope.benchmarks.calibration.verdicts --missing  # agents without rows, and the page from the table
 ```
 
 **Net share** is the true share of triples in which the rejected word's share at least halves, less that in which it
@@ -272,8 +275,10 @@ rises, in the template and beside the control where it is least; the verdict it 
 `benchmarks/calibration/verdicts_expected.csv`. A model *responds* above one half. Cells say how often the expected
 verdict came, and in brackets the opposite one; the rest is *not shown*. **c2** is coherent within {margin:g} bit of 1.
 Between net shares of .3 and .7 a hundred triples need not tell. Order effects and mention controls are not in the
-tables: every agent has the same small ones (.3 nat). All sizes, of which 1,000 with a fourth of the samples, stand in
-[verdicts.csv](verdicts.csv).
+tables: every agent has the same small ones (.3 nat). Coverage is a median beside a threshold, without an interval, so
+whose true one lies near one half is called readable in some samples. To show that c2 lies within .05 bit of 1 takes 59
+triples at least, whoever is asked, since fewer may have missed those that are off. All sizes, of which 1,000 with a
+fourth of the samples, stand in [verdicts.csv](verdicts.csv).
 
 """
 
@@ -282,6 +287,7 @@ def page(rows: Sequence[Mapping[str, str]]) -> str:
     """The page."""
     names = {row["agent"] for row in rows}
     text = HEADER.format(seeds=rows[0]["seeds"], n=len(names), margin=MARGIN)
+    text += "## In short\n\n" + "\n".join(_short(rows)) + "\n\n"
     for family in dict.fromkeys(row["family"] for row in rows if row["family"] != "urns"):
         own = {}
         for row in rows:
@@ -303,6 +309,24 @@ def page(rows: Sequence[Mapping[str, str]]) -> str:
         if row["family"] == "urns":
             text += f"| {row['agent'].removeprefix('urns: ')} | {row['responds']} | {_rate(row, 'responds')} |\n"
     return text
+
+
+def _short(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """At each size: how many agents get what is expected, who does not, and who gets the opposite too often."""
+    for n in map(str, SIZES):
+        for question in QUESTIONS:
+            asked = [row for row in rows if row["triples"] == n and row["family"] != "urns"]
+            missed = [row for row in asked if float(row[f"{question}_as_expected"]) < ENOUGH]
+            opposite = [row for row in asked if float(row[f"{question}_opposite"]) > 1 - ENOUGH]
+            named = "; ".join(f"{row['agent']} {_rate(row, question)}" for row in missed)
+            yield (
+                f"- {n} triples, *{question}*: as expected in {ENOUGH:.0%} of the samples for "
+                f"{len(asked) - len(missed)} of {len(asked)} agents, the opposite in more than {1 - ENOUGH:.0%} for "
+                f"{len(opposite)}." + (f" Misses: {named}." if named else "")
+            )
+    urn = [row for row in rows if row["family"] == "urns" and float(row["responds_as_expected"]) < ENOUGH]
+    named = "; ".join(f"{row['agent'].removeprefix('urns: ')}: {_rate(row, 'responds')}" for row in urn)
+    yield "- Urns, *responds*: " + (f"misses: {named}." if named else "no misses.")
 
 
 def _rate(row: Mapping[str, str], question: str) -> str:
@@ -349,7 +373,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for agent in known:
         if agent.name.startswith(asked.only) and agent.name not in done and time.monotonic() - began < asked.seconds:
             made += rows_of(agent, told[agent.name], asked.seeds)
-    made += urn_rows(asked.seeds) if "urns".startswith(asked.only) or not asked.only else []
+    if "urns".startswith(asked.only) and not {name for name, *_ in URN_READERS} <= done:
+        made += urn_rows(asked.seeds)
     if not made and not old:
         parser.error(f"--only: no agent begins with {asked.only!r}")
     new = {row["agent"] for row in made}

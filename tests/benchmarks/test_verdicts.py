@@ -1,5 +1,7 @@
 """Models that are simulated from published figures have these figures, and get the verdicts that were expected."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.special import xlogy
@@ -8,6 +10,7 @@ from doxascope.benchmarks.calibration import verdicts
 from doxascope.benchmarks.calibration.published import REJECTED, TEMPLATE, TEMPLATES, _figures, model, model_names
 from doxascope.benchmarks.calibration.verdicts import EXPECTED, Agent, agents, consistency, read_table, rows_of
 
+DOCS = Path(__file__).parents[2] / "docs"
 TRIPLES = 3000
 
 
@@ -51,3 +54,24 @@ def test_the_expected_verdict_comes_at_a_hundred_triples(name: str, monkeypatch:
     assert float(row["responds_as_expected"]) >= 0.9
     assert float(row["responds_opposite"]) == 0
     assert float(row["readable_as_expected"]) == 1
+
+
+def test_the_page_is_derived_from_a_table_of_every_agent_at_every_size_and_names_who_misses() -> None:
+    rows = read_table(DOCS / verdicts.TABLE)
+    text = (DOCS / verdicts.PAGE).read_text()
+    assert text == verdicts.page(rows)
+    expected = {row["agent"]: row for row in read_table(EXPECTED)}
+    known = [row for row in rows if row["family"] != "urns"]
+    assert [(row["agent"], row["triples"]) for row in known] == [
+        (agent.name, str(n)) for agent in agents() for n in verdicts.SIZES
+    ]
+    assert {row["agent"] for row in rows} - set(expected) == {name for name, *_ in verdicts.URN_READERS}
+    for row in known:
+        assert {name: row[name] for name in expected[row["agent"]]} == expected[row["agent"]]
+        for question in verdicts.QUESTIONS:
+            shares = [float(row[f"{question}_{name}"]) for name in ("as_expected", "not_shown", "opposite")]
+            assert sum(shares) == pytest.approx(1, abs=0.002)
+            if shares[0] < 0.95:
+                head = f"- {row['triples']} triples, *{question}*"
+                (line,) = (line for line in text.splitlines() if line.startswith(head))
+                assert f"{row['agent']} {shares[0]:.2f}" in line

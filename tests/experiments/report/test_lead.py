@@ -17,7 +17,8 @@ from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.runner import report, run
 from doxascope.metrics import Resampling, belief_gate, cluster_mean, items_responding
-from doxascope.metrics.claims import COHERENCE, Registered, Verdict, verdicts
+from doxascope.metrics.claims import COHERENCE, COHERENT, Registered, Verdict, coherent, verdicts
+from doxascope.metrics.consistency.competence import NOT_SHOWN
 from doxascope.metrics.number import Number
 from doxascope.metrics.scoring.engine import score_samples
 from doxascope.metrics.tables.samples import Answers, Cases, Options, Told, YesNo
@@ -113,9 +114,9 @@ def test_the_primary_number_is_adjusted_for_its_family_and_held_to_its_margin() 
 
 
 def test_an_interval_beyond_the_margin_is_shown_to_lie_outside() -> None:
-    for coherent, told in ((0.0, "shown to lie outside ±0.3 of 0"), (0.7, "not shown to be within ±0.3 of 0.7")):
+    for value, told in ((0.0, "shown to lie outside ±0.3 of 0"), (0.7, "not shown to be within ±0.3 of 0.7")):
         plan, number = _number(margin=0.3)
-        plan = plan.model_copy(update={"coherent": coherent})
+        plan = plan.model_copy(update={"coherent": value})
         assert any(line.startswith(told) for line in Lead([], [number], plan).primary[2])
 
 
@@ -133,6 +134,29 @@ def test_twelve_clusters_that_are_alike_claim_nothing_of_those_that_were_not_sam
     other = Number(metric="m", method="b", score=number.score)
     assert "not made by this run" in Lead([], [other], plan).primary[2][0]
     assert Lead([], [other]).primary[2] == ["All 1 numbers here are exploratory."]
+
+
+@pytest.mark.parametrize(
+    ("value", "n", "state"),
+    [(1.0, 58, NOT_SHOWN), (1.0, 59, COHERENT), (0.98, 59, NOT_SHOWN), (0.98, 96, NOT_SHOWN), (0.98, 97, COHERENT),
+     (0.9, 300, NOT_SHOWN)],
+)  # fmt: skip
+def test_clusters_that_are_all_alike_are_coherent_once_others_could_not_have_been_missed(
+    value: float, n: int, state: str
+) -> None:
+    """Of as many as bring the mean to its margin one would, at 5%, be among them; nearly alike is no other thing."""
+    plan = Registered(metric="c2", method="a", n=n, coherent=1, margin=0.05)
+    number = Number(metric="c2", method="a", score=cluster_mean(np.full(2 * n, value), np.arange(2 * n) // 2))
+    assert number.score.status == "zero_cluster_variance"
+    assert coherent(number, 1, 0.05, plan.equivalence(number)).state == state
+    assert ("cannot be tested" in " ".join(Lead([], [number], plan).primary[2])) == (value == 0.9)
+    if value == 1:
+        almost = replace(number, score=cluster_mean(1 - 1e-9 * np.arange(2 * n), np.arange(2 * n) // 2))
+        found = [plan.equivalence(one) for one in (number, almost)]
+        assert found[0]
+        assert found[1]
+        assert found[0].p == pytest.approx(0.95**n)
+        assert found[1].p == pytest.approx(found[0].p, rel=1e-4)
 
 
 def judged(method: str, **readings: Any) -> Number:
