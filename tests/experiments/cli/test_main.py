@@ -188,7 +188,9 @@ def test_plan_needs_no_forward_pass_and_says_what_a_run_would_take(
     assert "sampled" not in planned.stdout
     drawing = ("-o", "items=4", "-o", "sampled.draws=5", "-o", "sampling.max_new_tokens=7")
     sampled = command_line("plan", "consistency", "-m", str(tiny_folder), *drawing, cwd=tmp_path)
-    assert f"up to {4 * 37 * 5 * 7:,} tokens sampled" in sampled.stdout  # a prior, 9 posteriors, 27 controls; one method
+    assert (
+        f"up to {4 * 37 * 5 * 7:,} tokens sampled" in sampled.stdout
+    )  # a prior, 9 posteriors, 27 controls; one method
 
 
 @pytest.mark.parametrize(
