@@ -81,6 +81,11 @@ def as_taken(experiment: Experiment, beliefs: BeliefTable) -> Any:
     return in_parts(beliefs) if experiment.by_parts else beliefs
 
 
+def own_numbers(experiment: Experiment, config: RunConfig, taken: BeliefTable) -> list[Number]:
+    """What only the experiment has, its statuses as those of every number."""
+    return [replace(number, score=few_said(number.score)) for number in experiment.own_scores(config, taken)]
+
+
 def score_run(experiment: Experiment, config: RunConfig, beliefs: BeliefTable) -> list[Number]:
     """The engine's numbers of the experiment's samples, the paired differences of its headline, and its own numbers.
 
@@ -95,8 +100,7 @@ def score_and_tell(
     """The same, and metric -> why it was left out of a run that is too large for it."""
     taken = as_taken(experiment, beliefs)
     found = score_samples(experiment.samples(config, taken), resampling(config), compared={experiment.headline})
-    own = [replace(number, score=few_said(number.score)) for number in experiment.own_scores(config, taken)]
-    numbers = [*found.all, *own]
+    numbers = [*found.all, *own_numbers(experiment, config, taken)]
     require_unique(numbers)
     if not any(number.metric == experiment.headline and number.subset == ALL for number in numbers):
         raise UserError(f"{experiment.name}: its headline {experiment.headline!r} is no number of the subset {ALL!r}")
