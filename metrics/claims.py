@@ -227,9 +227,13 @@ class Verdict:
         return f"{state}{as_is}: {self.coherent.seen}{skill}"
 
     def _untested(self, names: Sequence[str]) -> str:
-        missing = [
-            f"{name} {NOT_TESTED}: {why}" for name, why in self.withheld.items() if name.partition("[")[0] in names
-        ]
+        names_of: dict[str, list[str]] = {}
+        for name, why in self.withheld.items():
+            if name.partition("[")[0] in names:
+                names_of.setdefault(why, []).append(name)
+        if len(names_of) == 1 and NOT_TESTED in (self.readable, self.responds):
+            return f" ({next(iter(names_of))})"
+        missing = [f"{', '.join(several)} {NOT_TESTED}: {why}" for why, several in names_of.items()]
         return f" ({'; '.join(missing)})" if missing else ""
 
 

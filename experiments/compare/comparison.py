@@ -140,8 +140,8 @@ def _judged(sides: Sequence[Side]) -> list[tuple[str, Verdict]]:
 
 
 def _why_struck(pair: Pair, failed: Mapping[str, str]) -> str:
-    """Behaviour is compared whatever can be read of a belief."""
-    if pair.metric in BEHAVIOUR:
+    """What a model says or does is compared whatever can be read of its belief; what a probe reads is neither."""
+    if pair.metric in BEHAVIOUR and "probe" not in (pair.one.kind, pair.two.kind):
         return ""
     told = {one.name: failed[one.name] for one in (pair.one, pair.two) if one.name in failed}
     return "; ".join(f"{name} fails {why}" for name, why in told.items())

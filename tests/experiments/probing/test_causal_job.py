@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from doxascope.base.files import sealed, unsealed
 from doxascope.experiments.probing.causal import CausalPlan
 from doxascope.experiments.probing.settings import load_causal
 from doxascope.experiments.report.html import PART
@@ -89,8 +90,8 @@ def test_the_verdict_goes_into_the_card_and_the_job_goes_on_where_it_was(
     card = json.loads((probe_folder / "card.json").read_text())
     assert card["criteria"]["use"] == found["used"] == "evidence against"
     unknown = [one | {"verdict": "not tested"} if one["name"] == "used" else one for one in card["claims"]]
-    forgotten = card | {"criteria": {}, "claims": unknown}
-    (probe_folder / "card.json").write_text(json.dumps(forgotten))
+    forgotten = unsealed(card) | {"criteria": {}, "claims": unknown}
+    (probe_folder / "card.json").write_text(json.dumps(sealed(forgotten)))
     whole = (probe_folder / "report.html").read_text()
     assert f"causal gain: {found['claims'][0]['verdict']}" in whole
     (probe_folder / "report.html").write_text(PART.sub(r"<!-- part \1 --><!-- end -->", whole, count=2))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from doxascope import UserError
+from doxascope.base.files import sealed
 from doxascope.experiments.probing.jobs import _used
 from doxascope.hooks.store import Header
 from doxascope.probes import import_probe
@@ -24,7 +25,7 @@ def test_only_a_verdict_on_the_probe_counts(tmp_path: Path) -> None:
     record = {"probe": probe.digest, **VERDICT._asdict()}
 
     def left(held: Any) -> Path:
-        (tmp_path / USED).write_text(json.dumps(held))
+        (tmp_path / USED).write_text(json.dumps(sealed(held) if isinstance(held, dict) else held))
         return tmp_path
 
     assert _used(left(record), probe) == VERDICT

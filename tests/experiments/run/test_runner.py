@@ -129,5 +129,5 @@ def test_a_run_of_another_version_is_refused(sampled: tuple[Any, Any, Any], tmp_
     with pytest.raises(UserError, match="line 1 is of an earlier version, which wrote no digests"):
         report(folder, experiment, config)
     (folder.path / "manifest.json").write_text(json.dumps(record))
-    with pytest.raises(UserError, match="is of an earlier version, which wrote no digests"):
+    with pytest.raises(UserError, match="of an earlier version, which wrote none"):
         report(folder, experiment, config)
