@@ -197,9 +197,10 @@ class Verdict:
     def _reads(self) -> str:
         if self.readable == UNREADABLE:
             return f"{UNREADABLE} ({self.reason})"
-        return {NOT_SHOWN: f"readable: {NOT_SHOWN}", NOT_TESTED: f"readable: {NOT_TESTED}"}.get(
-            self.readable, READABLE
-        ) + self._untested(READS)
+        if self.readable == READABLE:
+            return READABLE
+        left = ", ".join(one.label for one in self.conditions if one.name in READS and not one.held)
+        return f"readable: {self.readable}" + (f" ({left})" if left else "") + self._untested(READS)
 
     @property
     def _responds(self) -> str:

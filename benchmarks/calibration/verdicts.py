@@ -29,24 +29,26 @@ from doxascope.benchmarks.calibration.published import (
     model,
     model_names,
 )
+from doxascope.benchmarks.calibration.verdict_page import MARGIN, QUESTIONS, SIZES, page
 from doxascope.experiments.materials.questions import urns
 from doxascope.experiments.synthetic.agents.updates import Floats
-from doxascope.metrics import Resampling, cluster_mean, evidence_responding, jsd, readable, responds
+from doxascope.metrics import (
+    Resampling,
+    cluster_mean,
+    evidence_responding,
+    jsd,
+    readable,
+    responds,
+)
 from doxascope.metrics.claims import Registered, coherent
 from doxascope.metrics.number import Number
 
-SIZES = (30, 100, 300, 1000)
 SEEDS = 200
 LARGE, FEWER = 1000, 4
 """Of samples so large a fourth of the seeds is drawn: there hardly any verdict is open."""
 POPULATION = 20_000
-MARGIN = 0.05
-"""Of consistency on two classes, in bits."""
 EXPECTED = Path(__file__).with_name("verdicts_expected.csv")
 PAGE, TABLE = "verdicts.md", "verdicts.csv"
-QUESTIONS = ("readable", "responds", "coherent")
-ENOUGH = 0.95
-"""Share of the samples in which a verdict should come."""
 
 Sampler = Callable[[int, Generator], Read]
 
@@ -151,7 +153,7 @@ def verdicts_of(read: Read, kept: Floats, n: int) -> tuple[str, str, str]:
     """Of the first n triples; `kept` [all, 9] is consistency on two classes."""
     triple, template = np.repeat(np.arange(n), 9), np.tile(TEMPLATE, n)
     before, after = read.prior[:n][:, REJECTED], np.take_along_axis(read.post[:n], REJECTED[None, :, None], axis=2)
-    can = readable(coverage={"before": read.before[:n], "after": read.after[:n].ravel()})
+    can = readable(coverage={"before": read.before[:n], "after": read.after[:n].ravel()}, read_groups={"after": triple})
     does = responds(
         template=template,
         prior_rejected=before.ravel(),
@@ -182,24 +184,31 @@ def expected(agent: Agent) -> dict[str, str]:
     """The true values of a population, read as samples of it are, and the verdicts that they call for."""
     read = agent.sample(POPULATION, np.random.default_rng([1, zlib.crc32(agent.name.encode())]))
     gone = np.take_along_axis(read.post, REJECTED[None, :, None], axis=2)[..., 0]
-    net = []
+    net: list[tuple[float, float]] = []
     for name in TEMPLATES:
         at = name == TEMPLATE
         for first in (read.prior[:, REJECTED][..., None], *np.split(read.mentioned, len(CONTROLS), axis=2)):
             known = np.isfinite(gone[:, at]) & np.isfinite(first[:, at, 0])
             last, whole = (np.where(known, x, 0).sum(axis=1) for x in (gone[:, at], first[:, at, 0]))
             had = whole > 1e-12
-            net.append(float((last <= whole / 2)[had].mean() - (last > whole + 1e-12)[had].mean()))
-    coverage = min(float(np.median(read.before)), float(np.median(read.after)))
-    kept = float(np.nanmean(consistency(read)))
+            side = ((last <= whole / 2) * 1.0 - (last > whole + 1e-12))[had]
+            net.append((float(side.mean()), float(side.std())))
+    covered = [(float(x.mean()), float(x.std())) for x in (read.before >= 0.5, (read.after >= 0.5).mean(axis=1))]
+    each = consistency(read)
+    known = np.isfinite(each)
+    kept = float(each[known].mean())
+    off = np.where(known, each - kept, 0).sum(axis=1) / known.sum(axis=1).mean()
     return {
         "agent": agent.name,
         "family": agent.family,
-        "net_share": f"{min(net):.4f}",
-        "coverage": f"{coverage:.4f}",
+        "net_share": f"{min(net)[0]:.4f}",
+        "net_share_sd": f"{min(net)[1]:.4f}",
+        "covered": f"{min(covered)[0]:.4f}",
+        "covered_sd": f"{min(covered)[1]:.4f}",
         "c2": f"{kept:.4f}",
-        "readable": "readable" if coverage >= 0.5 else "unreadable",
-        "responds": "responds" if min(net) > 0.5 else "does not respond",
+        "c2_sd": f"{off.std():.4f}",
+        "readable": "readable" if min(covered)[0] >= 0.5 else "unreadable",
+        "responds": "responds" if min(net)[0] > 0.5 else "does not respond",
         "coherent": "coherent" if 1 - kept < MARGIN else "incoherent",
     }
 
@@ -242,7 +251,7 @@ def urn_rows(seeds: int) -> Iterator[dict[str, str]]:
     """The same of readers of urns."""
     for name, n, draws, noise, turned, slope in URN_READERS:
         net = slope * (1 - 2 * turned)
-        states = []
+        states, told = [], []
         for seed in range(seeds):
             rng = np.random.default_rng([zlib.crc32(name.encode()), seed])
             truth = np.array([urn.posterior for urn in urns(n, draws, int(rng.integers(2**31)))])
@@ -250,88 +259,20 @@ def urn_rows(seeds: int) -> Iterator[dict[str, str]]:
             mean = odds.mean(axis=1, keepdims=True)
             belief = expit(mean + side * (odds - mean) + noise * rng.standard_normal(odds.shape))
             items = np.repeat(np.arange(n), draws + 1)
-            states.append(responds(responding=evidence_responding(belief.ravel(), truth.ravel(), items)).state)
+            found = evidence_responding(belief.ravel(), truth.ravel(), items)
+            told.append((found.n_clusters, found.follow, found.turn))
+            states.append(responds(responding=found).state)
+        can, follow, turn = np.mean(told, axis=0)
+        sd = np.sqrt(((follow + turn) / can - ((follow - turn) / can) ** 2) * n / can)
         want = {1.0: "responds", 0.0: "does not respond"}.get(net, "not shown")
-        row = {"agent": name, "family": "urns", "net_share": f"{net:.4f}", "responds": want}
+        row = {
+            "agent": name,
+            "family": "urns",
+            "net_share": f"{net:.4f}",
+            "net_share_sd": f"{sd:.4f}",
+            "responds": want,
+        }
         yield row | {"triples": str(n), "seeds": str(seeds)} | _shares("responds", states, want)
-
-
-HEADER = """# Verdicts on known agents
-
-Whether a model can be read, responds and is coherent is said of {seeds} samples of each of {n} simulated agents, by the
-functions that judge runs. 36 are the language models of the belief-consistency paper, made of its Tables 1, 5, 6 and 8:
-entropies, consistency on two and on three classes, share of the rejected word and verbal error by template, and as many
-sampled answers as there (5,000; 50 of models that think). Others eliminate in a part of the triples, a little
-everywhere, or not at all: they copy what was named, read places, flatten with the length of the conversation.
-
-```
-python -m doxascope.benchmarks.calibration.verdicts --expect   # true values and expected verdicts, of a population
-python -m doxascope.benchmarks.calibration.verdicts            # this page and verdicts.csv, from fresh samples
-python -m doxascope.benchmarks.calibration.verdicts --missing  # agents without rows, and the page from the table
-```
-
-**Net share** is the true share of triples in which the rejected word's share at least halves, less that in which it
-rises, in the template and beside the control where it is least; the verdict it calls for was written down first, in
-`benchmarks/calibration/verdicts_expected.csv`. A model *responds* above one half. Cells say how often the expected
-verdict came, and in brackets the opposite one; the rest is *not shown*. **c2** is coherent within {margin:g} bit of 1.
-Between net shares of .3 and .7 a hundred triples need not tell. Order effects and mention controls are not in the
-tables: every agent has the same small ones (.3 nat). Coverage is a median beside a threshold, without an interval, so
-whose true one lies near one half is called readable in some samples. To show that c2 lies within .05 bit of 1 takes 59
-triples at least, whoever is asked, since fewer may have missed those that are off. All sizes, of which 1,000 with a
-fourth of the samples, stand in [verdicts.csv](verdicts.csv).
-
-"""
-
-
-def page(rows: Sequence[Mapping[str, str]]) -> str:
-    """The page."""
-    names = {row["agent"] for row in rows}
-    text = HEADER.format(seeds=rows[0]["seeds"], n=len(names), margin=MARGIN)
-    text += "## In short\n\n" + "\n".join(_short(rows)) + "\n\n"
-    for family in dict.fromkeys(row["family"] for row in rows if row["family"] != "urns"):
-        own = {}
-        for row in rows:
-            if row["family"] == family:
-                own.setdefault(row["agent"], {})[row["triples"]] = row
-        sizes = [str(n) for n in SIZES[:-1]]
-        text += f"## {family[:1].upper()}{family[1:]}\n\n"
-        text += f"| agent | net share | expected | {' | '.join(f'at {n}' for n in sizes)} | c2 | coherent at 100 | "
-        text += f"readable at 100 |\n|---|---:|---|{'---:|' * len(sizes)}---:|---:|---:|\n"
-        for name, by_size in own.items():
-            row = by_size["100"]
-            cells = [_rate(by_size[n], "responds") for n in sizes]
-            text += f"| {name} | {float(row['net_share']):.2f} | {row['responds']} | {' | '.join(cells)} | "
-            text += f"{float(row['c2']):.3f} | {row['coherent']}: {_rate(row, 'coherent')} | "
-            text += f"{row['readable']}: {_rate(row, 'readable')} |\n"
-        text += "\n"
-    text += "## Urns\n\n| reader | expected | share of samples |\n|---|---|---:|\n"
-    for row in rows:
-        if row["family"] == "urns":
-            text += f"| {row['agent'].removeprefix('urns: ')} | {row['responds']} | {_rate(row, 'responds')} |\n"
-    return text
-
-
-def _short(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """At each size: how many agents get what is expected, who does not, and who gets the opposite too often."""
-    for n in map(str, SIZES):
-        for question in QUESTIONS:
-            asked = [row for row in rows if row["triples"] == n and row["family"] != "urns"]
-            missed = [row for row in asked if float(row[f"{question}_as_expected"]) < ENOUGH]
-            opposite = [row for row in asked if float(row[f"{question}_opposite"]) > 1 - ENOUGH]
-            named = "; ".join(f"{row['agent']} {_rate(row, question)}" for row in missed)
-            yield (
-                f"- {n} triples, *{question}*: as expected in {ENOUGH:.0%} of the samples for "
-                f"{len(asked) - len(missed)} of {len(asked)} agents, the opposite in more than {1 - ENOUGH:.0%} for "
-                f"{len(opposite)}." + (f" Misses: {named}." if named else "")
-            )
-    urn = [row for row in rows if row["family"] == "urns" and float(row["responds_as_expected"]) < ENOUGH]
-    named = "; ".join(f"{row['agent'].removeprefix('urns: ')}: {_rate(row, 'responds')}" for row in urn)
-    yield "- Urns, *responds*: " + (f"misses: {named}." if named else "no misses.")
-
-
-def _rate(row: Mapping[str, str], question: str) -> str:
-    opposite = float(row[f"{question}_opposite"])
-    return f"{float(row[f'{question}_as_expected']):.2f}" + (f" ({opposite:.2f})" if opposite else "")
 
 
 def _write(path: Path, rows: Sequence[Mapping[str, str]]) -> None:

@@ -5,6 +5,7 @@ Each is judged in every template: averaged over templates, whoever merely favour
 most contexts name the other words.
 """
 
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ COVERAGE, PARSED, ORDER, WORDINGS = "coverage", "valid-answer rate", "order of t
 HALVES, BELOW_MENTIONED = "rejected halves", "below a mention"
 RESPONDING, EASY = "items that respond", "easy questions"
 CONDITIONS = {
-    COVERAGE: "median probability that the answer is any of the options",
+    COVERAGE: "share of the readings in which the options are enough of the answer (`low_coverage`): in their median",
     PARSED: "share of the answers that could be parsed",
     ORDER: "share of the questions whose belief follows the place of the options",
     WORDINGS: "reliability of one wording of the question",
@@ -44,7 +45,6 @@ SHARES = (HALVES, BELOW_MENTIONED, RESPONDING)
 """Those that are shares of items."""
 GATE = "gate"
 """The metric under which both verdicts stand among the numbers."""
-JUDGED_ALONE = (COVERAGE, PARSED)
 RARE = "ratio of rare answers"
 MAX_ORDER = 0.5
 """Where half of the beliefs follow the place of the options, what is read is no more than a place."""
@@ -69,13 +69,15 @@ class Condition:
     """What was seen."""
     ci_lo: float = NAN
     ci_hi: float = NAN
-    """Its interval; NaN for a median or a share, which is judged as it is."""
+    """Its interval; NaN where there is none, which shows nothing."""
     threshold: float
     above: bool
     """Whether the number must lie above it, or at it; else strictly below."""
     state: State
     """`holds` or `fails` where all of the interval lies on one side of the threshold; what is undefined fails."""
     n_clusters: int = 0
+    beside: str = ""
+    """What is to be read with it."""
 
     @property
     def held(self) -> bool:
@@ -90,8 +92,6 @@ class Condition:
     @property
     def asked(self) -> str:
         """What it asks of the number, or of its interval."""
-        if self.name in JUDGED_ALONE:
-            return f"at least {self.threshold:.3g}"
         return f"interval {'above' if self.above else 'below'} {self.threshold:.3g}"
 
     @property
@@ -99,7 +99,7 @@ class Condition:
         """What was seen, with its interval."""
         if math.isnan(self.value):
             return "undefined"
-        return f"{shown(self.value)} {interval_text(self.ci_lo, self.ci_hi)}".rstrip()
+        return " ".join(filter(None, (shown(self.value), interval_text(self.ci_lo, self.ci_hi), self.beside)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ class BeliefGate(Score):
     withheld: Mapping[str, str] = field(default_factory=dict)
     """Conditions that could not be judged or were not asked, and why: then the verdict is not affirmed."""
     rare: tuple[str, ...] = ()
-    """Kinds whose coverage falls short: to be called a ratio of rare answers."""
+    """Kinds whose coverage is shown to fall short: to be called a ratio of rare answers."""
     readable: str = NOT_TESTED
     """`readable`, `unreadable`, `not shown` or `not tested`."""
     responds: str = NOT_TESTED
@@ -185,21 +185,26 @@ class Judgement:
 def readable(
     *,
     coverage: Mapping[str, ArrayLike] | None = None,
-    parse_rate: Mapping[str, float] | None = None,
+    parse_rate: Mapping[str, ArrayLike] | None = None,
+    read_groups: Mapping[str, ArrayLike] | None = None,
     order: Score | None = None,
     wordings: Score | None = None,
     min_coverage: float = 0.5,
     min_parse: float = 0.8,
     max_order: float = MAX_ORDER,
     untested: Mapping[str, str] | None = None,
+    how: Resampling = RESAMPLING,
 ) -> Judgement:
     """Is what is read an answer, and one to the question rather than to its form (METRICS W4)?
 
     `readable`, `unreadable`, `not shown` or `not tested`. Conditions that are not given fall away.
 
     Args:
-        coverage: kind -> masses on the options, whose median must reach `min_coverage`.
-        parse_rate: kind -> share of answers that were parsed, which must reach `min_parse`.
+        coverage: kind -> [n] masses on the options. Their median reaches `min_coverage` where more than half of them
+            do: the interval of that share must lie above one half.
+        parse_rate: kind -> [n] whether an answer was parsed, or the share of an item's: the interval of the mean must
+            lie above `min_parse`.
+        read_groups: kind of either -> [n] item of each. None: every row its own.
         order: share of the questions whose belief follows the place of the options (E16): its interval must lie below
             `max_order`; who answers by place alone has 1.
         wordings: reliability of one wording, whose interval must lie above 0 (F7).
@@ -207,14 +212,21 @@ def readable(
         min_parse: likewise.
         max_order: likewise.
         untested: name of a condition -> why it was not asked: the verdict is then not affirmed.
+        how: bounds of coverage and of parsed answers are one-sided and of its `level`.
     """
     made: list[Condition] = []
+    groups = read_groups or {}
     for kind, masses in (coverage or {}).items():
         known = probabilities(masses, f"coverage[{kind!r}]").ravel()
-        known = known[np.isfinite(known)]
-        made.append(_reaches(COVERAGE, kind, float(np.median(known)) if known.size else NAN, min_coverage))
-    for kind, rate in (parse_rate or {}).items():
-        made.append(_reaches(PARSED, kind, float(probabilities(rate, f"parse_rate[{kind!r}]")), min_parse))
+        enough = np.where(np.isfinite(known), known >= min_coverage, np.nan)
+        judged = _share(COVERAGE, kind, enough, groups.get(kind), MOST, how)
+        if np.isfinite(known).any():
+            middle = shown(float(np.nanmedian(known)))
+            judged = replace(judged, beside=f"of the readings have {min_coverage:g} or more, the median {middle}")
+        made.append(judged)
+    for kind, rates in (parse_rate or {}).items():
+        parsed = probabilities(rates, f"parse_rate[{kind!r}]").ravel()
+        made.append(_share(PARSED, kind, parsed, groups.get(kind), min_parse, how))
     if order is not None:
         few = order.n_clusters < LEAST_ORDERED
         made.append(_unless_few(_beyond(ORDER, "", order, max_order, above=False), order, few=few))
@@ -258,8 +270,7 @@ def responds(
         untested: name of a condition -> why it was not asked: the verdict is then not affirmed.
         how: each bound is one-sided and of its `level`.
     """
-    check_level(how.level)
-    how = replace(how, level=2 * how.level - 1)  # two-sided, of which each end has the level that was asked for
+    how = _one_sided(how)
     made: list[Condition] = []
     withheld = dict(untested or {})
     shares: list[tuple[str, str, Responding]] = []
@@ -301,7 +312,7 @@ def _judged(
     return Judgement(state=state, conditions=tuple(made), withheld=withheld, least=least)
 
 
-READ_BY = frozenset({"coverage", "parse_rate", "order", "wordings", "min_coverage", "min_parse", "max_order"})
+READ_BY = frozenset(inspect.signature(readable).parameters) - {"untested", "how"}
 """The arguments of `readable`, among those of both verdicts."""
 
 
@@ -315,11 +326,11 @@ def belief_gate(
         how: each bound is one-sided and of its `level`.
         readings: as `readable` and `responds` take them.
     """
-    check_level(how.level)
     absent = untested or {}
     reads = readable(
         **{name: value for name, value in readings.items() if name in READ_BY},
         untested={name: why for name, why in absent.items() if name in READS},
+        how=how,
     )
     answers = responds(
         **{name: value for name, value in readings.items() if name not in READ_BY},
@@ -335,7 +346,7 @@ def belief_gate(
         share=NAN if least is None else float(least.estimate),
         conditions={condition.label: condition for condition in made},
         withheld=withheld,
-        rare=tuple(one.part for one in made if one.name == COVERAGE and not one.held),
+        rare=tuple(one.part for one in made if one.name == COVERAGE and one.state == "fails"),
         readable=reads.state,
         responds=answers.state,
         status="unreadable" if reads.state == UNREADABLE else status,
@@ -366,6 +377,17 @@ def _beyond(name: str, part: str, score: Score, threshold: float, *, above: bool
     )  # fmt: skip
 
 
-def _reaches(name: str, part: str, value: float, threshold: float) -> Condition:
-    state: State = "holds" if value >= threshold else "fails"
-    return Condition(name=name, part=part, value=value, threshold=threshold, above=True, state=state)
+def _one_sided(how: Resampling) -> Resampling:
+    """Two-sided, of which each end has the level that was asked for."""
+    check_level(how.level)
+    return replace(how, level=2 * how.level - 1)
+
+
+def _share(
+    name: str, part: str, values: Floats, groups: ArrayLike | None, threshold: float, how: Resampling
+) -> Condition:
+    """That more than `threshold` of the values [n] are 1."""
+    of = np.arange(len(values)) if groups is None else np.asarray(groups)
+    if of.shape != values.shape:
+        raise ValueError(f"read_groups[{part!r}]: shape {of.shape} for {values.shape} readings; give one per reading")
+    return _beyond(name, part, cluster_share(values, of, how=_one_sided(how)), threshold)

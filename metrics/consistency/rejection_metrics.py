@@ -245,13 +245,15 @@ def association_lines(sample: Options, how: Resampling) -> Iterator[Line]:
 def competence_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Are the options the answer, and is a rejected one given up, in every template? Two verdicts, and no result."""
     rows = np.arange(len(sample.rejected)), sample.rejected
+    clusters = clusters_of(sample)
     score = belief_gate(
         template=np.full(len(sample.prior), "") if sample.template is None else sample.template,
         prior_rejected=_share(sample.prior, sample.rejected),
         post_rejected=_share(sample.posterior, sample.rejected),
         mentioned={name: counts_to_probabilities(masses)[rows] for name, masses in sample.mentions.items()} or None,
-        groups=clusters_of(sample),
+        groups=clusters,
         coverage={"before": sample.prior.sum(axis=1), "after": sample.posterior.sum(axis=1)},
+        read_groups={"before": clusters, "after": clusters},
         min_coverage=sample.min_coverage,
         untested={} if sample.mentions else {BELOW_MENTIONED: "no reply that decides nothing was asked for"},
         how=how,

@@ -147,16 +147,17 @@ def cluster_share(values: ArrayLike, clusters: ArrayLike, *, how: Resampling = R
         clusters: [n], the unit that was sampled.
 
     So many independent rows would have this standard error, at most as many as there are, and fewer as clusters are few
-    (t of the rows over t of the clusters, squared). Where all rows are alike there is no standard error, and each
-    cluster counts as one row: 60 right of 60 questions is [.940, 1]. `few_effective_clusters`: the rows lie in fewer
-    than ten clusters.
+    (t of the rows over t of the clusters, squared). Where all rows are alike there is no standard error, and the
+    effective number of clusters counts: 60 right of 60 questions is [.940, 1]. `few_effective_clusters`: the rows lie
+    in fewer than ten clusters.
     """
     mean = cluster_mean(probabilities(values, "values"), clusters, within=UNIT, how=replace(how, draws=1))
     if mean.n_clusters < 2:
         return mean
     known = np.isfinite(np.asarray(values, dtype=np.float64))
     share, g, n = mean.mean, mean.n_clusters, mean.n_rows
-    effective = float(g)
+    codes = cluster_codes(np.asarray(clusters)[known], int(known.sum()))[0]
+    effective = herfindahl(np.bincount(codes) / n)
     if mean.se > 0 and 0 < share < 1:
         t_rows, t_clusters = (float(scipy.stats.t.ppf((1 + how.level) / 2, df)) for df in (n - 1, g - 1))
         effective = min(n, share * (1 - share) / mean.se**2) * (t_rows / t_clusters) ** 2
@@ -168,7 +169,7 @@ def cluster_share(values: ArrayLike, clusters: ArrayLike, *, how: Resampling = R
         ci_lo=0.0 if yes <= 0 else lo,
         ci_hi=1.0 if no <= 0 else hi,
         ci_method=f"{EXACT}, {effective:.3g}",
-        status=few_status(cluster_codes(np.asarray(clusters)[known], int(known.sum()))[0]),
+        status=few_status(codes),
         params={"level": how.level},
     )
 

@@ -79,7 +79,7 @@ class Ask(Experiment):
         for method, asked in answered(beliefs):
             whole = multiclass(method, ALL, asked)
             order = None if whole.by_order is None else by_place(whole, resampling(config))
-            masses = np.concatenate([one.coverage for one in asked])
+            masses, of = zip(*((mass, one.cluster) for one in asked for mass in one.coverage), strict=True)
             untested = {RESPONDING: "nothing is told that a belief could follow"}
             if config.orders == "none" and config.methods[method].yes_no is None:
                 untested[ORDER] = "one order was asked, by `orders`"
@@ -87,6 +87,7 @@ class Ask(Experiment):
                 config,
                 method,
                 coverage={"options": masses},
+                read_groups={"options": of},
                 order=order,
                 max_order=config.max_by_place,
                 untested=untested,

@@ -73,8 +73,9 @@ def own_scores(config: LocateConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
     yield Number(metric=UPDATE, method=method, score=update)
     change = cluster_mean(base["share"] - donor["share"], clusters, how=how)
     yield Number(metric=SHARE, method=method, score=change)
-    read = readouts[readouts["scenario"].isin((BASE, DONOR))]["coverage"].to_numpy()
-    yield gate(config, method, coverage={"contexts": read}, **_response(config, readouts, base, donor))
+    read = readouts[readouts["scenario"].isin((BASE, DONOR))]
+    masses, of = {"contexts": read["coverage"].to_numpy()}, {"contexts": read["cluster"].to_numpy()}
+    yield gate(config, method, coverage=masses, read_groups=of, **_response(config, readouts, base, donor))
 
 
 def _response(config: LocateConfig, readouts: pd.DataFrame, base: pd.DataFrame, donor: pd.DataFrame) -> dict[str, Any]:

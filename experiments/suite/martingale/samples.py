@@ -257,8 +257,9 @@ def _gate(
     config: MartingaleConfig, kind: str, method: str, rows: pd.DataFrame, shown: pd.DataFrame
 ) -> Iterator[Number]:
     """Is the answer given often enough, and does it follow evidence whose posterior is known? (METRICS W4)"""
-    each = once(rows)["coverage"]
-    answered: dict[str, Any] = {"coverage": {"": each}} if kind == "exact" else {"parse_rate": {"": float(each.mean())}}
+    each = once(rows)
+    name = "coverage" if kind == "exact" else "parse_rate"
+    answered: dict[str, Any] = {name: {"": array(each, "coverage")}, "read_groups": {"": labels(each)}}
     of_urns = shown[(shown["kind"] == kind) & (shown["method"] == method)]
     shows = array(of_urns, "belief"), array(of_urns, "truth"), labels(of_urns)
     if len(of_urns):

@@ -371,10 +371,8 @@ def _competence(
     config: SycophancyConfig, rows: pd.DataFrame, named: Mapping[str, Any], how: Resampling
 ) -> Iterator[Number]:
     """Is the answer given, and does it follow what is known? (METRICS W4)"""
-    judged: dict[str, Any] = {}
-    exact = named["kind"] == "exact"
-    coverage = array(rows, "coverage")
-    judged |= {"coverage": {"yes or no": coverage}} if exact else {"parse_rate": {"numbers": float(coverage.mean())}}
+    name, part = ("coverage", "yes or no") if named["kind"] == "exact" else ("parse_rate", "numbers")
+    judged: dict[str, Any] = {name: {part: array(rows, "coverage")}, "read_groups": {part: labels(rows)}}
     off = rows["complement"].abs().to_numpy(dtype=np.float64)
     if np.isfinite(off).any():
         score = cluster_mean(off, labels(rows), within=UNIT, how=how)

@@ -187,9 +187,8 @@ def _judged(sample: YesNo) -> dict[str, Any]:
         "easy_groups": clusters_of(sample)[known],
         "chance": _guessed(true, plain[known]),
     }
-    if sample.kind == "exact":
-        return judged | {"coverage": {"yes or no": sample.mass}}
-    return judged | {"parse_rate": {"numbers": float(sample.mass.mean())}}
+    name, part = ("coverage", "yes or no") if sample.kind == "exact" else ("parse_rate", "numbers")
+    return judged | {name: {part: sample.mass}, "read_groups": {part: clusters_of(sample)}}
 
 
 def _guessed(true: np.ndarray, plain: np.ndarray) -> float:

@@ -171,12 +171,13 @@ def judged(method: str, **readings: Any) -> Number:
     ],
 )
 def test_the_sentence_says_three_things(share: float, said: str) -> None:
-    number = judged("a", coverage={"": [share] * 5}, parse_rate={"": 0.9})
+    answers = [1.0] * 14  # as few as can be shown to be parsed in four of five
+    number = judged("a", coverage={"": [share] * 5}, parse_rate={"": answers})
     (verdict,) = verdicts([number])
     lead = Lead([verdict], [], fixed=("coverage", "valid-answer rate"))
     assert lead.sentence == said
     assert lead.failures == ([] if verdict.passed else [("a (ratio of rare answers)", "fails coverage")])
-    others = [judged(name, parse_rate={"": 0.9}) for name in "bcd"]
+    others = [judged(name, parse_rate={"": answers}) for name in "bcd"]
     two, four = (Lead(verdicts([number, *others[:k]]), []).sentence for k in (1, 3))
     assert two == f"a: {said[:1].lower()}{said[1:]} b: readable; responds: not tested; coherent: not tested."
     told = "readable; responds: not tested; coherent: not tested."

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import binomtest, norm
 
 from doxascope.experiments.synthetic.agents import Naming
 from doxascope.metrics import (
@@ -163,7 +163,7 @@ def test_three_states_by_where_the_interval_lies() -> None:
 
 
 def test_what_was_not_tested_is_never_affirmed() -> None:
-    good: dict[str, Any] = {"coverage": {"exact": [0.9, 0.8]}}
+    good: dict[str, Any] = {"coverage": {"exact": [0.9, 0.8, 0.9, 0.7, 0.6]}}
     gate = belief_gate(**good)
     assert (gate.readable, gate.responds, gate.status) == ("readable", "not tested", "ok")
     gate = belief_gate(**good, untested={"order of the options": "one order was asked"})
@@ -175,9 +175,9 @@ def test_what_was_not_tested_is_never_affirmed() -> None:
 
 def test_unreadable_and_unresponsive_are_told_apart() -> None:
     made = contexts(0, copies=1.0)
-    low = belief_gate(**made, coverage={"": [0.1, 0.2]})
+    low = belief_gate(**made, coverage={"": [0.1, 0.2] * 3})
     assert (low.readable, low.responds, low.status, low.rare) == ("unreadable", "does not respond", "unreadable", ("",))
-    high = belief_gate(**made, coverage={"": [0.9, 0.9]})
+    high = belief_gate(**made, coverage={"": [0.9, 0.8] * 3})
     assert (high.readable, high.responds, high.status) == ("readable", "does not respond", "unresponsive")
     assert high.share == min(one.value for one in high.conditions.values() if one.name != "coverage")
 
@@ -189,10 +189,47 @@ def test_the_conditions_of_readable() -> None:
     assert readable(order=ignores).state == "readable"
     assert readable(order=follows).state == "unreadable"
     assert readable(order=ten).state == "not shown"  # of five questions nothing is said
-    assert readable(parse_rate={"verbal": 0.79}).state == "unreadable"
+    answers = np.arange(200) % 100
+    for share, state in ((95, "readable"), (79, "not shown"), (70, "unreadable")):
+        assert readable(parse_rate={"verbal": answers < share}).state == state
+    assert readable(parse_rate={"verbal": 1.0}).state == "not shown"  # a share without its answers
     assert readable(wordings=cluster_mean(rng.normal(0, 1, 40), np.arange(40))).state == "not shown"
     assert readable(coverage={"x": [np.nan]}).state == "unreadable"
     assert readable().state == "not tested"
+
+
+@pytest.mark.parametrize("n", [1, 4, 5, 12, 40])
+def test_coverage_is_a_median_whose_side_of_the_threshold_an_exact_sign_test_shows(n: int) -> None:
+    """Item by item the verdict is that of the binomial test of one half, one-sided at 5%."""
+    for k in range(n + 1):
+        masses = np.where(np.arange(n) < k, 0.9, 0.1)
+        found = readable(coverage={"": masses})
+        above, below = (binomtest(count, n, 0.5, "greater").pvalue <= 0.05 for count in (k, n - k))
+        assert found.state == ("readable" if above else "unreadable" if below else "not shown")
+        assert f"the median {np.median(masses):.3f}" in found.conditions[0].seen
+
+
+def test_readings_of_one_item_are_no_items() -> None:
+    """Nine contexts of each of six triples: what one triple holds in all of them is said once."""
+    masses = np.where(np.arange(54) // 9 < 5, 0.9, 0.1)
+    alone, together = (readable(coverage={"": masses}, read_groups={"": of}) for of in (range(54), np.arange(54) // 9))
+    assert (alone.state, together.state) == ("readable", "not shown")
+    one = np.r_[np.zeros(50), np.arange(1, 7)]  # all are alike, and nearly all of them are of one item
+    assert readable(coverage={"": np.ones(56)}, read_groups={"": one}).state == "not shown"
+    with pytest.raises(ValueError, match=r"read_groups\[''\]: shape \(2,\) for \(3,\) readings"):
+        readable(coverage={"": [0.1, 0.2, 0.3]}, read_groups={"": [0, 1]})
+
+
+@pytest.mark.parametrize("share", [0.5, 0.56])
+def test_who_lies_near_the_threshold_is_seldom_called_the_opposite(share: float) -> None:
+    """Triples whose nine coverages have most in common; the median is reached by so many."""
+    rng, states = np.random.default_rng(3), []
+    for _ in range(400):
+        z = np.sqrt(0.7) * rng.standard_normal((60, 1)) + np.sqrt(0.3) * rng.standard_normal((60, 9))
+        masses, of = norm.cdf(norm.ppf(share) + z).ravel(), np.repeat(np.arange(60), 9)
+        states.append(readable(coverage={"": masses}, read_groups={"": of}).state)
+    assert states.count("unreadable") <= 0.05 * 400 + 2 * np.sqrt(0.05 * 0.95 * 400)
+    assert share > 0.5 or states.count("readable") <= 0.05 * 400 + 2 * np.sqrt(0.05 * 0.95 * 400)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def mixed(first: float, sure: float, n: int = 100) -> Multiclass:
 
 
 def judged(sample: Multiclass, **settings: Any) -> str:
-    return readable(coverage={"options": [0.9]}, order=by_place(sample, Resampling()), **settings).state
+    return readable(coverage={"options": [0.9] * 5}, order=by_place(sample, Resampling()), **settings).state
 
 
 def test_who_answers_by_place_fails_and_who_answers_by_content_passes() -> None:

@@ -26,7 +26,9 @@ def test_a_run_reads_the_urns_of_its_gate_and_nothing_else_of_them(
     gates = {row["kind"]: row["details"] for row in scores if row["metric"] == "gate"}
     assert gates["exact"]["withheld"] == {"items that respond": "1 items can tell, and 5 are needed"}
     assert gates["exact"]["responds"] == gates["verbal"]["responds"] == "not tested"
-    assert gates["verbal"]["readable"] == "unreadable"  # a random model writes no number
+    parsed = gates["verbal"]["conditions"]["valid-answer rate"]
+    assert parsed["value"] == 0  # a random model writes no number
+    assert gates["verbal"]["readable"] == "not shown"  # of one question that shows nothing
     slopes = {row["kind"]: row for row in scores if row["metric"] == "urn_slope"}
     assert slopes["exact"]["n_clusters"] == 2
     assert not [row for row in scores if "gate" in row["subset"]]
