@@ -3,7 +3,7 @@ W4); and the one number that a run was registered for (METRICS F8).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from ..base.settings import Settings
 from ..base.text import shown
 from .consistency.competence import (
+    EASY,
     GATE,
     NOT_SHOWN,
     NOT_TESTED,
@@ -88,11 +89,8 @@ class Coherent:
         """The number, what was asked of it, and what it is beside."""
         beside = "" if math.isnan(self.constant) else f"; a constant belief has {shown(self.constant)}"
         interval = interval_text(self.ci_lo, self.ci_hi)
-        return f"{self.metric} {shown(self.value)} {interval}".rstrip() + f", asked: {self._asked}{beside}"
-
-    @property
-    def _asked(self) -> str:
-        return f"{self.target:g} ± {self.margin:g}"
+        asked = f"asked: {self.target:g} ± {self.margin:g}"
+        return f"{self.metric} {shown(self.value)} {interval}".rstrip() + f", {asked}{beside}"
 
 
 def coherent(number: Number, target: float, margin: float, test: Equivalence | CoherenceClaim | None) -> Coherent:
@@ -155,15 +153,15 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """The names of what failed."""
-        return ", ".join(one.label for one in self.failures)
+        """What failed, the parts of one condition together."""
+        return _parts(self.failures)
 
     @property
     def unresponsive(self) -> str:
         """By which conditions it is shown not to respond; empty if it is not."""
         if self.responds != UNRESPONSIVE:
             return ""
-        return ", ".join(one.label for one in self.conditions if one.name not in READS and one.state == "fails")
+        return _parts(one for one in self.conditions if one.name not in READS and one.state == "fails")
 
     @property
     def called(self) -> str:
@@ -188,44 +186,37 @@ class Verdict:
     @property
     def short(self) -> str:
         """The three verdicts in words alone."""
-        names = ("readable", "responds", "coherent")
-        bare = (NOT_SHOWN, NOT_TESTED)
-        told = [f"{name}: {state}" if state in bare else state for name, state in zip(names, self.states, strict=True)]
-        return "; ".join(told)
+        return ", ".join(WORDS[i].get(state, state) for i, state in enumerate(self.states))
 
     @property
     def _reads(self) -> str:
-        if self.readable == UNREADABLE:
-            return f"{UNREADABLE} ({self.reason})"
+        said = WORDS[0].get(self.readable, self.readable)
         if self.readable == READABLE:
-            return READABLE
-        left = ", ".join(one.label for one in self.conditions if one.name in READS and not one.held)
-        return f"readable: {self.readable}" + (f" ({left})" if left else "") + self._untested(READS)
+            return said
+        left = _parts(one for one in self.conditions if one.name in READS and not one.held)
+        return said + (f" ({left})" if left else "") + self._untested(READS)
 
     @property
     def _responds(self) -> str:
+        said, untested = WORDS[1].get(self.responds, self.responds), self._untested((*SHARES, EASY))
         asked = [one for one in self.conditions if one.name not in READS]
-        if self.responds == NOT_TESTED:
-            return f"responds: {NOT_TESTED}{self._untested((*SHARES, 'easy questions'))}"
+        if not asked:
+            return said + untested
         weakest = min(asked, key=_reach)
         share = weakest.name in SHARES
-        by = weakest.label if len(asked) > 1 or not share else ""
         if self.responds == RESPONDS and share:
-            return f"responds in {100 * weakest.value:.0f}% {_percents(weakest)}of items" + (f" ({by})" if by else "")
-        seen = ", ".join(filter(None, (f"{'net share of items ' if share else ''}{weakest.seen}", by)))
-        state = self.responds if self.responds in (RESPONDS, UNRESPONSIVE) else f"responds: {self.responds}"
-        return f"{state} ({seen}){self._untested((*SHARES, 'easy questions'))}"
+            lo, value, hi = (f"{100 * x:.0f}" for x in (weakest.ci_lo, weakest.value, weakest.ci_hi))
+            return f"responds in {value}% [{lo}, {hi}] of items"
+        return f"{said} ({'net share of items' if share else weakest.label} {weakest.seen}){untested}"
 
     @property
     def _coherent(self) -> str:
+        said = WORDS[2].get(self.states[2], self.states[2])
         if self.coherent is None:
-            return f"coherent: {NOT_TESTED}"
-        said = {NOT_SHOWN: f"coherent: {NOT_SHOWN}", INCOHERENT: "not coherent"}
-        state = said.get(self.coherent.state, COHERENT)
+            return said
         empty = self.coherent.state == COHERENT and self.responds != RESPONDS
-        as_is = " as what ignores everything may be, since it is not shown to respond" if empty else ""
-        skill = f"; {self.skill}" if self.skill else ""
-        return f"{state}{as_is}: {self.coherent.seen}{skill}"
+        as_is = ", as what ignores everything may be, since it is not shown to respond" if empty else ""
+        return f"{said}{as_is} ({self.coherent.seen}{f'; {self.skill}' if self.skill else ''})"
 
     def _untested(self, names: Sequence[str]) -> str:
         names_of: dict[str, list[str]] = {}
@@ -238,14 +229,25 @@ class Verdict:
         return f" ({'; '.join(missing)})" if missing else ""
 
 
+WORDS = (
+    {NOT_SHOWN: "not shown to be readable", NOT_TESTED: "not tested whether readable"},
+    {NOT_SHOWN: "not shown to respond", NOT_TESTED: "not tested whether it responds"},
+    {NOT_SHOWN: "not shown to be coherent", NOT_TESTED: "not tested whether coherent", INCOHERENT: "not coherent"},
+)
+"""The states of each verdict in a sentence, where they do not say it by themselves."""
+
+
+def _parts(conditions: Iterable[Condition]) -> str:
+    """`coverage before, after; order of the options`: the parts of one condition together."""
+    parts: dict[str, list[str]] = {}
+    for one in conditions:
+        parts.setdefault(one.name, []).append(one.part)
+    return "; ".join(f"{name} {', '.join(filter(None, several))}".rstrip() for name, several in parts.items())
+
+
 def _reach(condition: Condition) -> float:
     """How far its bound lies above what is asked."""
     return -math.inf if math.isnan(condition.value) else condition.ci_lo - condition.threshold
-
-
-def _percents(condition: Condition) -> str:
-    ends = [condition.ci_lo, condition.ci_hi]
-    return "" if math.isnan(ends[0]) else f"[{100 * ends[0]:.0f}, {100 * ends[1]:.0f}] "
 
 
 SKILLS = ("truth_error", "brier_post", "brier", "brier_multiclass")

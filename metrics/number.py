@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import pandas as pd
@@ -10,6 +10,7 @@ import pandas as pd
 from ..base.text import shown
 from .contract import Score
 from .inference.equivalence import CoherenceClaim, Equivalence
+from .inference.intervals import MIN_BOOTSTRAP_CLUSTERS
 from .tables.samples import ALL, sample_name
 
 
@@ -25,7 +26,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """A score with its name."""
+    """A score with its name. Of fewer than ten clusters no status is `ok`, whoever made it."""
 
     metric: str
     """Its short name, as in `scores.json` and in the columns of a report."""
@@ -52,6 +53,11 @@ class Number:
     """The name of the engine's metric that made it; empty if its experiment did."""
     code: str = ""
     """Sections of the definitions."""
+
+    def __post_init__(self) -> None:
+        """Say by the status that its clusters are few."""
+        if self.score.status == "ok" and 0 < self.score.n_clusters < MIN_BOOTSTRAP_CLUSTERS:
+            object.__setattr__(self, "score", replace(self.score, status="few_effective_clusters"))
 
     def __repr__(self) -> str:
         what = "/".join(filter(None, (self.kind, self.method, self.metric)))

@@ -14,9 +14,6 @@ from .cells import NONE, aligned
 from .document import Cell, Primary, Stamp, TableBlock, Top, grid, stamped
 from .findings import Figure
 
-FEW = 3
-"""Methods of which the lead says what each verdict rests on."""
-
 
 @dataclass(frozen=True)
 class Lead:
@@ -36,7 +33,7 @@ class Lead:
 
     @property
     def sentence(self) -> str:
-        """Whether it can be read, responds and is coherent: of a few methods with what that rests on, of more in words,
+        """Whether it can be read, responds and is coherent: of one method with what that rests on, of several in words,
         those that are alike together.
         """
         if not self.verdicts:
@@ -44,8 +41,6 @@ class Lead:
         if len(self.verdicts) == 1:
             said = self.verdicts[0].sentence
             return f"{said[:1].upper()}{said[1:]}."
-        if len(self.verdicts) <= FEW:
-            return " ".join(f"{one.method}: {one.sentence}." for one in self.verdicts)
         alike: dict[str, list[str]] = {}
         for verdict in self.verdicts:
             alike.setdefault(verdict.short, []).append(verdict.method)

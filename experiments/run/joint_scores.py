@@ -25,7 +25,7 @@ from .config import stored_config
 from .experiment import Experiment, RunConfig
 from .folder import RunFolder
 from .manifest import ITEMS, item_digests
-from .scores import as_taken, own_numbers, resampling, without_inner
+from .scores import as_taken, resampling, without_inner
 
 INDIFFERENT = frozenset(
     [
@@ -201,7 +201,7 @@ def score_runs(
     further = [
         replace(number, run=name)
         for run, name, beliefs in zip(runs, names, taken, strict=True)
-        for number in (own_numbers(run.experiment, run.config, beliefs) if metric == EVERY else ())
+        for number in (run.experiment.own_scores(run.config, beliefs) if metric == EVERY else ())
     ]
     require_unique([*scored.all, *further])
     gate = set.intersection(*(set(run.folder.manifest.get("gate", [])) for run in runs))

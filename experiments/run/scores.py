@@ -4,7 +4,7 @@ the runner goes through a list of these and knows none by name.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import pandas as pd
@@ -17,7 +17,7 @@ from ...metrics.consistency.competence import GATE
 from ...metrics.contract import Resampling
 from ...metrics.number import Key, Number
 from ...metrics.scoring.engine import require_unique, score_samples
-from ...metrics.scoring.measured import chosen, few_said
+from ...metrics.scoring.measured import chosen
 from ...metrics.tables.belief_parts import BeliefTable, in_parts
 from ...metrics.tables.samples import ALL
 from ..report.document import Block
@@ -81,11 +81,6 @@ def as_taken(experiment: Experiment, beliefs: BeliefTable) -> Any:
     return in_parts(beliefs) if experiment.by_parts else beliefs
 
 
-def own_numbers(experiment: Experiment, config: RunConfig, taken: BeliefTable) -> list[Number]:
-    """What only the experiment has, its statuses as those of every number."""
-    return [replace(number, score=few_said(number.score)) for number in experiment.own_scores(config, taken)]
-
-
 def score_run(experiment: Experiment, config: RunConfig, beliefs: BeliefTable) -> list[Number]:
     """The engine's numbers of the experiment's samples, the paired differences of its headline, and its own numbers.
 
@@ -100,7 +95,7 @@ def score_and_tell(
     """The same, and metric -> why it was left out of a run that is too large for it."""
     taken = as_taken(experiment, beliefs)
     found = score_samples(experiment.samples(config, taken), resampling(config), compared={experiment.headline})
-    numbers = [*found.all, *own_numbers(experiment, config, taken)]
+    numbers = [*found.all, *experiment.own_scores(config, taken)]
     require_unique(numbers)
     if not any(number.metric == experiment.headline and number.subset == ALL for number in numbers):
         raise UserError(f"{experiment.name}: its headline {experiment.headline!r} is no number of the subset {ALL!r}")

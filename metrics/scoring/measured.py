@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ...base.errors import UserError, nearest
-from ..contract import Resampling, Score
+from ..contract import Resampling
 from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS
 from ..metric import WITHHELD, Compared, Line, Metric, registered, size
 from ..number import Number
@@ -191,12 +191,6 @@ def _until(last: str, lines: Iterator[Line]) -> Iterator[Line]:
 UNDEFINED = re.compile(r"[+-]?\bnan\b")
 
 
-def few_said(score: Score) -> Score:
-    """The score, whose status is not `ok` where it is of fewer than ten clusters."""
-    few = 0 < score.n_clusters < MIN_BOOTSTRAP_CLUSTERS
-    return replace(score, status="few_effective_clusters") if few and score.status == "ok" else score
-
-
 def _number(metric: Metric, sample: Sample, line: Line) -> Number:
     """The line with its name, and with it said where it has no interval."""
     score = line.score
@@ -210,7 +204,7 @@ def _number(metric: Metric, sample: Sample, line: Line) -> Number:
         kind=sample.kind,
         subset=", ".join(filter(None, (sample.subset if sample.subset != ALL else "", line.part))) or ALL,
         run=sample.run,
-        score=few_said(score),
+        score=score,
         quantity=line.quantity,
         beside={name: UNDEFINED.sub("–", text) for name, text in line.beside.items()},
         equivalence=line.equivalence,

@@ -166,8 +166,8 @@ def judged(method: str, **readings: Any) -> Number:
 @pytest.mark.parametrize(
     ("share", "said"),
     [
-        (0.9, "Readable; responds: not tested; coherent: not tested."),
-        (0.1, "Unreadable (coverage); responds: not tested; coherent: not tested."),
+        (0.9, "Readable; not tested whether it responds; not tested whether coherent."),
+        (0.1, "Unreadable (coverage); not tested whether it responds; not tested whether coherent."),
     ],
 )
 def test_the_sentence_says_three_things(share: float, said: str) -> None:
@@ -178,10 +178,10 @@ def test_the_sentence_says_three_things(share: float, said: str) -> None:
     assert lead.sentence == said
     assert lead.failures == ([] if verdict.passed else [("a (ratio of rare answers)", "fails coverage")])
     others = [judged(name, parse_rate={"": answers}) for name in "bcd"]
-    two, four = (Lead(verdicts([number, *others[:k]]), []).sentence for k in (1, 3))
-    assert two == f"a: {said[:1].lower()}{said[1:]} b: readable; responds: not tested; coherent: not tested."
-    told = "readable; responds: not tested; coherent: not tested."
-    assert four == (f"A, b, c and d: {told}" if share > 0.5 else f"A: un{told} B, c and d: {told}".replace("B,", "b,"))
+    told = "readable, not tested whether it responds, not tested whether coherent."
+    for k, names in ((1, ("a and b", "b")), (3, ("a, b, c and d", "b, c and d"))):
+        several = Lead(verdicts([number, *others[:k]]), []).sentence
+        assert several.lower() == (f"{names[0]}: {told}" if share > 0.5 else f"a: un{told} {names[1]}: {told}")
 
 
 def test_coherence_is_a_result_with_three_states_and_the_constant_belief_beside() -> None:
