@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 from scipy import stats
-from scipy.special import expit, log_softmax
+from scipy.special import expit, log_softmax, logit
 
 from doxascope.benchmarks.calibration.design import (
     RESAMPLES,
@@ -24,11 +25,20 @@ from doxascope.benchmarks.calibration.design import (
     updates,
 )
 from doxascope.benchmarks.calibration.near_certainty import FAMILY, formerly, instead
+from doxascope.experiments.materials.questions import urns
 from doxascope.experiments.synthetic.agents import updates as extreme
 from doxascope.experiments.synthetic.agents.choices import Naming
 from doxascope.experiments.synthetic.agents.testimony import Partly
 from doxascope.experiments.synthetic.agents.updates import Floats
-from doxascope.metrics import Score, cluster_mean, evidence_responding, evidence_slope, responds, tost
+from doxascope.metrics import (
+    Score,
+    cluster_mean,
+    evidence_responding,
+    evidence_slope,
+    items_responding,
+    responds,
+    tost,
+)
 from doxascope.metrics.claims import Registered
 from doxascope.metrics.contract import Resampling
 from doxascope.metrics.metric import clusters_of
@@ -239,6 +249,35 @@ def _inside(rng: Generator, share: float, noise: float, items: int) -> dict[str,
     return {INSIDE.name: float(gate.passed), WITHOUT.name: float(not {*gate.failures} - {"items_responding"})}
 
 
+URNS_WAS = formerly("responds to urns, noise of a reading taken for what it does")
+URNS = instead("responds to urns, each slope against its own error", URNS_WAS.name, "of items, not of means")
+
+
+def urn_readings(
+    rng: Generator, n: int, draws: int, noise: float, turned: float = 0.0, slope: float = 1.0
+) -> tuple[Floats, Floats, NDArray[np.intp]]:
+    """[n x (draws + 1)] beliefs, known posteriors and urns of a reader each of whose readings is off by `noise` nat.
+
+    In a share `turned` of the urns it takes the evidence the other way round; `slope` 0: it takes none.
+    """
+    truth = np.array([urn.posterior for urn in urns(n, draws, int(rng.integers(2**31)))])
+    odds, side = logit(truth), np.where(rng.permutation(n) < round(turned * n), -slope, slope)[:, None]
+    mean = odds.mean(axis=1, keepdims=True)
+    belief = expit(mean + side * (odds - mean) + noise * rng.standard_normal(odds.shape))
+    return belief.ravel(), truth.ravel(), np.repeat(np.arange(n), draws + 1)
+
+
+@simulation
+def _of_urns(rng: Generator, n: int, draws: int, noise: float, turned: float = 0.0) -> dict[str, float]:
+    belief, truth, items = urn_readings(rng, n, draws, noise, turned)
+    less = [x.reshape(n, -1) for x in (belief, truth, logit(belief), logit(truth))]
+    change, evidence, *odds = ((x - x.mean(axis=1, keepdims=True)).ravel() for x in less)
+    was = items_responding(change, evidence, items, log_odds=(odds[0], odds[1]))
+    now = evidence_responding(belief, truth, items)
+    told = {URNS_WAS: was, URNS: now}
+    return {test.name: float(responds(responding=found).state == "responds") for test, found in told.items()}
+
+
 def gate_designs() -> list[Design]:
     """The designs of gates that a part of the items could pass."""
     level: Aim = "level"
@@ -268,6 +307,16 @@ def gate_designs() -> list[Design]:
                    level if share < 1 else power, "at most half respond" if share < 1 else "all respond",
                    _follows(Partly(share, noise=0.01, surer=3), 20), both)
             for share in (0.5, 1.0)
+        ),
+        *(
+            Design(f"W-urns-{aim}-{n}", WHITEBOX,
+                   f"{n} urns of {draws} draws read with {noise:g} nat of noise{said}", aim, truth,
+                   _of_urns(n, draws, noise, turned), (URNS_WAS, URNS))
+            for aim, turned, said, truth in (
+                (level, 0.2, ", a fifth of them turned round", "net share .6, seldom shown to lie above .5"),
+                (power, 0.0, "", "responds to every urn"),
+            )
+            for n, draws, noise in ((20, 6, 0.6), (40, 8, 1.0))
         ),
         *(
             Design(f"W-inside-{share:g}", WHITEBOX, f"read-out of {share:.0%} of 50 items, noise 1 nat", level,

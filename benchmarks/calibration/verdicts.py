@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import expit, logit, softmax
+from scipy.special import logit, softmax
 
+from doxascope.benchmarks.calibration.claims import urn_readings
 from doxascope.benchmarks.calibration.published import (
     CONTROLS,
     NAMES_WORD,
@@ -30,7 +31,6 @@ from doxascope.benchmarks.calibration.published import (
     model_names,
 )
 from doxascope.benchmarks.calibration.verdict_page import MARGIN, QUESTIONS, SIZES, page
-from doxascope.experiments.materials.questions import urns
 from doxascope.experiments.synthetic.agents.updates import Floats
 from doxascope.metrics import (
     Resampling,
@@ -254,12 +254,7 @@ def urn_rows(seeds: int) -> Iterator[dict[str, str]]:
         states, told = [], []
         for seed in range(seeds):
             rng = np.random.default_rng([zlib.crc32(name.encode()), seed])
-            truth = np.array([urn.posterior for urn in urns(n, draws, int(rng.integers(2**31)))])
-            odds, side = logit(truth), np.where(rng.permutation(n) < round(turned * n), -slope, slope)[:, None]
-            mean = odds.mean(axis=1, keepdims=True)
-            belief = expit(mean + side * (odds - mean) + noise * rng.standard_normal(odds.shape))
-            items = np.repeat(np.arange(n), draws + 1)
-            found = evidence_responding(belief.ravel(), truth.ravel(), items)
+            found = evidence_responding(*urn_readings(rng, n, draws, noise, turned, slope))
             told.append((found.n_clusters, found.follow, found.turn))
             states.append(responds(responding=found).state)
         can, follow, turn = np.mean(told, axis=0)

@@ -50,7 +50,7 @@ class Experiment(ABC):
     beside: ClassVar[Collection[str]] = ()
     """Further metrics that the terminal shows of the subset `all`."""
     gate: ClassVar[Collection[str]] = ()
-    """The conditions of its competence gate (`metrics.CONDITIONS`), written into a run's manifest before anything is
+    """The conditions of its verdicts (`metrics.CONDITIONS`), written into a run's manifest before anything is
     read: a page calls those that are judged and not among them added later.
     """
     config_type: ClassVar[type[RunConfig]] = RunConfig

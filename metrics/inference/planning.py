@@ -41,12 +41,13 @@ SPREADS: Mapping[str, PlannedSpread] = {
     "sufficiency": PlannedSpread(0.077, 0.183),
     "M": PlannedSpread(0.022, 0.42),
     "control_iv": PlannedSpread(0.0, 0.46),
-    "b_excess": PlannedSpread(0.005, 0.03, 2.0),
-    "top_b": PlannedSpread(0.0, 0.02),
+    "b_excess": PlannedSpread(0.0, 0.012, 2.0),
+    "top_b": PlannedSpread(0.0, 0.022),
 }
-"""Number -> its spread, by simulation of the agent through the metric (`excess` with two likelihoods and a prior that
-are read with noise as well, B of four conversations of six turns). Of M and its control by runs: standard errors of
-.021 of 400 questions and of .03 of 240; the same noise has a prior of log-odds SD 2 foresee .022 of its update."""
+"""Number -> its spread, by simulation of the agent through the metric: `excess` with two likelihoods and a prior that
+are read with noise as well, B of topics of four questions, each read in four orders afresh and in four conversations of
+six turns. The spread of M and of its control hangs on how far evidence moves a belief, and is that of runs: standard
+errors of .021 of 400 questions and of .03 of 240; how far noise alone takes M is simulated (log-odds of SD 2 before)."""
 
 
 def claim_power(margin: float, clusters: int, spread: PlannedSpread, *, alpha: float = ALPHA, seed: int = 0) -> float:

@@ -62,7 +62,7 @@ class ScoredTable(Scored):
     registered: Registered | None = None
     """Of runs of several models, the number that all were made for, if it is over models."""
     fixed: Collection[str] = ()
-    """The conditions of the gate that were written down before anything was read."""
+    """The conditions of the verdicts that were written down before anything was read."""
 
 
 def score_table(

@@ -148,7 +148,7 @@ class MartingaleConfig(RunConfig):
     """Urns whose draws are shown, for the gate alone: does a belief follow evidence at all? 0: then none passes."""
     doob: Doob = Doob()
     most_unparsed: Annotated[float, Field(ge=0, le=1)] = 0.2
-    """A verbal method or judge whose answers are no number more often fails the gate; an exact one whose options hold
+    """A verbal method or judge whose answers are no number more often is unreadable; an exact one whose options hold
     less than `low_coverage` (METRICS W4)."""
 
     @property

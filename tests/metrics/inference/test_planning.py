@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import yaml
 from scipy import stats
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from doxascope.metrics import (
+    Resampling,
     belief_consistency,
     claim_power,
     framing_bias,
@@ -21,6 +22,8 @@ from doxascope.metrics import (
 )
 from doxascope.metrics.claims import Registered
 from doxascope.metrics.inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, SPREADS, PlannedSpread
+from doxascope.metrics.scoring.engine import score_samples
+from doxascope.metrics.tables.samples import Answers
 
 CONFIGS = Path(str(files("doxascope"))) / "configs"
 REGISTERED: dict[str, dict[str, Any]] = {
@@ -85,6 +88,35 @@ def test_the_spreads_are_those_of_the_agent() -> None:
     yes, no = (expit(sign * logit + READING_NOISE * rng.standard_normal(n)) for sign in (1, -1))
     bias = framing_bias(yes, no)
     assert bias.std() == pytest.approx(SPREADS["framing_bias"].sd, rel=0.25)
+
+
+def test_the_spread_of_b_is_that_of_topics_that_are_read_with_noise() -> None:
+    """Distributions over four options, read in four orders afresh, and 24 times in turns and after every control."""
+    rng, n = np.random.default_rng(0), 1200
+    level = 0.7 * rng.standard_normal((n, 1, 4))
+
+    def read(times: int) -> Any:
+        return softmax(level + READING_NOISE * rng.standard_normal((n, times, 4)), axis=2).mean(axis=1)
+
+    sample = Answers(
+        options=tuple("abcd"), single=read(4), multi=read(24), chosen_by=softmax(level[:, 0], axis=1),
+        controls=np.stack([read(24) for _ in "abc"], axis=1), control_names=tuple("abc"), invalid=(0.0, 0.0),
+        clusters=np.arange(n) // 4,
+    )  # fmt: skip
+    found = {one.metric: one.score for one in score_samples([sample], Resampling(draws=99)).numbers}
+    for name in ("top_b", "b_excess"):
+        assert found[name].se * np.sqrt(n / 4) == pytest.approx(SPREADS[name].sd, rel=0.2)
+        assert found[name].estimate == pytest.approx(SPREADS[name].off, abs=0.003)
+
+
+def test_noise_of_a_prior_foresees_as_much_of_its_update_as_is_planned_for() -> None:
+    """M = reliability - 1 of an exact Bayesian whose prior is read with noise (METRICS A5)."""
+    rng = np.random.default_rng(0)
+    odds = 2 * rng.standard_normal(200_000)
+    read = expit(odds + READING_NOISE * rng.standard_normal(len(odds)))
+    truth = expit(odds)
+    slope = np.cov(truth - read, read)[0, 1] / read.var()
+    assert -slope == pytest.approx(SPREADS["M"].off, rel=0.2)
 
 
 def test_a_claim_that_noise_alone_loses_is_estimation_only() -> None:
