@@ -47,7 +47,7 @@ SPREADS: Mapping[str, PlannedSpread] = {
 """Number -> its spread, by simulation of the agent through the metric: `excess` with two likelihoods and a prior that
 are read with noise as well, B of topics of four questions, each read in four orders afresh and in four conversations of
 six turns. The spread of M and of its control hangs on how far evidence moves a belief, and is that of runs: standard
-errors of .021 of 400 questions and of .03 of 240; how far noise alone takes M is simulated (log-odds of SD 2 before)."""
+errors of .021 of 400 questions and of .03 of 240; how far noise alone takes M is simulated (log-odds of SD 2)."""
 
 
 def claim_power(margin: float, clusters: int, spread: PlannedSpread, *, alpha: float = ALPHA, seed: int = 0) -> float:
