@@ -86,16 +86,13 @@ def told(folder: Path, began: str) -> Iterator[str]:
     if path.exists():
         record = sealed(path)
         when = "before" if str(record["written"]) <= began else "after"
-        yield (
-            f"The registered number was written to a file at {record['written']}, {when} anything was read ({began}), "
-            f"by the clocks of these machines; its digest is {record['digest']}."
-        )
+        yield f"Registered at {record['written']}, {when} anything was read ({began}); digest {record['digest']}."
     else:
-        yield "The registered number is fixed within this folder alone; no registration file was given."
+        yield "The registered number is fixed within this folder alone: no registration file was given."
     found = list(siblings(folder))
     named = "; ".join(found[:MOST]) + (f"; and {len(found) - MOST} more" if len(found) > MOST else "")
     if found:
-        yield f"Beside it lie {len(found)} runs of the same experiment and model, which share its questions: {named}."
+        yield f"It is one of {len(found) + 1} runs of this experiment and model that lie together; the others: {named}."
     else:
         yield "No other run of this experiment and model lies beside it."
 

@@ -68,8 +68,10 @@ def monotone_sufficiency(
     """Share of an exact policy of two actions that a rising function of the belief predicts (METRICS E4).
 
     Whoever acts on a belief, and on nothing else that varies, chooses between two actions by a rising function of it
-    (rational-agents, Proposition 2): then the share is 1, whatever the utilities. The curve is isotonic and is
-    fitted on other contexts, so that a belief that explains nothing scores about 0 or less.
+    (rational-agents, Proposition 2): then the share is 1, whatever the utilities. What utilities differ by between
+    contexts lowers it (by 1 nat: to .5 or .8 of one whose log-odds have an SD of 1 or 2), so that a low share is no
+    incoherence. The curve is isotonic and is fitted on other contexts: a belief that explains nothing scores about 0
+    or less.
 
     Args:
         belief: [n] in [0, 1].

@@ -50,7 +50,7 @@ def test_siblings_are_the_runs_of_the_same_experiment_and_model(tmp_path: Path) 
     assert list(siblings(tmp_path / "mine")) == ["again (seed 1)", "otherwise (registered framing_bias of asked)"]
     first, second = told(tmp_path / "mine", "2026-01-01T00:00:00+00:00")
     assert "within this folder alone" in first
-    assert "2 runs" in second
+    assert "one of 3 runs" in second
 
 
 def test_a_page_tells_when_its_number_was_registered(tmp_path: Path) -> None:
