@@ -98,7 +98,7 @@ def _short(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
             far = [row for row in asked if not on_edge(row, question)]
             missed = [row for row in far if float(row[f"{question}_as_expected"]) < ENOUGH]
             opposite = [row for row in asked if float(row[f"{question}_opposite"]) > 1 - ENOUGH]
-            near = f"; {len(asked) - len(far)} are on the edge" if len(far) < len(asked) else ""
+            near = f"; on the edge: {len(asked) - len(far)}" if len(far) < len(asked) else ""
             yield (
                 f"- {n} triples, *{question}*: as expected in {ENOUGH:.0%} of the samples for "
                 f"{len(far) - len(missed)} of {len(far)} agents{near}. The opposite in more than {1 - ENOUGH:.0%}: "

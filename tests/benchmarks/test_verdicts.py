@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.special import xlogy
+from scipy.stats import norm
 
-from doxascope.benchmarks.calibration import verdicts
+from doxascope.benchmarks.calibration import verdict_page, verdicts
 from doxascope.benchmarks.calibration.published import REJECTED, TEMPLATE, TEMPLATES, _figures, model, model_names
 from doxascope.benchmarks.calibration.verdicts import EXPECTED, Agent, agents, consistency, read_table, rows_of
 
@@ -38,7 +39,7 @@ def test_what_is_expected_is_written_down_of_every_agent_and_follows_from_its_tr
     assert set(model_names()) <= set(told)
     for row in told.values():
         assert row["responds"] == ("responds" if float(row["net_share"]) > 0.5 else "does not respond")
-        assert row["readable"] == ("readable" if float(row["coverage"]) >= 0.5 else "unreadable")
+        assert row["readable"] == ("readable" if float(row["covered"]) >= 0.5 else "unreadable")
         assert row["coherent"] == ("coherent" if 1 - float(row["c2"]) < verdicts.MARGIN else "incoherent")
 
 
@@ -71,7 +72,30 @@ def test_the_page_is_derived_from_a_table_of_every_agent_at_every_size_and_names
         for question in verdicts.QUESTIONS:
             shares = [float(row[f"{question}_{name}"]) for name in ("as_expected", "not_shown", "opposite")]
             assert sum(shares) == pytest.approx(1, abs=0.002)
-            if shares[0] < 0.95:
+            near = verdict_page.on_edge(row, question)
+            if shares[0] < 0.95 and not near:
                 head = f"- {row['triples']} triples, *{question}*"
                 (line,) = (line for line in text.splitlines() if line.startswith(head))
                 assert f"{row['agent']} {shares[0]:.2f}" in line
+            assert shares[2] <= 0.05  # the opposite, wherever it lies
+            if row["triples"] == "100" and not near:
+                assert shares[0] >= 0.95
+
+
+def test_on_the_edge_is_where_a_test_of_known_spread_has_less_power_than_is_asked() -> None:
+    """One-sided, at 5%, of a normal estimate: the power is 95% at the edge itself."""
+    row = {"covered": "0.5", "covered_sd": "1", "responds": "responds", "net_share_sd": "0.8"}
+    for triples in (30, 100, 1000):
+        for distance in (0.05, 0.1, 0.2, 0.3, 0.4):
+            power = norm.cdf(distance * np.sqrt(triples) / 0.8 - norm.ppf(0.95))
+            found = verdict_page.on_edge(row | {"net_share": str(0.5 + distance), "triples": str(triples)}, "responds")
+            assert found == (power < 0.95)
+
+
+def test_urns_get_what_is_promised() -> None:
+    rows = {row["agent"]: row for row in read_table(DOCS / verdicts.TABLE) if row["family"] == "urns"}
+    for name, row in rows.items():
+        if "honest" in name:
+            assert float(row["responds_as_expected"]) >= 0.95
+        elif "turned" in name:
+            assert float(row["responds_opposite"]) <= 0.05
