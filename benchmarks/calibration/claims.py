@@ -309,12 +309,12 @@ def gate_designs() -> list[Design]:
             for share in (0.5, 1.0)
         ),
         *(
-            Design(f"W-urns-{aim}-{n}", WHITEBOX,
-                   f"{n} urns of {draws} draws read with {noise:g} nat of noise{said}", aim, truth,
-                   _of_urns(n, draws, noise, turned), (URNS_WAS, URNS))
-            for aim, turned, said, truth in (
-                (level, 0.2, ", a fifth of them turned round", "net share .6, seldom shown to lie above .5"),
-                (power, 0.0, "", "responds to every urn"),
+            Design(f"W-urns-{'level' if turned else 'power'}-{n}", WHITEBOX,
+                   f"{n} urns of {draws} draws read with {noise:g} nat of noise{said}", level if turned else power,
+                   truth, _of_urns(n, draws, noise, turned), (URNS_WAS, URNS))
+            for turned, said, truth in (
+                (0.2, ", a fifth of them turned round", "net share .6, seldom shown to lie above .5"),
+                (0.0, "", "responds to every urn"),
             )
             for n, draws, noise in ((20, 6, 0.6), (40, 8, 1.0))
         ),

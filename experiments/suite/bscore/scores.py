@@ -120,9 +120,10 @@ def _gate(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Numbe
     """The competence gate: coverage afresh and in conversation, and easy questions (METRICS W4). Beside it, how far
     the probability of the true option is above chance.
     """
-    masses = {"afresh": np.concatenate([question.coverage for question in view.asked])}
+    read = {"afresh": [(one.item, mass) for one in view.asked for mass in one.coverage]}
     if view.held:
-        masses["in conversation"] = np.concatenate([question.coverage_multi.ravel() for question in view.held])
+        read["in conversation"] = [(one.item, mass) for one in view.held for mass in one.coverage_multi.ravel()]
+    of, masses = ({name: [pair[i] for pair in pairs] for name, pairs in read.items()} for i in (0, 1))
     easy = [question for question in view.asked if question.category == EASY and question.truth is not None]
     known: dict[str, Any] = {}
     if easy:
@@ -131,7 +132,7 @@ def _gate(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Numbe
         known["chance"] = float(np.mean([1 / question.k for question in easy]))
         quantity = "P(the true option) less 1/k, of easy questions"
         yield make.mean("above_chance", easy, _above_chance, EASY, quantity)
-    yield gate(config, view.method, coverage=masses, **known)
+    yield gate(config, view.method, coverage=masses, read_groups=of, **known)
 
 
 def _above_chance(question: Asked) -> float:
@@ -172,14 +173,16 @@ PAPER = (SUBJECTIVE, RANDOM, EASY, HARD)
 
 def _parsed(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Number]:
     """The share of written answers that are an option, afresh and in turns, and whether it passes the gate."""
-    named, rates = replace(make, method=f"{view.method} {WRITTEN}"), {}
+    named, rates, of = replace(make, method=f"{view.method} {WRITTEN}"), {}, {}
     for subset, asked in parts([question for question in view.held if question.written]).items():
         for arm, name in enumerate(("single", "multi")):
             read = [np.mean([np.array(run[arm]) >= 0 for run in question.written]) for question in asked]
             score = cluster_mean(np.array(read, dtype=np.float64), clusters(asked), within=UNIT, how=make.how)
-            rates |= {("afresh", "in conversation")[arm]: score.estimate} if not subset else {}
+            if not subset:
+                when = ("afresh", "in conversation")[arm]
+                rates[when], of[when] = read, clusters(asked)
             yield named.number(f"coverage_{name}", score, subset, "written answers that are an option", "verbal")
-    yield gate(config, named.method, "verbal", min_parse=config.low_coverage, parse_rate=rates)
+    yield gate(config, named.method, "verbal", min_parse=config.low_coverage, parse_rate=rates, read_groups=of)
 
 
 def _of_paper(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Number]:
