@@ -55,8 +55,9 @@ class Lead:
     @property
     def when(self) -> str:
         """When the conditions were fixed."""
-        labels = [label for verdict in self.verdicts for label in (*map(_label, verdict.conditions), *verdict.withheld)]
-        names = dict.fromkeys(label.partition("[")[0] for label in labels)
+        judged = [one.name for verdict in self.verdicts for one in verdict.conditions]
+        named = [label.partition("[")[0] for verdict in self.verdicts for label in verdict.withheld]
+        names = dict.fromkeys([*judged, *named])
         later = [name for name in names if name not in self.fixed]
         if not names:
             return ""
@@ -201,10 +202,6 @@ def gates(judged: Iterable[tuple[str, Sequence[Verdict]]]) -> TableBlock:
         if not found:
             rows.append([name, "not judged", NONE, NONE])
     return grid("Verdicts", ["", "readable", "responds", "coherent"], rows, short=True)
-
-
-def _label(condition: Condition) -> str:
-    return condition.label
 
 
 def _judged(condition: Condition | None) -> Cell:
