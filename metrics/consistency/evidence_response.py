@@ -217,11 +217,7 @@ def responding_share(
     return RespondingShare(
         share=least.share,
         falls={text: one for (text, name), one in found.items() if name == "prior"},
-        below={
-            (text, name.removeprefix("mentioned").strip()): one
-            for (text, name), one in found.items()
-            if name != "prior"
-        },
+        below={(t, name.removeprefix("mentioned").strip()): one for (t, name), one in found.items() if name != "prior"},
         **{name: getattr(least, name) for name in ("ci_lo", "ci_hi", "ci_method", "params", "status")},
         **{name: getattr(least, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons")},
     )

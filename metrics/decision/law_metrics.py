@@ -273,22 +273,13 @@ BAYES, SWAPS, FORK = "dutch_book_bayes", "dutch_book_swaps", "dutch_book_fork"
     needs=("negated",),
     compare=_compare(COMPLEMENT, complement),
     place=590,
-    slow=True,
-    margin="dutch_book",
 )
 def dutch_book_complement_lines(sample: YesNo, how: Resampling) -> Iterator[Line]:
     """What surely is lost by betting at these beliefs in a statement and its negation. 0: they sum to one."""
     yield from _lines(COMPLEMENT, sample, complement(sample), how, _nothing)
 
 
-@book_metric(
-    "p, cond_1, weight_1, cond_2, weight_2, ...",
-    Cases,
-    compare=_compare(CASES, cases),
-    place=600,
-    slow=True,
-    margin="dutch_book",
-)
+@book_metric("p, cond_1, weight_1, cond_2, weight_2, ...", Cases, compare=_compare(CASES, cases), place=600)
 def dutch_book_cases_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
     """What surely is lost by betting at a belief, at the chances of its cases, and at the beliefs given each."""
     yield from _lines(CASES, sample, cases(sample), how, lambda: _floor_of_cases(sample, how))
@@ -300,8 +291,6 @@ def dutch_book_cases_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
     compare=_compare(REJECTION, rejection),
     of_parts=False,
     place=610,
-    slow=True,
-    margin="dutch_book",
 )
 def dutch_book_rejection_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """What surely is lost by betting before and after an option is ruled out. 0: the others keep their ratio."""
@@ -309,40 +298,20 @@ def dutch_book_rejection_lines(sample: Options, how: Resampling) -> Iterator[Lin
 
 
 @book_metric(
-    "p_x, p_y, p_y_given_x, posterior [, p_y_given_not_x]",
-    Evidence,
-    compare=_compare(BAYES, bayes),
-    place=620,
-    slow=True,
-    margin="dutch_book",
+    "p_x, p_y, p_y_given_x, posterior [, p_y_given_not_x]", Evidence, compare=_compare(BAYES, bayes), place=620
 )
 def dutch_book_bayes_lines(sample: Evidence, how: Resampling) -> Iterator[Line]:
     """What surely is lost by betting at a prior, its evidence and the posterior. 0: they are of one distribution."""
     yield from _lines(BAYES, sample, bayes(sample), how, lambda: _floor_of_bayes(sample, how))
 
 
-@book_metric(
-    "a run",
-    Elicited,
-    needs=("readings",),
-    compare=_compare(SWAPS, swaps),
-    place=630,
-    slow=True,
-    margin="dutch_book",
-)
+@book_metric("a run", Elicited, needs=("readings",), compare=_compare(SWAPS, swaps), place=630)
 def dutch_book_swaps_lines(sample: Elicited, how: Resampling) -> Iterator[Line]:
     """What surely is lost by betting at every reading of one belief, as in both orders of the options."""
     yield from _lines(SWAPS, sample, swaps(sample), how, _nothing)
 
 
-@book_metric(
-    "yes_<option> and reveal_<option> for each of two or more",
-    Forks,
-    compare=_compare(FORK, fork),
-    place=640,
-    slow=True,
-    margin="dutch_book",
-)
+@book_metric("yes_<option> and reveal_<option> for each of two or more", Forks, compare=_compare(FORK, fork), place=640)
 def dutch_book_fork_lines(sample: Forks, how: Resampling) -> Iterator[Line]:
     """What surely is lost by betting on each option that it is the chosen one. 0: the beliefs sum to one."""
     yield from _lines(FORK, sample, fork(sample), how, _nothing)
