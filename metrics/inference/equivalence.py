@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from ..contract import NAN, RESAMPLING, Resampling, Score, check_draws, check_level, floats
 from .clusters import complete_rows
 from .intervals import t_interval
-from .means import ClusterMean, cluster_mean, studentised_bounds
+from .means import ClusterMean, cluster_mean, few_status, studentised_bounds
 
 MARGINS: Mapping[str, float] = {
     "martingale": 0.02,
@@ -210,8 +210,9 @@ def coherence_claim(
             have it. None: 1 for a loss, and unknown for a deviation.
 
     None bad of G clusters leaves up to 3 / G of them bad. A claim therefore needs 3 worst / margin clusters
-    (`claim_clusters`), whatever the bootstrap says: it cannot draw what was never seen. The interval is that of both
-    bounds, of level 2 level - 1.
+    (`claim_clusters`), whatever the bootstrap says: it cannot draw what was never seen. Of unequal clusters as many as
+    carry the mean must leave a chance of 5% or less that none of them was off. The interval is that of both bounds, of
+    level 2 level - 1.
     """
     how = how.drawing(4999)
     worst = 1.0 if worst is None and bounded_below else worst
@@ -227,11 +228,13 @@ def coherence_claim(
     if not rows.n:
         return CoherenceClaim(status="too_few", needed_clusters=needed, params=params, **rows.counts)
     lower, upper, method = studentised_bounds(x, rows.codes, how=how)
-    held = {"upper": upper < margin, "clusters": rows.n_clusters >= needed}
+    beside: ClusterMean = cluster_mean(x, rows.codes, how=replace(how, draws=1))
+    rarest = 1.0 if worst is None else min(margin / worst, 1.0)
+    enough = rows.n_clusters >= needed and (1 - rarest) ** beside.effective_clusters < np.exp(-NONE_BAD)
+    held = {"upper": upper < margin, "clusters": enough}
     if not bounded_below:
         held["lower"] = lower > -margin
     failures = tuple(name for name, good in held.items() if not good)
-    beside: ClusterMean = cluster_mean(x, rows.codes, how=replace(how, draws=1))
     return CoherenceClaim(
         mean=float(x.mean()),
         equal_weight_mean=beside.equal_weight_mean,
@@ -245,7 +248,7 @@ def coherence_claim(
         needed_clusters=needed,
         failures=failures,
         claimed=not failures,
-        status="ok" if rows.n_clusters > 1 else "one_cluster",
+        status=few_status(rows.codes) if rows.n_clusters > 1 else "one_cluster",
         params=params,
         **rows.counts,
     )

@@ -36,6 +36,8 @@ class ClusterMean(Score):
     """Mean of the clusters' own means, strata weighing alike: where it differs, large clusters make the number."""
     largest_share: float = NAN
     """Share of the clusters' absolute totals that the largest of them makes: near 1, the mean is that cluster."""
+    effective_clusters: float = NAN
+    """Clusters that carry the mean, by the rows that they hold."""
 
 
 def cluster_mean(
@@ -86,6 +88,7 @@ def cluster_mean(
     beside = {
         "equal_weight_mean": float(np.nanmean(own, axis=1).mean()),
         "largest_share": float(np.abs(totals).max() / np.abs(totals).sum()) if totals.any() else NAN,
+        "effective_clusters": herfindahl(np.bincount(rows.codes) / rows.n),
     }
     se = float(np.sqrt(g / (g - 1) * (influence**2).sum()))
     if g < MIN_BOOTSTRAP_CLUSTERS:
@@ -154,10 +157,8 @@ def cluster_share(values: ArrayLike, clusters: ArrayLike, *, how: Resampling = R
     mean = cluster_mean(probabilities(values, "values"), clusters, within=UNIT, how=replace(how, draws=1))
     if mean.n_clusters < 2:
         return mean
-    known = np.isfinite(np.asarray(values, dtype=np.float64))
     share, g, n = mean.mean, mean.n_clusters, mean.n_rows
-    codes = cluster_codes(np.asarray(clusters)[known], int(known.sum()))[0]
-    effective = herfindahl(np.bincount(codes) / n)
+    effective = mean.effective_clusters
     if mean.se > 0 and 0 < share < 1:
         t_rows, t_clusters = (float(scipy.stats.t.ppf((1 + how.level) / 2, df)) for df in (n - 1, g - 1))
         effective = min(n, share * (1 - share) / mean.se**2) * (t_rows / t_clusters) ** 2
@@ -169,7 +170,7 @@ def cluster_share(values: ArrayLike, clusters: ArrayLike, *, how: Resampling = R
         ci_lo=0.0 if yes <= 0 else lo,
         ci_hi=1.0 if no <= 0 else hi,
         ci_method=f"{EXACT}, {effective:.3g}",
-        status=few_status(codes),
+        status="few_effective_clusters" if few_effective(mean.effective_clusters) else "ok",
         params={"level": how.level},
     )
 

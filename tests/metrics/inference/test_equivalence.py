@@ -4,6 +4,8 @@ from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 
 from doxascope.metrics import MARGINS, Resampling, claim_clusters, cluster_mean, coherence_claim, tost, unless_missed
+from doxascope.metrics.claims import Registered
+from doxascope.metrics.number import Number
 
 
 def test_it_is_the_larger_of_two_one_sided_tests() -> None:
@@ -70,6 +72,26 @@ def test_coherence_is_claimed_only_with_a_bound_and_clusters_enough() -> None:
     one_bad = coherence_claim(np.r_[np.zeros(399), 1.0], None, 0.01)
     assert (one_bad.upper, one_bad.claimed, one_bad.largest_share) == (np.inf, False, 1)
     assert coherence_claim([], [], 0.01).status == "too_few"
+
+
+def test_one_large_cluster_that_is_coherent_claims_nothing_of_sixty_that_are_not() -> None:
+    """Nearly all rows are of one conversation: their mean is its, and as good as one cluster carries it."""
+    clusters = np.r_[np.zeros(10_000), np.arange(1, 61)]
+    loss = np.r_[np.random.default_rng(0).uniform(0, 0.002, 10_000), np.full(60, 0.5)]
+    found = coherence_claim(loss, clusters, 0.05)
+    assert (found.claimed, found.failures, found.status) == (False, ("clusters",), "few_effective_clusters")
+    plan = Registered(metric="loss", method="a", n=61, margin=0.05)
+    assert plan.equivalence(Number(metric="loss", method="a", score=cluster_mean(loss, clusters))) is None
+    sizes = np.repeat([40, 1], [40, 160])  # 200 clusters, of which as many as 48 carry the mean
+    owner = np.repeat(np.arange(200), sizes)
+    small = np.random.default_rng(1).uniform(0, 0.002, len(owner))
+    unequal = cluster_mean(small, owner)
+    assert unequal.effective_clusters == pytest.approx(sizes.sum() ** 2 / (sizes**2).sum())
+    assert not coherence_claim(small, owner, 0.05).claimed
+    test = plan.equivalence(Number(metric="loss", method="a", score=unequal))
+    assert test is not None
+    assert not test.equivalent
+    assert coherence_claim(np.repeat(small[:200], 5), np.repeat(np.arange(200), 5), 0.05).claimed
 
 
 def test_what_hardly_varies_is_claimed_only_where_what_is_off_would_have_been_sampled() -> None:
