@@ -83,7 +83,7 @@ class AskedTable:
     def scores(self) -> pd.DataFrame:
         """Accuracy, Brier score, log-loss, calibration, coverage and effect of order, with intervals over clusters: the
         numbers that `doxascope run ask` would write, by the same engine. `coverage` is the mean over questions; the row
-        `gate` has its median over read-outs, by which the gate judges, and its verdict as its status.
+        `gate` has the share of the read-outs that reach `low_coverage`, and whether it is readable as its status.
         """
         table = numbers_table(self.numbers).drop(columns=["kind", "run"])
         for i, number in enumerate(self.numbers):
