@@ -16,11 +16,11 @@ from ...report.figures import Panel, chart, forest, matrix, scores_of, spreads
 from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table
 from ...report.marks import AWAY, PALE, Axis, Mark, around, diagonal, line, points, unit
 from ...run.experiment import Transcripts
-from ...run.galleries import PaperNumber, gallery, paper_table
+from ...run.galleries import gallery
 from .ask import LINE_1, MENU
 from .config import STANDARD, RationalityConfig
 from .samples import BEYOND, CONTROL, OUTCOME, Actions, MethodBeliefs, actions, cases_of, detailed, methods, prompted
-from .scores import FOREST, PAIRS, PUBLISHED_CMI, PUBLISHED_CMI_ISOTONIC, PUBLISHED_ORDER, RESPONSE, SPREAD
+from .scores import FOREST, PAIRS, RESPONSE
 
 COLUMNS = (
     Column("sufficiency", "sufficiency", "share of the forced choice that a rising function of the belief predicts in "
@@ -370,39 +370,3 @@ def latent_figure(names: Sequence[str], numbers: Sequence[Number]) -> Figure:
         "choice, or of the truth; 0: nothing. A star: p below 5% after Holm over all cells. A dash: nothing was left.",
         across="beyond",
     )
-
-
-# The tables of the paper (rational-agents, Tables 1 to 5) from one run: a row per number, with what it rests on.
-
-OURS, AS_PUBLISHED, VOID = "ours", "as published", "negative control: true by construction"
-ALTERNATIVES = ("squared", "absolute", "bayesian", "log")
-LAYOUT = (
-    PaperNumber(1, "kNN CMI", PUBLISHED_CMI, ALL, way=AS_PUBLISHED),
-    PaperNumber(1, "CMI, debiased", "cmi", ALL, way=OURS),
-    PaperNumber(1, "CMI, exact", "cmi_exact", ALL, way=OURS),
-    PaperNumber(
-        1, "% improvement, belief v. belief and outcome", "logloss_gain", OUTCOME, "pct", AS_PUBLISHED, "pct_ci"
-    ),
-    PaperNumber(1, "nats, belief v. belief and outcome", "logloss_gain", OUTCOME, way=OURS),
-    PaperNumber(1, "% improvement, given the evidence", "logloss_gain", CONTROL, "pct", VOID, "pct_ci"),
-    *(PaperNumber(2, name, PUBLISHED_ORDER, name, way=AS_PUBLISHED) for name in PAIRS),
-    *(PaperNumber(2, f"{name}, exact pairs of contexts", "discordant_pair", name, way=OURS) for name in PAIRS),
-    PaperNumber(
-        3, "SD, standard prompt", "prize_effect", prompted("squared"), "sd_pooled", AS_PUBLISHED, of_samples=True
-    ),
-    PaperNumber(3, "SD, standard prompt, exact", SPREAD, ALL, way=OURS),
-    *(PaperNumber(3, f"RMSE, {p}", "prize_effect", prompted(p), "rmse_means", AS_PUBLISHED) for p in ALTERNATIVES),
-    *(PaperNumber(3, f"debiased mean square, {p}", "prize_effect", prompted(p), way=OURS) for p in ALTERNATIVES),
-    PaperNumber(4, "RMSE to the truth, standard", "rmse_truth", ALL, way=OURS),
-    *(PaperNumber(4, f"RMSE to the truth, {p}", "rmse_truth", prompted(p), way=OURS) for p in ALTERNATIVES),
-    PaperNumber(5, "kNN CMI, raw", PUBLISHED_CMI, ALL, way=AS_PUBLISHED),
-    PaperNumber(5, "kNN CMI, isotonic in sample", PUBLISHED_CMI_ISOTONIC, ALL, way=AS_PUBLISHED),
-    PaperNumber(5, "CMI, isotonic cross-fitted", "cmi_isotonic", ALL, way=OURS),
-    PaperNumber("Figure 2", "median of |gap| / belief", "lie_ratio", ALL, way=AS_PUBLISHED),
-    PaperNumber("Figure 2", "the same of random forests", FOREST, ALL, way=AS_PUBLISHED),
-)
-
-
-def published(numbers: Sequence[Number]) -> pd.DataFrame:
-    """As `paper_table`."""
-    return paper_table(numbers, LAYOUT, counted=("n_rows", "n_clusters", "n_dropped", "status"))

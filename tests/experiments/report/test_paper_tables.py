@@ -275,6 +275,10 @@ def test_means_over_data_sets() -> None:
     assert found["heart-a"][0] == 0.2
     assert [found[name][0] for name in ("Mean: a", "Mean: b", "Overall mean")] == pytest.approx([0.3, 0.2, 0.25])
     assert np.isnan(found["Overall mean"][1])
+    ends = {labels[0]: cells[0].ends for labels, cells in named(rationality.tables(runs), "Table 4").rows}
+    half = np.hypot(0.1, 0.1) / 2  # data sets are sampled apart, models answer the same questions
+    assert ends["Mean: a"] == pytest.approx((0.3 - half, 0.3 + half))
+    assert np.isnan(ends["Overall mean"]).all()
 
 
 def test_latex_escapes_what_a_model_is_called_and_balances_its_columns() -> None:
