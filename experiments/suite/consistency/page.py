@@ -1,6 +1,4 @@
-"""What the report of a run shows beside the numbers, with its instances, and the paper's tables (belief-consistency,
-Tables 1 to 9).
-"""
+"""What the report of a run shows beside the numbers, with its instances."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,6 +1,4 @@
-"""What the report of a run shows beside the numbers, with its contexts, and the paper's tables (rational-agents,
-Tables 1 to 5).
-"""
+"""What the report of a run shows beside the numbers, with its contexts."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -8,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from ....metrics import adjust, isotonic_calibration, lie, quantile_bins
+from ....metrics import adjust, isotonic_calibration, lie, monotone_pairwise, quantile_bins
 from ....metrics.contract import Floats
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
@@ -19,8 +17,20 @@ from ...run.experiment import Transcripts
 from ...run.galleries import gallery
 from .ask import LINE_1, MENU
 from .config import STANDARD, RationalityConfig
-from .samples import BEYOND, CONTROL, OUTCOME, Actions, MethodBeliefs, actions, cases_of, detailed, methods, prompted
-from .scores import FOREST, PAIRS, RESPONSE
+from .samples import (
+    BEYOND,
+    CONTROL,
+    OUTCOME,
+    Actions,
+    MethodBeliefs,
+    actions,
+    cases_of,
+    detailed,
+    methods,
+    prompted,
+    repeated,
+)
+from .scores import BINS, FOREST, PAIRS, RESPONSE
 
 COLUMNS = (
     Column("sufficiency", "sufficiency", "share of the forced choice that a rising function of the belief predicts in "
@@ -183,8 +193,6 @@ def _number(value: float) -> str:
 # What the report of a run shows beside the numbers.
 
 ALPHA = 0.05
-BINS = 5
-"""Groups of contexts whose means a line joins."""
 
 
 def findings(
@@ -198,7 +206,7 @@ def findings(
         question=_question(config, numbers),
         columns=COLUMNS,
         tables=tables([prompted(name) for name in config.prompts if name != STANDARD]),
-        figures=figures(every, acts, numbers, table),
+        figures=figures(config, every, acts, numbers, table),
         gallery=contexts(config, every, acts, transcripts),
     )
 
@@ -258,7 +266,11 @@ def _latent(numbers: Sequence[Number]) -> str:
 
 
 def figures(
-    every: Sequence[MethodBeliefs], acts: Actions, numbers: Sequence[Number], table: pd.DataFrame
+    config: RationalityConfig,
+    every: Sequence[MethodBeliefs],
+    acts: Actions,
+    numbers: Sequence[Number],
+    table: pd.DataFrame,
 ) -> list[Figure]:
     """All of a run."""
     read = [one for one in every if np.isfinite(one.belief).any()]
@@ -275,7 +287,7 @@ def figures(
         reference=1,
     )
     drawn += [sufficiency] if sufficiency else []
-    drawn.append(choice_figure(read, acts))
+    drawn.append(choice_figure(config, read, acts))
     if cases := cases_of(table, every, acts):
         gaps = {case.method: np.asarray(lie(case.p, case.conditional, case.weights).signed) for case in cases}
         drawn.append(
@@ -313,38 +325,42 @@ def truth_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
     )
 
 
-def choice_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
+def choice_figure(config: RationalityConfig, every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
     """Exact share of the first action of each pair against the belief (the paper's Figure 1)."""
     panels = []
     for one in every:
+        rows = repeated(config, one, acts)
         for name, (first, second) in PAIRS.items():
             with np.errstate(divide="ignore", invalid="ignore"):
                 share = acts.tree[:, first] / (acts.tree[:, first] + acts.tree[:, second])
             known = np.isfinite(one.belief) & np.isfinite(share)
+            fifth = np.full(len(share), -1)
+            fifth[known] = quantile_bins(one.belief[known], BINS)
             belief, share = one.belief[known], share[known]
-            bins = quantile_bins(belief, BINS)
-            means = [(belief[bins == b].mean(), share[bins == b].mean()) for b in np.unique(bins)]
-            marks = [_contexts(belief, share), *(_segment(*ends) for ends in pairwise(means))]
+            marks = [_contexts(belief, share)]
+            for ends in pairwise(np.unique(fifth[known])):
+                x, y = ([values[fifth[known] == b].mean() for b in ends] for values in (belief, share))
+                taken = np.where(np.isin(fifth[rows.of], ends), fifth[rows.of], -1)
+                fall = monotone_pairwise(taken, rows.taken, first, second).n_significant
+                told = {"color": AWAY, "width": 2.4} if fall else {"width": 1.6}
+                marks.append(line(x, y, VIOLATION if fall else "means of fifths", **told))
             panels.append(Panel(f"{one.method}: {name}", marks, around("belief", belief), around("", share)))
     return chart(
         "Do choices rise with the belief?",
         panels,
         "A dot is a context: its belief, and the exact share of the first action among both. The line joins the means "
-        "of five equally large groups; red where it falls, which no agent with this belief and independence of "
-        "irrelevant alternatives has. Each panel has scales of its own.",
+        "of five equally large groups; red where the actions that are drawn fall from one to the next with p below 5% "
+        "(Fisher, one-sided, as published), which no agent with this belief and independence of irrelevant "
+        "alternatives does. Each panel has scales of its own.",
         columns=len(PAIRS),
     )
 
 
+VIOLATION = "significant fall"
+
+
 def _contexts(x: Floats, y: Floats) -> Mark:
     return points(x, y, "context", alpha=PALE)
-
-
-def _segment(start: tuple[float, float], end: tuple[float, float]) -> Mark:
-    x, y = zip(start, end, strict=True)
-    if y[1] < y[0]:
-        return line(x, y, "falling", color=AWAY, width=2.4)
-    return line(x, y, "mean of a fifth, rising", width=1.6)
 
 
 def latent_figure(names: Sequence[str], numbers: Sequence[Number]) -> Figure:

@@ -1,6 +1,7 @@
 """Agents who act on what they state, and those who do not, are told apart through the experiment's own table."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from doxascope.experiments.run.addons.inner_readouts import ADJUSTED, scored_bes
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.experiments.run.scores import score_run
+from doxascope.experiments.suite.rationality.page import VIOLATION, choice_figure
 from doxascope.experiments.suite.rationality.samples import Actions, actions, detailed, methods, repeated
 from doxascope.experiments.suite.rationality.scores import forest_ratio
 from doxascope.experiments.synthetic.agents.decisions import Deciding
@@ -203,3 +205,20 @@ def test_actions_are_predicted_on_repetitions_whose_contexts_no_fold_divides(
     assert ("Table 3", "π_0, Std", "words") not in paper  # which was read once
     off = np.concatenate([row[np.isfinite(row)] - np.nanmean(row) for row in said])
     assert paper["Table 3", "π_0, Std", "json sampled"]["value"] == pytest.approx(np.sqrt(np.sum(off**2) / 159))
+
+
+@pytest.mark.parametrize(("fall", "marked"), [(0.0, False), (0.17, False), (0.6, True)])
+def test_a_fall_of_choices_is_red_where_it_is_significant(
+    configured: Any, planted: Planted, fall: float, marked: bool
+) -> None:
+    """Figure 1: shares of yes that rise with the belief but for the highest fifth, which falls by so much."""
+    _, config = configured()
+    rows = detailed(planted(Deciding().sample(N, 0)))
+    acts = actions(config, rows)
+    (one,) = methods(rows, acts.items)
+    place = np.argsort(np.argsort(one.belief)) / N
+    yes = 0.1 + 0.8 * place - fall * (place >= 0.8)
+    tree = np.column_stack([1 - yes, np.zeros(N), yes])
+    figure = choice_figure(config, [one], replace(acts, tree=tree))
+    assert (VIOLATION in figure.data) == marked
+    assert "means of fifths" in figure.data
