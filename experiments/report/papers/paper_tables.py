@@ -249,8 +249,9 @@ def as_rows(tables: Iterable[PaperTable]) -> pd.DataFrame:
 
 
 def marks_of(tables: Iterable[PaperTable]) -> list[str]:
-    """What the marks at the names of rows mean, of those that occur."""
-    names = [label for table in tables for labels, _ in table.rows for label in labels]
+    """What the marks at the names of rows and of columns mean, of those that occur."""
+    rows = [label for table in tables for labels, _ in table.rows for label in labels]
+    names = [*rows, *(group for table in tables for group, _ in table.columns)]
     told = {FAILED: "fails its gate: not a belief measurement", UNJUDGED: "was judged by no gate"}
     return [f"{mark} {says}" for mark, says in told.items() if any(name.endswith(mark) for name in names)]
 
