@@ -107,11 +107,12 @@ def _means(found: Sequence[Setup]) -> PaperTable:
             groups.setdefault((name, one.method), []).append(one.value("M_step"))
     rows = []
     for labels, values in groups.items():
-        size = np.abs([value for value in values if not np.isnan(value)])
-        mean = float(size.mean()) if len(size) else np.nan
-        half = 1.959964 * float(size.std(ddof=1)) / len(size) ** 0.5 if len(size) > 1 else np.nan
-        cell = number_cell(mean, (mean - half, mean + half), written=".3f")
-        rows.append((labels, [cell, PaperCell(f"{sum(value > 0 for value in values)} of {len(values)}")]))
+        known = np.array([value for value in values if not np.isnan(value)])
+        if len(known):
+            mean = float(np.abs(known).mean())
+            half = 1.959964 * float(np.abs(known).std(ddof=1)) / len(known) ** 0.5 if len(known) > 1 else np.nan
+            cell = number_cell(mean, (mean - half, mean + half), written=".3f")
+            rows.append((labels, [cell, PaperCell(f"{(known > 0).sum()} of {len(known)}")]))
     caption = "Mean |M| over the cells of Table 1, and how many are positive; the interval takes cells as independent."
     return PaperTable(PAPER, "Section 6.1", caption, ("Cells", "read as"), [("", "mean |M|"), ("", "M > 0")], rows)
 

@@ -204,19 +204,24 @@ def across(
     mean: str,
     notes: Sequence[str] = (),
 ) -> PaperTable:
-    """A column for each method of each run that any of the rows (labels, and the cell of a method) holds, and their
-    mean, under the name `mean`, written as the first cell of its row is.
+    """A column for each method of each run that any of the rows (labels, and the cell of a method) holds; and of a
+    method that several runs have their mean, under the name `mean`.
     """
     ways = [(run, method) for run in runs for method in run.methods]
     made = [(names, [cell(*way) for way in ways]) for names, cell in rows]
     kept = [i for i in range(len(ways)) if any(cells[i].text != DASH for _, cells in made)]
+    of_method: dict[str, list[int]] = {}
+    for i in kept:
+        of_method.setdefault(ways[i][1], []).append(i)
+    several = {method: places for method, places in of_method.items() if len(places) > 1}
     found = []
     for names, cells in made:
-        own = [cells[i] for i in kept]
-        if any(cell.text != DASH for cell in own):
-            found.append((names, [*own, mean_cell(own)]))
+        if any(cells[i].text != DASH for i in kept):
+            means = [mean_cell([cells[i] for i in places]) for places in several.values()]
+            found.append((names, [*(cells[i] for i in kept), *means]))
     columns = [(ways[i][0].model + ways[i][0].mark(ways[i][1]), ways[i][1]) for i in kept]
-    return PaperTable(paper, number, caption, tuple(labels), [*columns, ("", mean)], found, notes)
+    columns += [(mean, method) for method in several]
+    return PaperTable(paper, number, caption, tuple(labels), columns, found, notes)
 
 
 def mean_cell(cells: Sequence[PaperCell], *, apart: bool = False) -> PaperCell:
