@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....metrics.martingale.cell_metrics import controlled
+from ....metrics.martingale.cell_metrics import controlled, plain_mean
 from ....metrics.tables.samples import Cells
 from ..figures import chart
 from ..findings import Figure
@@ -109,8 +109,7 @@ def _means(found: Sequence[Setup]) -> PaperTable:
     for labels, values in groups.items():
         known = np.array([value for value in values if not np.isnan(value)])
         if len(known):
-            mean = float(np.abs(known).mean())
-            half = 1.959964 * float(np.abs(known).std(ddof=1)) / len(known) ** 0.5 if len(known) > 1 else np.nan
+            mean, half = plain_mean(np.abs(known))
             cell = number_cell(mean, (mean - half, mean + half), written=".3f")
             rows.append((labels, [cell, PaperCell(f"{(known > 0).sum()} of {len(known)}")]))
     caption = "Mean |M| over the cells of Table 1, and how many are positive; the interval takes cells as independent."

@@ -13,6 +13,7 @@ from ....metrics.tables.samples import ALL
 from ...report.figures import Panel, chart, forest, matrix, scores_of, spreads
 from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table
 from ...report.marks import AWAY, PALE, Axis, Mark, around, diagonal, line, points, unit
+from ...report.plotting import MARK
 from ...run.experiment import Transcripts
 from ...run.galleries import gallery
 from .ask import LINE_1, MENU
@@ -342,8 +343,8 @@ def choice_figure(config: RationalityConfig, every: Sequence[MethodBeliefs], act
                 x, y = ([values[fifth[known] == b].mean() for b in ends] for values in (belief, share))
                 taken = np.where(np.isin(fifth[rows.of], ends), fifth[rows.of], -1)
                 fall = monotone_pairwise(taken, rows.taken, first, second).n_significant
-                told = {"color": AWAY, "width": 2.4} if fall else {"width": 1.6}
-                marks.append(line(x, y, VIOLATION if fall else "means of fifths", **told))
+                name, color = (VIOLATION, AWAY) if fall else ("means of fifths", MARK)
+                marks.append(line(x, y, name, color=color, width=2.4 if fall else 1.6))
             panels.append(Panel(f"{one.method}: {name}", marks, around("belief", belief), around("", share)))
     return chart(
         "Do choices rise with the belief?",
