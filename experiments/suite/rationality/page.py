@@ -343,8 +343,8 @@ def choice_figure(config: RationalityConfig, every: Sequence[MethodBeliefs], act
                 x, y = ([values[fifth[known] == b].mean() for b in ends] for values in (belief, share))
                 taken = np.where(np.isin(fifth[rows.of], ends), fifth[rows.of], -1)
                 fall = monotone_pairwise(taken, rows.taken, first, second).n_significant
-                name, color = (VIOLATION, AWAY) if fall else ("means of fifths", MARK)
-                marks.append(line(x, y, name, color=color, width=2.4 if fall else 1.6))
+                told, color = (VIOLATION, AWAY) if fall else ("means of fifths", MARK)
+                marks.append(line(x, y, told, color=color, width=2.4 if fall else 1.6))
             panels.append(Panel(f"{one.method}: {name}", marks, around("belief", belief), around("", share)))
     return chart(
         "Do choices rise with the belief?",
