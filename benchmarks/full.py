@@ -46,7 +46,8 @@ SIZES: dict[str, tuple[str, ...]] = {
     "martingale-control": ("items=8",),
     "martingale-full": ("items=1",),
     "martingale-paper": (
-        *("items=2", "stated.judges={{{model}: {{query: trajectory}}}}", "generation.max_new_tokens=24"),
+        *("items=4", "domains={{values: {{kind: smoke}}}}", "reasoning=[cot]", "gate_urns=0"),
+        *("stated.judges={{{model}: {{query: trajectory}}}}", "generation.max_new_tokens=16"),
     ),
     "rationality": ("items=4",),
     "rationality-full": ("items=2",),
