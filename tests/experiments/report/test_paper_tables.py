@@ -241,6 +241,27 @@ def test_beliefs_and_actions_make_the_tables_of_rational_agents(printed: Callabl
             assert ratio == pytest.approx(0, abs=1e-12)
 
 
+def test_cells_with_a_brier_score_are_drawn_against_it(
+    table: Write, command_line: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Figure 4: a dot for each setup at |M|, with its standard error, and a sign for each domain."""
+    rows = ["a,law,-0.1,0.02,0.3", "a,med,0.2,0.03,0.2", "b,law,0.05,0.01,0.25", "b,med,0.3,0.02,0.4"]
+    path = table("model,domain,M,SE,brier", *rows)
+    done = command_line("score", str(path), "--out", "scores", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (file,) = (tmp_path / "scores" / "figures").glob("*do-setups*.csv")
+    drawn = pd.read_csv(file)
+    dots = drawn[drawn["mark"] == "point"]
+    assert {*zip(dots["series"], dots["x"], dots["y"], strict=True)} == {
+        ("law", 0.1, 0.3),
+        ("med", 0.2, 0.2),
+        ("law", 0.05, 0.25),
+        ("med", 0.3, 0.4),
+    }
+    assert (drawn["series"] == "± SE").sum() == 2 * 4  # both ends
+    assert "Do setups with a larger |M| forecast worse?" in (tmp_path / "scores" / "report.html").read_text()
+
+
 # From stored runs.
 
 

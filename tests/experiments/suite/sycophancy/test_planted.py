@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.experiments.run.scores import score_run
 from doxascope.experiments.suite.sycophancy import INNER
 from doxascope.experiments.suite.sycophancy.ask import SPEAKERS, ToldContext
+from doxascope.experiments.suite.sycophancy.page import change_figure
 from doxascope.experiments.suite.sycophancy.readings import arms, by_method, mean_readings, readings, updates
 from doxascope.experiments.synthetic.agents.testimony import Listener
 from doxascope.metrics import Score, belief_table, licensed_posterior
@@ -260,6 +262,16 @@ def test_the_papers_numbers_have_tests_intervals_and_statuses_of_their_own(
     assert len(rows) > 0
     assert (broken["value"].notna() | (broken["status"] != "ok")).all()
     assert broken["value"].notna().any()
+
+
+def test_changes_of_both_errors_are_drawn_where_outcomes_are_known() -> None:
+    """Figure 2: what a squared error to Bayes' rule, and to the outcome, becomes under the probe."""
+    rows = pd.DataFrame({"before": [0.5, 0.2], "after": [0.7, 0.2], "bayes": [0.6, 0.4], "outcome": [1.0, np.nan]})
+    figure = change_figure({"words": {"took part": rows}})
+    assert figure is not None
+    dots = pd.read_csv(StringIO(figure.data)).query("mark == 'point'").dropna(subset=["x", "y"])
+    assert dots[["x", "y"]].to_numpy() == pytest.approx(np.array([[0.0, 0.3**2 - 0.5**2]]), abs=1e-9)
+    assert change_figure({"words": {"took part": rows.assign(outcome=np.nan)}}) is None
 
 
 def table_of(beliefs: Mapping[Any, Any], outcome: float = np.nan) -> pd.DataFrame:
