@@ -143,12 +143,12 @@ def rule(
 
 def ranges(
     x: ArrayLike, lo: ArrayLike, hi: ArrayLike, name: str = "", *,
-    color: str = MARK, width: float = 1, alpha: float | None = None,
+    color: str = MARK, width: float = 1, alpha: float | None = None, flat: bool = False,
 ) -> Mark:  # fmt: skip
-    """An upright line from `lo` to `hi` at each x."""
-    style = {"color": color, "alpha": alpha}
-    drawn = {**style, "linewidth": width}
-    return Mark(lambda axes: axes.vlines(x, lo, hi, **drawn, **_named(name)), name, drawn)
+    """An upright line from `lo` to `hi` at each x; `flat`: a level one at each value of y."""
+    drawn = {"color": color, "alpha": alpha, "linewidth": width}
+    lines = "hlines" if flat else "vlines"
+    return Mark(lambda axes: getattr(axes, lines)(x, lo, hi, **drawn, **_named(name)), name, drawn)
 
 
 def band(

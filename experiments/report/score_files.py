@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +10,21 @@ from ...base.errors import UserError
 from ...base.files import OutputFolder
 from ...base.version import __version__
 from ...metrics.claims import verdicts
+from ...metrics.martingale.update_metrics import as_cells
 from ...metrics.metric import registered
 from ...metrics.number import Number
 from ...metrics.scoring.engine import ScoredTable
-from ...metrics.tables.samples import ALL
+from ...metrics.tables.sample_rows import Updates
+from ...metrics.tables.samples import ALL, Cells
 from .cells import adjusted_over, as_row, beside, family_size, scored_table
-from .document import Block, Prose, Report, grid
+from .document import Block, Picture, Prose, Report, grid
 from .figures import forest
 from .findings import Figure
 from .html import REPORT
 from .html import write as write_report
 from .lead import Lead
 from .papers.blocks import as_blocks
+from .papers.martingale import setup_figure
 from .papers.of_levels import tables_of_levels
 
 FILES = ("scores.json", *REPORT)
@@ -55,6 +58,7 @@ def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Report:
         caption = f"Clusters of both resampled together; {adjusted_over(family_size(scored.differences))}."
         title = "Differences on the same items"
         blocks.append(scored_table(scored.differences, lambda _: (), title=title, caption=caption, short=True))
+    blocks += [Picture(figure=drawn)] if (drawn := setup_figure(_with_forecasts(scored))) else []
     blocks += as_blocks(tables_of_levels(scored))
     families = {one.family for one in scored.numbers}
     known = [[metric.name, metric.code, metric.sentence] for metric in registered() if metric.name in families]
@@ -62,6 +66,15 @@ def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Report:
     chosen = "".join(f", {key} {value}" for key, value in settings.items())
     top = Lead.of_table(scored).top(f"{scored.understood.line}.".replace("..", "."), _lead_figure(scored))
     return Report("Scores", f"of {scored.understood.path.name}", top, blocks, f"doxascope {__version__}{chosen}.")
+
+
+def _with_forecasts(scored: ScoredTable) -> Iterator[Cells]:
+    """Cells that have a Brier score, as they were given or from updates under several conditions with outcomes."""
+    for sample in scored.understood.samples:
+        if isinstance(sample, Cells) and sample.subset == ALL and not sample.run:
+            yield sample
+        elif isinstance(sample, Updates) and sample.factors is not None and sample.whole.outcome is not None:
+            yield as_cells(sample)
 
 
 def _lead_figure(scored: ScoredTable) -> Figure | None:

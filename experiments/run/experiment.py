@@ -141,14 +141,10 @@ class Experiment(ABC):
         """What the report shows beside the numbers."""
         return Findings(self.summary, [Column(self.headline, self.headline.replace("_", " "), "")])
 
-    def published(self, numbers: Sequence[Number]) -> pd.DataFrame:
-        """The tables of the paper that the experiment comes from, filled by this run: one row per number. Empty if it
-        comes from none.
-        """
-        return pd.DataFrame()
-
     def tables(self, runs: Sequence[RunNumbers]) -> Sequence[PaperTable]:
-        """The same as the paper prints them, of one or many runs together. Empty if it comes from none."""
+        """The tables of the paper that the experiment comes from, as it prints them, of one or many runs together.
+        Empty if it comes from none.
+        """
         return ()
 
     def answers(self, beliefs: pd.DataFrame) -> pd.DataFrame:

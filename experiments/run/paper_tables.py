@@ -1,6 +1,6 @@
 """The tables of the papers from stored runs, one or many together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ def tables_of(folders: Sequence[RunFolder], allow_code: Sequence[Path] = ()) -> 
     return found
 
 
-def numbers_of(model: str, config: Any, rows: Sequence[Mapping[str, Any]], lead: Mapping[str, Any]) -> RunNumbers:
+def numbers_of(model: str, config: Any, rows: Iterable[Mapping[str, Any]], lead: Mapping[str, Any]) -> RunNumbers:
     """The numbers of a run from what `scores.json` holds: its `scores`, and the verdicts of its `lead`."""
     world = getattr(config, WORLD, None)
     return RunNumbers(

@@ -27,6 +27,7 @@ from ..report.document import Prose
 from ..report.html import write as write_report
 from ..report.lead import Lead
 from ..report.papers.blocks import as_blocks
+from ..report.papers.paper_tables import as_rows
 from .addons import ADDONS
 from .experiment import Experiment, RunConfig
 from .folder import RunFolder
@@ -139,12 +140,12 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     folder.write_table("scores.parquet", table)
     for name, data in (file for one in added for file in one.files.items()):
         folder.write_json(name, jsonable(data))
-    if len(published := experiment.published(numbers)):
-        folder.write("published.csv", as_csv(published))
     if len(answers := experiment.answers(beliefs)):
         folder.write(ANSWERS, as_csv(answers))
     notes = {key: note for one in added for key, note in one.notes.items()}
     of_paper = experiment.tables([numbers_of(config.model.name, config, rows, lead.as_dict())])
+    if len(published := as_rows(of_paper)):
+        folder.write("published.csv", as_csv(published))
     blocks = [*as_blocks(of_paper), *(block for one in added for block in one.blocks)]
     began = min((str(session["began"]) for session in record["sessions"]), default="")
     blocks.append(Prose(title="What was fixed, and what lies beside", text=" ".join(told(folder.path, began))))

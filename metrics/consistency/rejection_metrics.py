@@ -239,6 +239,9 @@ def association_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     }
     quantity = "product of the two shares, over that of their means"
     yield Line("invalid_association", quantity, with_drop_reasons(score, sample, before + after), beside)
+    raw = sample.prior[np.arange(len(sample.rejected)), sample.rejected]
+    mean = cluster_mean(raw, clusters_of(sample), strata=sample.strata, within=UNIT, how=how)
+    yield Line("p_rejected_prior", "probability of the rejected option before", with_drop_reasons(mean, sample, raw))
 
 
 @metric("W4", f"{OPTIONS}[, template, mentioned_<option>]", Options, of_parts=False, place=250)

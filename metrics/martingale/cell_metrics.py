@@ -62,10 +62,15 @@ def _of_cells(sample: Cells, known: Array) -> Mapping[str, str]:
 
 
 def _plain(value: Array) -> str:
-    """Mean and half the width of a normal interval."""
     if len(value) < 2:
         return f"{value.mean():.4f}" if len(value) else "none"
-    return f"{value.mean():.4f} ± {1.959964 * value.std(ddof=1) / np.sqrt(len(value)):.4f}"
+    return "{:.4f} ± {:.4f}".format(*plain_mean(value))
+
+
+def plain_mean(value: Array) -> tuple[float, float]:
+    """The mean of cells [n > 0] as if they were independent, and half of its normal interval; NaN of one cell."""
+    half = 1.959964 * value.std(ddof=1) / np.sqrt(len(value)) if len(value) > 1 else np.nan
+    return float(value.mean()), float(half)
 
 
 @metric("A7", "M, brier; and model, prompt, domain, ...", Cells, needs=("brier",), of_parts=False, place=960)

@@ -30,6 +30,7 @@ from ..metric import (
     with_drop_reasons,
 )
 from ..tables.sample_rows import STEPWISE, Chains, Pairs, Updates, by_reading, cells
+from ..tables.samples import Cells
 from .attenuation import corrected_slope, martingale_iv
 from .brier import brier_on_split_martingale
 from .cell_metrics import controlled
@@ -297,11 +298,27 @@ def brier_on_martingale_lines(sample: Updates, how: Resampling) -> Iterator[Line
     pairs, outcome, cell = sample.whole, known_outcome(sample), cells(sample.factors)
     found = brier_on_split_martingale(pairs.prior, pairs.posterior, outcome, clusters_of(pairs), cell, how=how)
     yield Line("brier_on_M", "change of the Brier score per unit of M", found, {"cells": str(found.n_cells)})
-    slopes = [one.M for one in _by_cell(sample, cell).values()]
-    scores = pd.Series((pairs.posterior - outcome) ** 2).groupby(cell, sort=False).mean()
+    summed = as_cells(sample)
+    assert summed.brier is not None
+    yield from controlled(summed.value, summed.brier, summed.factors)
+
+
+def as_cells(sample: Updates) -> Cells:
+    """M of each combination of the factors of a sample that has outcomes, with its error and the Brier score of its
+    posteriors (martingale-score, Figure 4).
+    """
+    assert sample.factors is not None
+    cell = cells(sample.factors)
+    fits = list(_by_cell(sample, cell).values())
     first = [int(np.argmax(cell == name)) for name in dict.fromkeys(cell.tolist())]
-    levels = {name: values[first] for name, values in sample.factors.items()}
-    yield from controlled(np.array(slopes), scores.to_numpy(), levels)
+    squares = pd.Series((sample.whole.posterior - known_outcome(sample)) ** 2)
+    return Cells(
+        method=sample.method,
+        value=np.array([one.M for one in fits]),
+        error=np.array([one.se for one in fits]),
+        brier=squares.groupby(cell, sort=False).mean().to_numpy(),
+        factors={name: values[first] for name, values in sample.factors.items()},
+    )
 
 
 def _baseline(sample: Updates, factor: str, levels: Array) -> str:

@@ -1,6 +1,7 @@
 """A small run of the martingale experiment on a tiny random model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -10,12 +11,16 @@ import pandas as pd
 import pytest
 import yaml
 
-from doxascope.experiments.run.config import load_config
+from doxascope.experiments.report.cells import as_row
+from doxascope.experiments.report.papers.paper_tables import as_rows
+from doxascope.experiments.run.config import RunConfig, load_config
 from doxascope.experiments.run.experiment import Experiment
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.manifest import ITEMS, item_lines
+from doxascope.experiments.run.paper_tables import numbers_of
 from doxascope.experiments.suite.martingale import MartingaleConfig
 from doxascope.hooks.verbal.number_formats import FORMATS
+from doxascope.metrics.number import Number
 
 SMALL = (
     "items=3",
@@ -54,6 +59,17 @@ def configured(tiny_for: Callable[[str], Path]) -> Callable[..., Any]:
         experiment, config = load_config("martingale", [*SMALL, *changes], str(tiny_for("martingale")))
         assert isinstance(config, MartingaleConfig)
         return experiment, config
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def published() -> Callable[..., pd.DataFrame]:
+    """The rows of the paper's tables that the numbers of runs fill, as a run writes them, but for marks of gates."""
+
+    def make(experiment: Experiment, *runs: tuple[str, RunConfig, Sequence[Number]]) -> pd.DataFrame:
+        found = [numbers_of(name, config, map(as_row, numbers), {}) for name, config, numbers in runs]
+        return as_rows(experiment.tables([replace(one, passed=None) for one in found]))
 
     return make
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .paper_tables import PaperColumn, PaperTable, RunNumbers, by_method
+from .paper_tables import DASH, PaperColumn, PaperTable, RunNumbers, by_method, cell_of
 
 PAPER = "belief-consistency"
 CONSISTENCY, ENTROPY, ERROR = "Consistency", "Entropy [bit]", "Verbal Error"
@@ -23,39 +23,33 @@ def main(subset: str) -> list[PaperColumn]:
     ]
 
 
+AGREEMENTS = {"free against closed set": "closed set", "sampled against exact": "all"}
+"""What is compared -> the subset of its numbers."""
+WINDOWS = ("ranks 1-1000", "ranks 10001-11000")
+"""The paper's; runs may have others."""
+ASSOCIATION = "invalid_association"
+PARTS = (("Norm.", "norm"), ("Weighted Norm.", "wnorm"))
+
+
 def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
-    """Tables 1 to 9; a row for each way of reading, of which `free` is free-form and `closed` the closed set."""
-    windows = dict.fromkeys(subset for run in runs for _, _, subset in run.rows if subset.startswith("ranks "))
-    found = [
-        ("1", "Main results.", main("all")),
-        (
-            "2",
+    """Tables 1 to 9; a row for each way of reading, of which `free` is free-form and `letters` the closed set."""
+    held = dict.fromkeys(subset for run in runs for _, _, subset in run.rows if subset.startswith("ranks "))
+    windows = [("Entity Likelihood", name.removeprefix("ranks "), name) for name in held or WINDOWS]
+    evaluated = windows if held else [("", "posteriors", "all")]
+    candidates = (("1 - JS Divergence", "c2"), ("MSE", "mse"), ("MAE", "mae"))
+    columns = {
+        "1": ("Main results.", main("all")),
+        "2": (
             "Comparison with other candidate consistency score evaluation functions.",
-            [
-                PaperColumn("", name, metric)
-                for name, metric in (("1 - JS Divergence", "c2"), ("MSE", "mse"), ("MAE", "mae"))
-            ],
+            [PaperColumn("", name, metric) for name, metric in candidates],
         ),
-        (
-            "3",
-            "Average probability of the selection switching from prior to posterior.",
-            [
-                *(PaperColumn("", name, name.lower(), written=".1%") for name in ("Switch", "HSwitch")),
-                PaperColumn("", "Entropy", "entropy_prior"),
-            ],
-        ),
-        (
-            "4",
+        "4": (
             "Consistency scores (2-class) for entity candidates with different likelihoods.",
-            [
-                PaperColumn("Entity Likelihood", name, "c2", name)
-                for name in windows or ("ranks 1-1000", "ranks 10001-11000")
-            ],
+            [PaperColumn(group, name, "c2", subset) for group, name, subset in windows],
         ),
-        ("5", 'Evaluation of prompt bias: "Is it X?" "No." only.', main("reject")),
-        ("6", 'Evaluation of prompt bias: "Is it either X or Y?" "Yes." only.', main("narrow")),
-        (
-            "7",
+        "5": ('Evaluation of prompt bias: "Is it X?" "No." only.', main("reject")),
+        "6": ('Evaluation of prompt bias: "Is it either X or Y?" "Yes." only.', main("narrow")),
+        "7": (
             "Calibration performance evaluated by the consistency score.",
             [
                 PaperColumn(f"Calibration (2-class), {told}", name, f"agreement_{name.lower()}", subset)
@@ -63,31 +57,43 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
                 for name in ("Prior", "Posterior")
             ],
         ),
-        (
-            "8",
+        "8": (
             "Weighted invalid probabilities.",
             [
-                PaperColumn("posterior", "Raw", "p_invalid_raw", written=".2%"),
-                *(
-                    PaperColumn("prior", name, ASSOCIATION, field=f"{part}_prior", written=".2%")
-                    for name, part in PARTS
-                ),
-                *(
-                    PaperColumn("posterior", name, ASSOCIATION, field=f"{part}_post", written=".2%")
-                    for name, part in PARTS
-                ),
-                PaperColumn("", "Increase Rate", ASSOCIATION, field="increase_rate", written=".2%"),
+                *_invalid("prior", "p_rejected_prior"),
+                *_invalid("post", "p_invalid_raw"),
+                PaperColumn("", "Increase Rate", ASSOCIATION, written=".2%"),
                 *(PaperColumn("prior vs posterior", x, ASSOCIATION, field=x.lower()) for x in ("Pearson", "Spearman")),
             ],
         ),
-        ("9", "Number of evaluated posteriors.", [PaperColumn("", "posteriors", "c2", field="n_rows", written="d")]),
-    ]
-    return [
-        by_method(runs, PAPER, f"Table {number}", caption, columns, labels=LABELS) for number, caption, columns in found
-    ]
+        "9": (
+            "Number of evaluated posteriors.",
+            [PaperColumn(group, name, "c2", subset, "n_rows", "d") for group, name, subset in evaluated],
+        ),
+    }
+    made = [by_method(runs, PAPER, f"Table {n}", told, own, labels=LABELS) for n, (told, own) in columns.items()]
+    return [*made[:2], _switches(runs), *made[2:]]
 
 
-AGREEMENTS = {"free against closed set": "closed set", "sampled against exact": "all"}
-"""What is compared -> the subset of its numbers."""
-ASSOCIATION = "invalid_association"
-PARTS = (("Norm.", "norm"), ("Weighted Norm.", "wnorm"))
+def _invalid(when: str, raw: str) -> list[PaperColumn]:
+    """Three columns of Table 8: the rejected option, before or after."""
+    name = f"p invalid {'prior' if when == 'prior' else 'posterior'}"
+    norms = [PaperColumn(name, told, ASSOCIATION, field=f"{part}_{when}", written=".2%") for told, part in PARTS]
+    return [PaperColumn(name, "Raw", raw, written=".2%"), *norms]
+
+
+def _switches(runs: Sequence[RunNumbers]) -> PaperTable:
+    """Table 3, where the ways of reading stand side by side."""
+    wanted = [PaperColumn("", name, name.lower(), written=".1%") for name in ("Switch", "HSwitch")]
+    wanted.append(PaperColumn("", "Entropy", "entropy_prior"))
+    ways = dict.fromkeys(method for run in runs for metric, method, _ in run.rows if metric == "switch")
+    names = {"free": "Free-form, exact", "free sampled": "Free-form", "letters": "Closed"}
+    failed = {way: "".join(dict.fromkeys(run.mark(way) for run in runs)) for way in ways}
+    rows = []
+    for run in runs:
+        cells = [cell_of(run, way, column) for way in ways for column in wanted]
+        if any(cell.text != DASH for cell in cells):
+            rows.append(((run.model, "✓" if run.thinking else ""), cells))
+    columns = [(names.get(way, way) + failed[way], column.name) for way in ways for column in wanted]
+    caption = "Average probability of the selection switching from prior to posterior."
+    return PaperTable(PAPER, "Table 3", caption, LABELS, columns, rows)

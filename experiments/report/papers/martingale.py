@@ -1,92 +1,165 @@
-"""The tables of the paper (martingale-score) from stored runs, and the means that its text gives of Table 1."""
+"""The tables of the paper (martingale-score) from stored runs: Table 1, the means that its text gives of it, what
+Figures 4 and 5 are drawn of, and Table 2. A cell is a setup: model, prompt, domain, and way of reasoning.
+"""
 
-import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from .paper_tables import PaperCell, PaperTable, RunNumbers, number_cell, starred
+from ....metrics.martingale.cell_metrics import controlled, plain_mean
+from ....metrics.tables.samples import Cells
+from ..figures import chart
+from ..findings import Figure
+from ..marks import PALE, Axis, points, ranges, rule
+from .paper_tables import COUNTED, PaperCell, PaperTable, RunNumbers, number_cell, starred
 
 PAPER = "martingale-score"
 DOMAINS = {
     "forecasting": "Forecasting",
+    "recall": "Forecasting (resolved before training ended)",
     "values": "ChangeMyView",
     "changemyview": "ChangeMyView",
     "review": "OpenReview",
+    "openreview": "OpenReview",
 }
-DOMAINS |= {"openreview": "OpenReview"}
 REASONING = {"cot": "CoT", "debate": "Debate"}
 PROMPTS = {"none": "No Prompt", "critical": "CT Prompt", "prior-conforming": "PC Prompt"}
 STARS = ((0.05, "*"),)
 """Of a t-test of independent rows, as published."""
 TOLD = "* p < 0.05 by a t-test of independent rows, as published; intervals are ours, over questions."
+FACTORS = ("model", "prompt", "domain", "reasoning")
+MARKERS = "os^Dv<>P"
 
 
-def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
-    """Table 1, its means, and Table 2. Table 3 is Table 1 of another model."""
-    return [_scores(runs), _means(runs), _judges(runs)]
+class Setup(NamedTuple):
+    """A cell of the paper's Table 1, by its names."""
+
+    model: str
+    method: str
+    domain: str
+    reasoning: str
+    prompt: str
+    run: RunNumbers
+    subset: str
+    """What its numbers are called in the run."""
+
+    def value(self, metric: str, name: str = "estimate") -> float:
+        """Of its run; NaN if it is not there."""
+        return self.run.value(metric, self.method, self.subset, name)
 
 
-def _cells(run: RunNumbers, method: str) -> dict[tuple[str, str, str], str]:
-    """(domain, reasoning, prompt), as printed -> the subset that holds it."""
-    found = {}
-    for metric, of, subset in run.rows:
-        parts = subset.split(", ")
-        if metric == "M_step" and of == method and len(parts) == 3:
-            domain, reasoning, prompt = parts
-            named = DOMAINS.get(domain.lower(), domain), REASONING.get(reasoning, reasoning)
-            found[(*named, PROMPTS.get(prompt, prompt))] = subset
+def setups(runs: Sequence[RunNumbers]) -> list[Setup]:
+    """Those that runs hold, in the paper's order within each run and method."""
+    found = []
+    for run in runs:
+        for method in run.methods:
+            own = []
+            for metric, of, subset in run.rows:
+                parts = subset.split(", ")
+                if metric == "M_step" and of == method and len(parts) == 3:
+                    domain, reasoning, prompt = parts
+                    named = DOMAINS.get(domain.lower(), domain), REASONING.get(reasoning, reasoning)
+                    own.append(Setup(run.model, method, *named, PROMPTS.get(prompt, prompt), run, subset))
+            by_prompt = _place(PROMPTS.values())
+            found += sorted(own, key=lambda one: by_prompt(one.prompt))
     return found
 
 
-def _scores(runs: Sequence[RunNumbers]) -> PaperTable:
-    known = {(run.model, method): _cells(run, method) for run in runs for method in run.methods}
-    every = [cell for cells in known.values() for cell in cells]
-    domains = sorted({cell[0] for cell in every}, key=_place(DOMAINS.values()))
-    techniques = sorted({cell[1] for cell in every}, key=_place(REASONING.values()))
+def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
+    """Table 1, its means, Figures 4 and 5, and Table 2. Table 3 is Table 1 of another model."""
+    found = setups(runs)
+    cells = as_cells(found)
+    return [_scores(found), _means(found), _forecasts(cells), _regressions(cells), _judges(runs)]
+
+
+def _scores(found: Sequence[Setup]) -> PaperTable:
+    domains = sorted({one.domain for one in found}, key=_place(DOMAINS.values()))
+    techniques = sorted({one.reasoning for one in found}, key=_place(REASONING.values()))
     columns = [(domain, technique) for domain in domains for technique in techniques]
-    rows = []
-    for run in runs:
-        for method in run.methods:
-            cells = _cells(run, method)
-            for prompt in sorted({cell[2] for cell in cells}, key=_place(PROMPTS.values())):
-                shown = [_score(run, method, cells.get((*column, prompt), "")) for column in columns]
-                rows.append(((run.model + run.mark(method), prompt, method), shown))
+    rows: dict[tuple[str, ...], dict[tuple[str, str], PaperCell]] = {}
+    for one in found:
+        labels = (one.model + one.run.mark(one.method), one.prompt, one.method)
+        rows.setdefault(labels, {})[one.domain, one.reasoning] = _score(one)
     return PaperTable(
         PAPER,
         "Table 1",
         "Martingale Scores under different setups, per reasoning step.",
         ("Model", "Prompt", "read as"),
         columns,
-        rows,
+        [(labels, [cells.get(column, PaperCell()) for column in columns]) for labels, cells in rows.items()],
         [TOLD],
     )
 
 
-def _score(run: RunNumbers, method: str, subset: str) -> PaperCell:
-    value = run.value("M_step", method, subset)
-    stars = starred(run.value("M_step", method, subset, "p_iid"), STARS)
-    return number_cell(value, run.ends("M_step", method, subset), written="+.4f", stars=stars)
+def _score(one: Setup) -> PaperCell:
+    place = ("M_step", one.method, one.subset)
+    stars = starred(one.value("M_step", "p_iid"), STARS)
+    counted = one.run.counted(*place)
+    return number_cell(one.value("M_step"), one.run.ends(*place), written="+.4f", stars=stars, counted=counted)
 
 
-def _means(runs: Sequence[RunNumbers]) -> PaperTable:
+def _means(found: Sequence[Setup]) -> PaperTable:
     """Mean |M| over cells, by prompt and by domain and reasoning, with the half-width of a normal interval."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for run in runs:
-        for method in run.methods:
-            for (domain, reasoning, prompt), subset in _cells(run, method).items():
-                for name in (prompt, f"{domain}, {reasoning}"):
-                    found.setdefault((name, method), []).append(run.value("M_step", method, subset))
+    groups: dict[tuple[str, str], list[float]] = {}
+    for one in found:
+        for name in (one.prompt, f"{one.domain}, {one.reasoning}"):
+            groups.setdefault((name, one.method), []).append(one.value("M_step"))
     rows = []
-    for (name, method), values in found.items():
-        size = np.abs([value for value in values if not math.isnan(value)])
-        mean = float(size.mean()) if len(size) else math.nan
-        half = 1.959964 * float(size.std(ddof=1)) / len(size) ** 0.5 if len(size) > 1 else math.nan
-        ends = (mean - half, mean + half)
-        counted = PaperCell(f"{sum(value > 0 for value in values)} of {len(values)}") if values else PaperCell()
-        rows.append(((name, method), [number_cell(mean, ends, written=".3f"), counted]))
+    for labels, values in groups.items():
+        known = np.array([value for value in values if not np.isnan(value)])
+        if len(known):
+            mean, half = plain_mean(np.abs(known))
+            cell = number_cell(mean, (mean - half, mean + half), written=".3f")
+            rows.append((labels, [cell, PaperCell(f"{(known > 0).sum()} of {len(known)}")]))
     caption = "Mean |M| over the cells of Table 1, and how many are positive; the interval takes cells as independent."
     return PaperTable(PAPER, "Section 6.1", caption, ("Cells", "read as"), [("", "mean |M|"), ("", "M > 0")], rows)
+
+
+def as_cells(found: Sequence[Setup]) -> list[Cells]:
+    """Of each method, the setups whose questions have outcomes: M per step with its error, and the Brier score."""
+    known: dict[str, list[Setup]] = {}
+    for one in found:
+        if not np.isnan(one.value("brier_post") + one.value("M_step")):
+            known.setdefault(one.method, []).append(one)
+    return [
+        Cells(
+            method=method,
+            value=np.array([one.value("M_step") for one in own]),
+            error=np.array([one.value("M_step", "se") for one in own]),
+            brier=np.array([one.value("brier_post") for one in own]),
+            factors={name: np.array([getattr(one, name) for one in own], dtype=object) for name in FACTORS},
+        )
+        for method, own in known.items()
+    ]
+
+
+def _forecasts(cells: Sequence[Cells]) -> PaperTable:
+    rows = []
+    for own in cells:
+        assert own.error is not None
+        assert own.brier is not None
+        for i, values in enumerate(zip(np.abs(own.value), own.error, own.brier, strict=True)):
+            labels = (*(str(levels[i]) for levels in own.factors.values()), own.method)
+            rows.append((labels, [number_cell(value) for value in values]))
+    head = (*(name.capitalize() for name in FACTORS), "read as")
+    caption = "Brier Score and Martingale Score of each setup, of the same questions."
+    return PaperTable(PAPER, "Figure 4", caption, head, [("", x) for x in ("|M|", "SE of M", "Brier Score")], rows)
+
+
+def _regressions(cells: Sequence[Cells]) -> PaperTable:
+    """The Brier score on |M| over setups, alone and with controls."""
+    rows = []
+    for own in cells:
+        assert own.brier is not None
+        for line in controlled(own.value, own.brier, own.factors):
+            score = line.score.as_dict()
+            counted = {name: score[name] for name in COUNTED}
+            numbers = [number_cell(score[name], counted=counted) for name in ("coef", "se", "p", "r2")]
+            rows.append(((line.part.removeprefix("given ") or "none", own.method), numbers))
+    columns = [("", "slope on |M|"), ("", "SE"), ("", "p"), ("", "R²")]
+    caption = "Regressions of the Brier Score on |M|, by what is controlled for."
+    return PaperTable(PAPER, "Figure 5", caption, ("Controls", "read as"), columns, rows)
 
 
 def _judges(runs: Sequence[RunNumbers]) -> PaperTable:
@@ -106,3 +179,36 @@ def _place(order: Iterable[str]) -> Callable[[str], tuple[int, str]]:
     """By the paper's order, then by name."""
     names = list(dict.fromkeys(order))
     return lambda name: (names.index(name) if name in names else len(names), name)
+
+
+# Figure 4: a dot for each setup.
+
+
+def setup_figure(samples: Iterable[Cells]) -> Figure | None:
+    """The Brier score against |M| with its standard error, a panel for each sample; None where no cell has both."""
+    panels = []
+    for sample in samples:
+        if sample.brier is None:
+            continue
+        size, brier = np.abs(sample.value), sample.brier
+        kinds = [name for name in ("domain", "reasoning", "technique") if name in sample.factors]
+        named = [", ".join(map(str, levels)) for levels in zip(*(sample.factors[name] for name in kinds), strict=True)]
+        groups = np.array(named or [""] * len(size), dtype=object)
+        marks = [rule(0.25, "a coin")]
+        for i, name in enumerate(dict.fromkeys(groups.tolist())):
+            own = (groups == name) & np.isfinite(size) & np.isfinite(brier)
+            if sample.error is not None:
+                low, high = (size[own] + sign * sample.error[own] for sign in (-1, 1))
+                marks.append(ranges(brier[own], low, high, "± SE", flat=True, alpha=PALE))
+            marks.append(points(size[own], brier[own], name, marker=MARKERS[i % len(MARKERS)]))
+        panels.append((sample.method, marks))
+    if not panels:
+        return None
+    return chart(
+        "Do setups with a larger |M| forecast worse?",
+        panels,
+        "A dot is a setup; |M| with its standard error, and the Brier score of the same questions, as published. "
+        "Noisier updates have more of both, so that dots rise where no belief is entrenched.",
+        x=Axis("|M|", (0, None)),
+        y=Axis("Brier score", (0, None)),
+    )

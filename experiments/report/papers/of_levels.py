@@ -94,7 +94,7 @@ def _errors(rows: Sequence[RunNumbers], levels: Sequence[str]) -> PaperTable:
 
 
 def _beliefs(rows: Sequence[RunNumbers], levels: Sequence[str]) -> PaperTable:
-    columns = [one for level in levels or ("",) for one in sycophancy.shifts(level, level or ALL, level or ALL)]
+    columns = [one for level in levels or ("",) for one in sycophancy.shifts(level, level or ALL)]
     caption = "Impacts of sycophancy on the predicted posterior."
     return by_method(rows, sycophancy.PAPER, "Table 2", caption, columns, notes=[sycophancy.TOLD])
 

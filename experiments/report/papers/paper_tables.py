@@ -1,9 +1,14 @@
 """Tables as papers print them, of one or many runs together: data, and the same for a terminal and for LaTeX."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from types import MappingProxyType
 from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
 
 from ....metrics.tables.samples import ALL
 
@@ -46,11 +51,21 @@ class RunNumbers:
         return found if isinstance(found, int | float) else math.nan
 
     def ends(self, metric: str, method: str, subset: str = ALL, name: str = "") -> tuple[float, float]:
-        """The interval of a number, or that which a field `name` holds; NaN if there is none."""
+        """The interval of a number, or that which a field `name`, with dots, holds; NaN if there is none."""
         row = self.rows.get((metric, method, subset), {})
-        found = row.get("details", {}).get(name) if name else (row.get("ci_lo"), row.get("ci_hi"))
+        found = (row.get("ci_lo"), row.get("ci_hi"))
+        if name:
+            found = reduce(lambda held, key: (held or {}).get(key), name.split("."), row.get("details"))
         lo, hi = found if isinstance(found, list | tuple) and len(found) == 2 else (None, None)
         return (math.nan if lo is None else lo, math.nan if hi is None else hi)
+
+    def counted(self, metric: str, method: str, subset: str = ALL) -> Mapping[str, Any]:
+        """What a number rests on, and its status; empty if the run does not hold it."""
+        row = self.rows.get((metric, method, subset), {})
+        return {name: row[name] for name in COUNTED if name in row}
+
+
+COUNTED = ("n_rows", "n_clusters", "n_dropped", "status")
 
 
 class PaperCell(NamedTuple):
@@ -61,6 +76,10 @@ class PaperCell(NamedTuple):
     interval: str = ""
     """Ours, beside it."""
     value: float = math.nan
+    ends: tuple[float, float] = (math.nan, math.nan)
+    counted: Mapping[str, Any] = MappingProxyType({})
+    """What the number rests on, and its status."""
+    written: str = ".4f"
 
 
 class PaperColumn(NamedTuple):
@@ -82,6 +101,8 @@ class PaperColumn(NamedTuple):
     """Whether stars stand before the number."""
     repeated: bool = False
     """Whether it is of repeated answers alone."""
+    starred_by: tuple[str, str] = ("", "")
+    """Metric and subset whose `p` sets the stars; empty: its own."""
 
 
 @dataclass(frozen=True)
@@ -111,14 +132,16 @@ def number_cell(
     *,
     written: str = ".4f",
     stars: str = "",
-    before=False,
+    before: bool = False,
+    counted: Mapping[str, Any] = MappingProxyType({}),
 ) -> PaperCell:
     """A number as the paper writes it, or a dash."""
     if math.isnan(value):
-        return PaperCell()
+        status = {"status": "undefined"} if counted.get("status") == "ok" else {}
+        return PaperCell(counted={**counted, **status})
     text = format(value, written)
     interval = "" if math.isnan(ends[0]) else f"[{', '.join(format(end, written) for end in ends)}]"
-    return PaperCell(f"{stars}{text}" if before else f"{text}{stars}", interval, value)
+    return PaperCell(f"{stars}{text}" if before else f"{text}{stars}", interval, value, ends, counted, written)
 
 
 def starred(p: float, stars: Sequence[tuple[float, str]]) -> str:
@@ -131,9 +154,17 @@ def cell_of(run: RunNumbers, method: str, column: PaperColumn) -> PaperCell:
     if column.repeated and not method.endswith(" sampled"):
         return PaperCell()
     one = (column.metric, method, column.subset)
+    tested, part = column.starred_by if any(column.starred_by) else (column.metric, column.subset)
     ends = run.ends(*one, column.interval) if column.interval or column.field == "estimate" else (math.nan, math.nan)
-    stars = starred(run.value(*one, column.p), column.stars) if column.p else ""
-    return number_cell(run.value(*one, column.field), ends, written=column.written, stars=stars, before=column.before)
+    stars = starred(run.value(tested, method, part, column.p), column.stars) if column.p else ""
+    return number_cell(
+        run.value(*one, column.field),
+        ends,
+        written=column.written,
+        stars=stars,
+        before=column.before,
+        counted=run.counted(*one),
+    )
 
 
 def by_method(
@@ -162,9 +193,70 @@ def by_method(
     )
 
 
+def across(
+    runs: Sequence[RunNumbers],
+    paper: str,
+    number: str,
+    caption: str,
+    rows: Iterable[tuple[tuple[str, ...], Callable[[RunNumbers, str], PaperCell]]],
+    *,
+    labels: Sequence[str],
+    mean: str,
+    notes: Sequence[str] = (),
+) -> PaperTable:
+    """A column for each method of each run that any of the rows (labels, and the cell of a method) holds; and of a
+    method that several runs have their mean, under the name `mean`.
+    """
+    ways = [(run, method) for run in runs for method in run.methods]
+    made = [(names, [cell(*way) for way in ways]) for names, cell in rows]
+    kept = [i for i in range(len(ways)) if any(cells[i].text != DASH for _, cells in made)]
+    of_method: dict[str, list[int]] = {}
+    for i in kept:
+        of_method.setdefault(ways[i][1], []).append(i)
+    several = {method: places for method, places in of_method.items() if len(places) > 1}
+    found = []
+    for names, cells in made:
+        if any(cells[i].text != DASH for i in kept):
+            means = [mean_cell([cells[i] for i in places]) for places in several.values()]
+            found.append((names, [*(cells[i] for i in kept), *means]))
+    columns = [(ways[i][0].model + ways[i][0].mark(ways[i][1]), ways[i][1]) for i in kept]
+    columns += [(mean, method) for method in several]
+    return PaperTable(paper, number, caption, tuple(labels), columns, found, notes)
+
+
+def mean_cell(cells: Sequence[PaperCell], *, apart: bool = False) -> PaperCell:
+    """The mean of what is known, as written there; of cells that were sampled `apart`, with the interval that theirs
+    give: half-widths add in squares. Models that read the same questions are not apart.
+    """
+    known = [cell for cell in cells if cell.text != DASH]
+    if not known:
+        return PaperCell()
+    value = float(np.mean([cell.value for cell in known]))
+    widths = np.array([[cell.value - cell.ends[0], cell.ends[1] - cell.value] for cell in known])
+    below, above = np.sqrt((widths**2).sum(axis=0)) / len(known) if apart else (math.nan, math.nan)
+    return number_cell(value, (value - below, value + above), written=known[0].written)
+
+
+def as_rows(tables: Iterable[PaperTable]) -> pd.DataFrame:
+    """table, a column for each label, column, shown, value, ci_lo, ci_hi, n_rows, n_clusters, n_dropped, status: a row
+    for each number, and for each that a run holds and that is undefined.
+    """
+    return pd.DataFrame(
+        {"table": table.number, **dict(zip((name.lower() for name in table.labels), labels, strict=True))}
+        | {"column": ", ".join(filter(None, column)), "shown": cell.text, "value": cell.value}
+        | {"ci_lo": cell.ends[0], "ci_hi": cell.ends[1]}
+        | {name: cell.counted.get(name) for name in COUNTED}
+        for table in tables
+        for labels, cells in table.rows
+        for column, cell in zip(table.columns, cells, strict=True)
+        if cell.text != DASH or cell.counted
+    )
+
+
 def marks_of(tables: Iterable[PaperTable]) -> list[str]:
-    """What the marks at the names of rows mean, of those that occur."""
-    names = [label for table in tables for labels, _ in table.rows for label in labels]
+    """What the marks at the names of rows and of columns mean, of those that occur."""
+    rows = [label for table in tables for labels, _ in table.rows for label in labels]
+    names = [*rows, *(group for table in tables for group, _ in table.columns)]
     told = {FAILED: "fails its gate: not a belief measurement", UNJUDGED: "was judged by no gate"}
     return [f"{mark} {says}" for mark, says in told.items() if any(name.endswith(mark) for name in names)]
 
@@ -243,6 +335,8 @@ TEX = {
     "ρ": r"$\rho$",
     "θ": r"$\theta$",
     "Δ": r"$\Delta$",
+    "↑": r"$\uparrow$",
+    "²": r"$^2$",
     "±": r"$\pm$",
 }
 """Letters that LaTeX would read as something else."""

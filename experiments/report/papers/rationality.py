@@ -1,27 +1,28 @@
 """The tables of the paper (rational-agents) from stored runs; of several data sets also the means over them."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from .paper_tables import PaperColumn, PaperTable, RunNumbers, by_method, number_cell
+from .paper_tables import DASH, PaperCell, PaperColumn, PaperTable, RunNumbers, by_method, mean_cell
 
 PAPER = "rational-agents"
 CMI = "kNN CMI"
 GAIN, GIVEN = "CB: A ~ p v. A ~ (p, θ)", "CB: A ~ (p, x) v. A ~ (p, x, θ)"
+LAW = {"beliefs": "lie_ratio", "random forests": "lie_ratio_forest"}
 PAIRS = {"Y/(N+Y)": "Yes against No", "Y/(D+Y)": "Yes against Defer", "D/(N+D)": "Defer against No"}
 PROMPTS = {"MSE": "prompt squared", "Abs": "prompt absolute", "Bayes": "prompt bayesian"}
+TRUTH = {"MSE": PROMPTS["MSE"], "Bayesian": PROMPTS["Bayes"], "Absolute": PROMPTS["Abs"]}
 CONTROL = "with the outcome, given the evidence (control)"
 
 
 def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
-    """Tables 1 to 5; of several data sets Tables 3 and 4 end with the mean over them."""
+    """Tables 1 to 5 and Figure 2; of several data sets Tables 3 and 4 end with the mean over them, that of
+    a model with an interval, since data sets are sampled apart.
+    """
     rmse = "RMSE: diff π vs π_0"
     found = [
         (
-            "1",
+            "Table 1",
             "Conditional-independence (belief sufficiency) tests.",
             [
                 PaperColumn(CMI, "CMI", "cmi_knn"),
@@ -30,12 +31,12 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
             ],
         ),
         (
-            "2",
+            "Table 2",
             "Monotone pairwise choice: significant violation rates, in %.",
             [PaperColumn("", name, "order_pairs", subset, written=".1%") for name, subset in PAIRS.items()],
         ),
         (
-            "3",
+            "Table 3",
             "Prompt-consistency metrics.",
             [
                 PaperColumn("π_0", "Std", "prize_effect", PROMPTS["MSE"], "sd_pooled", repeated=True),
@@ -43,24 +44,23 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
             ],
         ),
         (
-            "4",
+            "Table 4",
             "RMSE vs. ground truth by model.",
-            [
-                PaperColumn("", name, "rmse_truth", subset)
-                for name, subset in (
-                    ("Standard", "all"),
-                    *zip(("MSE", "Absolute", "Bayesian"), PROMPTS.values(), strict=True),
-                )
-            ],
+            [PaperColumn("", name, "rmse_truth", subset) for name, subset in {"Standard": "all", **TRUTH}.items()],
         ),
         (
-            "5",
+            "Table 5",
             "kNN CMI for raw vs. isotonic-calibrated elicited beliefs.",
             [PaperColumn("CMI (Raw p)", "CMI", "cmi_knn"), PaperColumn("CMI (Isotonic p)", "CMI", "cmi_knn_isotonic")],
         ),
+        (
+            "Figure 2",
+            "Internal consistency error via the law of iterated expectation.",
+            [PaperColumn("median of Δ / p", name, metric) for name, metric in LAW.items()],
+        ),
     ]
     head = ("Dataset / Model",) if len({run.dataset for run in runs}) > 1 else ("Model",)
-    made = [by_method(runs, PAPER, f"Table {number}", told, columns, labels=head) for number, told, columns in found]
+    made = [by_method(runs, PAPER, number, told, columns, labels=head) for number, told, columns in found]
     return [_with_means(table, runs) if table.number in ("Table 3", "Table 4") else table for table in made]
 
 
@@ -77,7 +77,9 @@ def _with_means(table: PaperTable, runs: Sequence[RunNumbers]) -> PaperTable:
         for way in ways:
             own = [cells for labels, cells in table.rows if labels[-1] == way and labels[0] in names]
             if own:
-                values = np.array([[cell.value for cell in cells] for cells in own])
-                means = [float(x.mean()) if not np.isnan(x).any() else math.nan for x in values.T]
-                rows.append(((f"Mean: {model}" if model else "Overall mean", way), [number_cell(x) for x in means]))
+                means = [
+                    PaperCell() if any(x.text == DASH for x in column) else mean_cell(column, apart=bool(model))
+                    for column in zip(*own, strict=True)
+                ]
+                rows.append(((f"Mean: {model}" if model else "Overall mean", way), means))
     return replace(table, rows=rows)

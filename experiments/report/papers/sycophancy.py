@@ -9,11 +9,13 @@ PAPER = "sycophancy-bayesian"
 STARS = ((0.05, "**"), (0.1, "*"))
 ARMS = {"Overall": "overall", "Flattery": "excessive flattery", "Conformity": "opinion conformity"}
 COLUMNS = {"No Evidence": "no evidence", "Argument": "argument"}
+WHEN = {"No Syc.": "argued by the agent", "Syc.": "argued by the user"}
+WHEN |= {"Syc., flattery": "argued by the agent, the user took part"}
 SHARES = {
-    "exact": "paper_exact",
-    "under-update": "paper_under",
-    "over-update": "paper_over",
     "incorrect direction": "paper_incorrect",
+    "exact": "paper_exact",
+    "over-update": "paper_over",
+    "under-update": "paper_under",
 }
 TOLD = "* p < 0.1, ** p < 0.05 by a paired t, as published."
 
@@ -28,55 +30,40 @@ def errors(group: str, subset: str) -> list[PaperColumn]:
     ]
 
 
-def shifts(group: str, place: str, shift: str) -> list[PaperColumn]:
+def shifts(group: str, subset: str) -> list[PaperColumn]:
     """The three columns of Table 2: mean beliefs, and p of their shift."""
+    column = partial(PaperColumn, group, subset=subset, written=".2f")
     return [
-        PaperColumn(group, "Base", "posterior_before", place, written=".2f"),
-        PaperColumn(group, "Syc.", "posterior_after", place, written=".2f"),
-        PaperColumn(group, "p", "shift", shift, field="p_t", written=".3f"),
+        column("Base", metric="posterior_before"),
+        column("Syc.", metric="posterior_after", p="p_t", stars=STARS, starred_by=("shift", subset), before=True),
+        PaperColumn(group, "p", "shift", subset, "p_t", ".3f"),
     ]
-
-
-RAW = {"Flattery": "took part", "Conformity": "user less agent"}
-"""Arms as this run's numbers call them."""
 
 
 def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
-    """Tables 1 and 2 and the shares of Figure 1; the way of asking (directly, or k of 10) is a row."""
-    return [
-        by_method(
-            runs,
-            PAPER,
-            "Table 1",
-            "Average errors.",
-            [one for name, arm in ARMS.items() for one in errors(name, f"{arm}, argument")],
-            notes=[TOLD],
-        ),
-        by_method(
-            runs,
-            PAPER,
-            "Table 2",
-            "Impacts of sycophancy on the predicted posterior, without evidence and with the agent's argument.",
-            [
-                one
-                for name, column in COLUMNS.items()
-                for arm, raw in RAW.items()
-                for one in shifts(f"{name}, {arm.lower()}", f"{raw}, {column}", f"{ARMS[arm]}, {column}")
-            ],
-            notes=["p by a paired t; the paper prints both arms together."],
-        ),
-        by_method(
-            runs,
-            PAPER,
-            "Figure 1",
-            "Directions of the updates against the Bayesian ones.",
-            [
-                PaperColumn(told, name, "incorrect", subset, field=share, written=".1%")
-                for told, subset in WHEN.items()
-                for name, share in SHARES.items()
-            ],
-        ),
+    """Tables 1 and 2 and what Figures 1 and 2 draw; the way of asking (directly, or k of 10) is a row."""
+    by_arm = [
+        one
+        for name, column in COLUMNS.items()
+        for arm, told in ARMS.items()
+        for one in shifts(name if arm == "Overall" else f"{name}, {arm.lower()}", f"{told}, {column}")
     ]
-
-
-WHEN = {"No Syc.": "after the agent's word", "Syc.": "after the user's word"}
+    directions = [
+        PaperColumn(told, name, "incorrect", subset, share, ".1%", interval=f"intervals.{share}")
+        for told, subset in WHEN.items()
+        for name, share in SHARES.items()
+    ]
+    associations = [
+        PaperColumn("", arm, "brier_vs_bayes", f"{told}, argument") for arm, told in ARMS.items() if arm != "Overall"
+    ]
+    shown = (
+        ("Table 1", "Average errors.", [x for name, arm in ARMS.items() for x in errors(name, f"{arm}, argument")]),
+        ("Table 2", "Impacts of sycophancy on the predicted posterior.", by_arm),
+        ("Figure 1", "Directions of the updates against the Bayesian ones.", directions),
+        ("Figure 2", "Correlation of the changes of Brier score and of Bayesian error.", associations),
+    )
+    notes = {"Table 1": [TOLD], "Table 2": [f"{TOLD} Both arms together first, as published."]}
+    return [
+        by_method(runs, PAPER, number, caption, columns, notes=notes.get(number, ()))
+        for number, caption, columns in shown
+    ]

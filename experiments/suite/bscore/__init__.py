@@ -26,7 +26,6 @@ from .ask import ALIKE, MULTI, SINGLE, planned, planned_confidence, read_item, s
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
 from .page import SIZE, TOP, findings
-from .published import published
 from .samples import exact_answers, parts, samples, view_of
 from .scores import own_scores
 from .written import planned_tokens, written_rows
@@ -117,7 +116,6 @@ class BScoreExperiment(Experiment):
 
     samples = delegated(samples)
     own_scores = delegated(own_scores)
-    published = delegated(published)
     tables = delegated(tables)
     findings = delegated(findings)
 

@@ -13,6 +13,7 @@ from ....hooks.generation.sampling import random_generator
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Message
 from ....hooks.prompts.options import Option
+from ...materials.trajectories import before_control_token
 from ...report.findings import Drawn, Transcript
 from ...run.experiment import Item, Question
 from ...run.readouts import question_transcript
@@ -117,7 +118,7 @@ def _talks(
             for run, history in enumerate(histories)
         ]
         requests = [Request(one.readout_id, lm.reader.chat.render(one.conversation), [turn]) for one in asked]
-        texts = [one.text for one in lm.sample(requests, written, seed=config.seed)]
+        texts = [before_control_token(one.text, lm) for one in lm.sample(requests, written, seed=config.seed)]
         for run, (one, text) in enumerate(zip(asked, texts, strict=True)):
             answers[run].append(parsed(text, one.options, written))
             histories[run] += [one.conversation[-1], {"role": "assistant", "content": text}]

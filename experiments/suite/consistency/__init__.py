@@ -23,7 +23,7 @@ from ...run.stated_beliefs import BeliefPlace
 from .ask import POSTERIOR, PRIOR, dialogue_places, dialogue_questions, fork_questions
 from .config import ConsistencyConfig
 from .instances import INSTANCES, instances, stored_tables
-from .page import findings, published
+from .page import findings
 from .samples import ABOUT, options, own_scores, samples
 
 INNER_COLUMNS = (
@@ -89,7 +89,6 @@ class BeliefConsistency(Experiment):
 
     samples = delegated(samples)
     own_scores = delegated(own_scores)
-    published = delegated(published)
     tables = delegated(tables)
     findings = delegated(findings)
 

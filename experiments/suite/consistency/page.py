@@ -1,6 +1,4 @@
-"""What the report of a run shows beside the numbers, with its instances, and the paper's tables (belief-consistency,
-Tables 1 to 9).
-"""
+"""What the report of a run shows beside the numbers, with its instances."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,10 +14,9 @@ from ...report.figures import QUANTILES, chart, score_figure, scores_of, spreads
 from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table, Transcript
 from ...report.marks import DENSITY_KEY, Axis, density, diagonal, histogram, unit
 from ...run.experiment import Transcripts
-from ...run.galleries import PaperNumber, paper_table
 from .config import ConsistencyConfig
 from .instances import INSTANCES, stored_tables
-from .samples import BALANCED, CLOSED, CONTROL, LIKELIER, ONE_REJECTION, TWO_REJECTIONS, UNLIKELIER
+from .samples import BALANCED, CONTROL, LIKELIER, ONE_REJECTION, TWO_REJECTIONS, UNLIKELIER
 
 MOST = 1000
 """Instances on a page; of more, so many are drawn."""
@@ -387,43 +384,3 @@ def _rows(tables: StoredTables, method: str, *columns: str) -> pd.DataFrame:
     """Columns of the instances of a method at temperature 1."""
     rows = tables.read(INSTANCES, method, [*columns, "temperature"])
     return rows.loc[rows["temperature"] == 1, [*columns]]
-
-
-# The tables of the paper (belief-consistency, Tables 1 to 9) from one run: a row per number, with what it rests on.
-
-MAIN = (
-    ("2 classes", "c2"),
-    ("3 classes", "c3"),
-    ("p invalid posterior", "p_invalid_included"),
-    ("p invalid posterior, no exclusion", "p_invalid_raw"),
-    ("entropy prior", "entropy_prior"),
-    ("entropy posterior", "entropy_post"),
-    ("verbal error prior", "p_error_prior"),
-    ("verbal error posterior", "p_error_post"),
-)
-ASSOCIATION = ("norm_prior", "norm_post", "wnorm_prior", "wnorm_post", "increase_rate", "pearson", "spearman")
-LAYOUT = (
-    *(PaperNumber(1, name, metric, ALL) for name, metric in MAIN),
-    *(PaperNumber(2, name, metric, ALL) for name, metric in (("JSD", "c2"), ("MSE", "mse"), ("MAE", "mae"))),
-    *(PaperNumber(3, name, metric, ALL) for name, metric in (("Switch", "switch"), ("HSwitch", "hswitch"))),
-    PaperNumber(3, "Entropy", "entropy_prior", ALL),
-    PaperNumber(4, "2 classes, of this run's words", "c2", ALL),
-    *(PaperNumber(5, name, metric, "reject") for name, metric in MAIN),
-    *(PaperNumber(6, name, metric, "narrow") for name, metric in MAIN),
-    PaperNumber(7, "free against closed set, prior", "agreement_prior", CLOSED),
-    PaperNumber(7, "free against closed set, posterior", "agreement_posterior", CLOSED),
-    PaperNumber(7, "sampled against exact, prior", "agreement_prior", ALL),
-    PaperNumber(7, "sampled against exact, posterior", "agreement_posterior", ALL),
-    PaperNumber(8, "raw", "p_invalid_raw", ALL),
-    *(PaperNumber(8, name, "invalid_association", ALL, name) for name in ASSOCIATION),
-    PaperNumber(9, "posteriors evaluated", "c2", ALL, "n_rows"),
-)
-
-
-def published(numbers: Sequence[Number]) -> pd.DataFrame:
-    """As `paper_table`, by table. Where the paper drops instances without a defined ratio, so does the value, and
-    `n_dropped` says how many.
-    """
-    windows = dict.fromkeys(number.subset for number in numbers if number.subset.startswith("ranks "))
-    layout = [*LAYOUT, *(PaperNumber(4, name, "c2", name) for name in windows)]
-    return paper_table(numbers, sorted(layout, key=lambda one: one.table))

@@ -36,7 +36,6 @@ from .config import MartingaleConfig, Reasoning
 from .page import findings
 from .readings import rated
 from .samples import own_scores, samples
-from .setups import published
 from .trajectories import as_transcript, control_rows, stored_trajectories
 
 Key = tuple[Reasoning, str]
@@ -111,7 +110,6 @@ class Martingale(Experiment):
     samples = delegated(samples)
     own_scores = delegated(own_scores)
     rated = delegated(rated)
-    published = delegated(published)
     tables = delegated(tables)
     findings = delegated(findings)
 

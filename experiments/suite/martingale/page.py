@@ -13,18 +13,20 @@ from ....metrics.number import Number
 from ....metrics.tables.belief_parts import BeliefTable
 from ....metrics.tables.sample_rows import WHOLE
 from ....metrics.tables.samples import ALL
+from ...report.cells import as_row
 from ...report.figures import Scores, chart, matrix, score_figure, scores_of
 from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table, Transcript
 from ...report.marks import PALE, Axis, histogram, line, points, rule, unit
+from ...report.papers.martingale import as_cells, setup_figure, setups
 from ...report.plotting import DASHED
 from ...report.svg import INK
 from ...run.experiment import Transcripts
 from ...run.galleries import gallery
+from ...run.paper_tables import numbers_of
 from .ask import RECALL, questions
 from .config import MartingaleConfig
 from .readings import CELL, TRAJECTORY, cell_names, pairs, readings, trajectory_statuses
 from .samples import MOST_SE, REACH, STATUSES, TRAJECTORIES
-from .setups import published, setup_figure
 from .trajectories import METHOD
 
 
@@ -164,6 +166,7 @@ def findings(
     table = readings(beliefs)
     names = tuple(dict.fromkeys(cell_names(table)))
     levels = tuple(dict.fromkeys(number.subset for number in numbers if number.metric == "M_at"))
+    drawn = setup_figure(as_cells(setups([numbers_of("", config, map(as_row, numbers), {})])))
     return Findings(
         question=_question(config, numbers),
         columns=COLUMNS,
@@ -191,7 +194,7 @@ def findings(
                 levels,
             ),
         ],
-        figures=figures(table, numbers, names, levels),
+        figures=[*figures(table, numbers, names, levels), *([drawn] if drawn else [])],
         gallery=paths(config, table, beliefs, transcripts),
     )
 
@@ -322,7 +325,6 @@ def figures(
         path_figure(table[table["method"] == methods[0]], methods[0]),
         *([agreement_figure(scores, methods)] if len(methods) > 1 else []),
         change_figure(ends, methods),
-        *([drawn] if (drawn := setup_figure(published(numbers))) else []),
     ]
 
 

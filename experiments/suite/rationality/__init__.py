@@ -28,7 +28,7 @@ from ...run.readouts import read_questions
 from ...run.scores import resampling
 from .ask import BELIEF, CASE, PRIOR, questions, stated_rows
 from .config import RationalityConfig
-from .page import findings, published
+from .page import findings
 from .samples import actions, decisions, detailed, knowledge, methods, require_learner, samples
 from .scores import RESPONSE, own_scores, response
 
@@ -120,7 +120,6 @@ class Rationality(Experiment):
 
     samples = delegated(samples)
     own_scores = delegated(own_scores)
-    published = delegated(published)
     tables = delegated(tables)
     findings = delegated(findings)
 

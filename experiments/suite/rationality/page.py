@@ -1,6 +1,4 @@
-"""What the report of a run shows beside the numbers, with its contexts, and the paper's tables (rational-agents,
-Tables 1 to 5).
-"""
+"""What the report of a run shows beside the numbers, with its contexts."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -8,19 +6,32 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from ....metrics import adjust, isotonic_calibration, lie, quantile_bins
+from ....metrics import adjust, isotonic_calibration, lie, monotone_pairwise, quantile_bins
 from ....metrics.contract import Floats
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ...report.figures import Panel, chart, forest, matrix, scores_of, spreads
 from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table
 from ...report.marks import AWAY, PALE, Axis, Mark, around, diagonal, line, points, unit
+from ...report.plotting import MARK
 from ...run.experiment import Transcripts
-from ...run.galleries import PaperNumber, gallery, paper_table
+from ...run.galleries import gallery
 from .ask import LINE_1, MENU
 from .config import STANDARD, RationalityConfig
-from .samples import BEYOND, CONTROL, OUTCOME, Actions, MethodBeliefs, actions, cases_of, detailed, methods, prompted
-from .scores import FOREST, PAIRS, PUBLISHED_CMI, PUBLISHED_CMI_ISOTONIC, PUBLISHED_ORDER, RESPONSE, SPREAD
+from .samples import (
+    BEYOND,
+    CONTROL,
+    OUTCOME,
+    Actions,
+    MethodBeliefs,
+    actions,
+    cases_of,
+    detailed,
+    methods,
+    prompted,
+    repeated,
+)
+from .scores import BINS, FOREST, PAIRS, RESPONSE
 
 COLUMNS = (
     Column("sufficiency", "sufficiency", "share of the forced choice that a rising function of the belief predicts in "
@@ -183,8 +194,6 @@ def _number(value: float) -> str:
 # What the report of a run shows beside the numbers.
 
 ALPHA = 0.05
-BINS = 5
-"""Groups of contexts whose means a line joins."""
 
 
 def findings(
@@ -198,7 +207,7 @@ def findings(
         question=_question(config, numbers),
         columns=COLUMNS,
         tables=tables([prompted(name) for name in config.prompts if name != STANDARD]),
-        figures=figures(every, acts, numbers, table),
+        figures=figures(config, every, acts, numbers, table),
         gallery=contexts(config, every, acts, transcripts),
     )
 
@@ -258,7 +267,11 @@ def _latent(numbers: Sequence[Number]) -> str:
 
 
 def figures(
-    every: Sequence[MethodBeliefs], acts: Actions, numbers: Sequence[Number], table: pd.DataFrame
+    config: RationalityConfig,
+    every: Sequence[MethodBeliefs],
+    acts: Actions,
+    numbers: Sequence[Number],
+    table: pd.DataFrame,
 ) -> list[Figure]:
     """All of a run."""
     read = [one for one in every if np.isfinite(one.belief).any()]
@@ -275,7 +288,7 @@ def figures(
         reference=1,
     )
     drawn += [sufficiency] if sufficiency else []
-    drawn.append(choice_figure(read, acts))
+    drawn.append(choice_figure(config, read, acts))
     if cases := cases_of(table, every, acts):
         gaps = {case.method: np.asarray(lie(case.p, case.conditional, case.weights).signed) for case in cases}
         drawn.append(
@@ -313,38 +326,42 @@ def truth_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
     )
 
 
-def choice_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
+def choice_figure(config: RationalityConfig, every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
     """Exact share of the first action of each pair against the belief (the paper's Figure 1)."""
     panels = []
     for one in every:
+        rows = repeated(config, one, acts)
         for name, (first, second) in PAIRS.items():
             with np.errstate(divide="ignore", invalid="ignore"):
                 share = acts.tree[:, first] / (acts.tree[:, first] + acts.tree[:, second])
             known = np.isfinite(one.belief) & np.isfinite(share)
+            fifth = np.full(len(share), -1)
+            fifth[known] = quantile_bins(one.belief[known], BINS)
             belief, share = one.belief[known], share[known]
-            bins = quantile_bins(belief, BINS)
-            means = [(belief[bins == b].mean(), share[bins == b].mean()) for b in np.unique(bins)]
-            marks = [_contexts(belief, share), *(_segment(*ends) for ends in pairwise(means))]
+            marks = [_contexts(belief, share)]
+            for ends in pairwise(np.unique(fifth[known])):
+                x, y = ([values[fifth[known] == b].mean() for b in ends] for values in (belief, share))
+                taken = np.where(np.isin(fifth[rows.of], ends), fifth[rows.of], -1)
+                fall = monotone_pairwise(taken, rows.taken, first, second).n_significant
+                told, color = (VIOLATION, AWAY) if fall else ("means of fifths", MARK)
+                marks.append(line(x, y, told, color=color, width=2.4 if fall else 1.6))
             panels.append(Panel(f"{one.method}: {name}", marks, around("belief", belief), around("", share)))
     return chart(
         "Do choices rise with the belief?",
         panels,
         "A dot is a context: its belief, and the exact share of the first action among both. The line joins the means "
-        "of five equally large groups; red where it falls, which no agent with this belief and independence of "
-        "irrelevant alternatives has. Each panel has scales of its own.",
+        "of five equally large groups; red where the actions that are drawn fall from one to the next with p below 5% "
+        "(Fisher, one-sided, as published), which no agent with this belief and independence of irrelevant "
+        "alternatives does. Each panel has scales of its own.",
         columns=len(PAIRS),
     )
 
 
+VIOLATION = "significant fall"
+
+
 def _contexts(x: Floats, y: Floats) -> Mark:
     return points(x, y, "context", alpha=PALE)
-
-
-def _segment(start: tuple[float, float], end: tuple[float, float]) -> Mark:
-    x, y = zip(start, end, strict=True)
-    if y[1] < y[0]:
-        return line(x, y, "falling", color=AWAY, width=2.4)
-    return line(x, y, "mean of a fifth, rising", width=1.6)
 
 
 def latent_figure(names: Sequence[str], numbers: Sequence[Number]) -> Figure:
@@ -370,39 +387,3 @@ def latent_figure(names: Sequence[str], numbers: Sequence[Number]) -> Figure:
         "choice, or of the truth; 0: nothing. A star: p below 5% after Holm over all cells. A dash: nothing was left.",
         across="beyond",
     )
-
-
-# The tables of the paper (rational-agents, Tables 1 to 5) from one run: a row per number, with what it rests on.
-
-OURS, AS_PUBLISHED, VOID = "ours", "as published", "negative control: true by construction"
-ALTERNATIVES = ("squared", "absolute", "bayesian", "log")
-LAYOUT = (
-    PaperNumber(1, "kNN CMI", PUBLISHED_CMI, ALL, way=AS_PUBLISHED),
-    PaperNumber(1, "CMI, debiased", "cmi", ALL, way=OURS),
-    PaperNumber(1, "CMI, exact", "cmi_exact", ALL, way=OURS),
-    PaperNumber(
-        1, "% improvement, belief v. belief and outcome", "logloss_gain", OUTCOME, "pct", AS_PUBLISHED, "pct_ci"
-    ),
-    PaperNumber(1, "nats, belief v. belief and outcome", "logloss_gain", OUTCOME, way=OURS),
-    PaperNumber(1, "% improvement, given the evidence", "logloss_gain", CONTROL, "pct", VOID, "pct_ci"),
-    *(PaperNumber(2, name, PUBLISHED_ORDER, name, way=AS_PUBLISHED) for name in PAIRS),
-    *(PaperNumber(2, f"{name}, exact pairs of contexts", "discordant_pair", name, way=OURS) for name in PAIRS),
-    PaperNumber(
-        3, "SD, standard prompt", "prize_effect", prompted("squared"), "sd_pooled", AS_PUBLISHED, of_samples=True
-    ),
-    PaperNumber(3, "SD, standard prompt, exact", SPREAD, ALL, way=OURS),
-    *(PaperNumber(3, f"RMSE, {p}", "prize_effect", prompted(p), "rmse_means", AS_PUBLISHED) for p in ALTERNATIVES),
-    *(PaperNumber(3, f"debiased mean square, {p}", "prize_effect", prompted(p), way=OURS) for p in ALTERNATIVES),
-    PaperNumber(4, "RMSE to the truth, standard", "rmse_truth", ALL, way=OURS),
-    *(PaperNumber(4, f"RMSE to the truth, {p}", "rmse_truth", prompted(p), way=OURS) for p in ALTERNATIVES),
-    PaperNumber(5, "kNN CMI, raw", PUBLISHED_CMI, ALL, way=AS_PUBLISHED),
-    PaperNumber(5, "kNN CMI, isotonic in sample", PUBLISHED_CMI_ISOTONIC, ALL, way=AS_PUBLISHED),
-    PaperNumber(5, "CMI, isotonic cross-fitted", "cmi_isotonic", ALL, way=OURS),
-    PaperNumber("Figure 2", "median of |gap| / belief", "lie_ratio", ALL, way=AS_PUBLISHED),
-    PaperNumber("Figure 2", "the same of random forests", FOREST, ALL, way=AS_PUBLISHED),
-)
-
-
-def published(numbers: Sequence[Number]) -> pd.DataFrame:
-    """As `paper_table`."""
-    return paper_table(numbers, LAYOUT, counted=("n_rows", "n_clusters", "n_dropped", "status"))

@@ -85,6 +85,7 @@ PUBLISHED_CMI, PUBLISHED_CMI_ISOTONIC, PUBLISHED_ORDER, SPREAD = "cmi_knn", "cmi
 PAIRS = {"Yes against No": (2, 0), "Yes against Defer": (2, 1), "Defer against No": (1, 0)}
 """The paper's pairs: the first of each should become more frequent as the belief rises."""
 BINS = 5
+"""Groups of contexts of like beliefs, between which the order is tested."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,6 @@ from ...run.stated_beliefs import BeliefPlace
 from .ask import BELIEF, agent_name, contexts, exact_questions, places, scenario_of, scenarios
 from .config import SycophancyConfig
 from .page import EXCESS, OF_AGENT, OF_USER, findings
-from .published import published
 from .readings import arms, by_method, in_every_context, mean_readings, readings
 from .samples import own_scores, samples, testimony
 
@@ -109,7 +108,6 @@ class Sycophancy(Experiment):
 
     samples = delegated(samples)
     own_scores = delegated(own_scores)
-    published = delegated(published)
     tables = delegated(tables)
     findings = delegated(findings)
 

@@ -11,7 +11,7 @@ from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ...report.figures import Scores, chart, score_figure, scores_of, shares
 from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table, Transcript
-from ...report.marks import PALE, diagonal, points, unit
+from ...report.marks import PALE, Axis, diagonal, points, rule, unit
 from ...run.experiment import Transcripts
 from ...run.galleries import gallery
 from .ask import METHOD, SPEAKERS, ToldContext
@@ -26,10 +26,13 @@ from .samples import (
     BY_ASKER,
     BY_USER,
     KNOWN,
+    PAPER,
     PART,
+    REASONED,
     SINGLE,
     log_odds,
     parts,
+    published_arms,
 )
 
 _KEY = ["item", "involvement", "evidence", "direction"]
@@ -293,7 +296,9 @@ def figures(means: pd.DataFrame, tables: Mapping[str, pd.DataFrame], numbers: Se
     if (means["evidence"] != "none").any():
         drawn.append(direction_figure(scores, methods))
         drawn.append(bayes_figure({method: updates(rows) for _, method, rows in by_method(means) if method in methods}))
-    return drawn
+    told = {method: published_arms(rows, tables[method]) for _, method, rows in by_method(means) if method in methods}
+    changed = change_figure({method: found[REASONED] for method, found in told.items() if REASONED in found})
+    return drawn + ([changed] if changed else [])
 
 
 def direction_figure(scores: Scores, methods: Sequence[str]) -> Figure:
@@ -314,6 +319,29 @@ def direction_figure(scores: Scores, methods: Sequence[str]) -> Figure:
         "reading noise is in the table: near no update the direction is noise."
     )
     return shares("Which way do updates go?", panels, caption, "share of updates")
+
+
+def change_figure(found: Mapping[str, Mapping[str, pd.DataFrame]]) -> Figure | None:
+    """Change of the Brier score against that of the Bayesian error (the paper's Figure 2); None without outcomes."""
+    panels = []
+    for method, of_arm in found.items():
+        marks = []
+        for (arm, rows), marker in zip(of_arm.items(), "os", strict=False):
+            base, syc, outcome = (array(rows, name) for name in ("before", "after", "outcome"))
+            if "bayes" in rows and np.isfinite(base + syc + outcome + array(rows, "bayes")).any():
+                x, y = ((syc - to) ** 2 - (base - to) ** 2 for to in (array(rows, "bayes"), outcome))
+                marks.append(points(x, y, PAPER[arm], marker=marker, alpha=PALE))
+        panels += [(method, [rule(0), rule(0, of="x"), *marks])] if marks else []
+    if not panels:
+        return None
+    return chart(
+        "Does the Brier score worsen where the Bayesian error does?",
+        panels,
+        "A dot is a scenario: what its squared errors become under the probe. Their correlation is in the table; noise "
+        "in either pulls it to 0.",
+        x=Axis("change of the Bayesian error"),
+        y=Axis("change of the Brier score"),
+    )
 
 
 def bayes_figure(found: Mapping[str, pd.DataFrame]) -> Figure:

@@ -172,7 +172,9 @@ def test_windows_of_ranks_are_scored_apart_on_triples_of_their_own(tiny_folder: 
     assert [one["n_clusters"] for one in parts] == [2, 2]
     assert np.mean([one["estimate"] for one in parts]) == pytest.approx(found["all"]["estimate"])
     published = pd.read_csv(folder.path / "published.csv")
-    assert {"ranks 1-4", "ranks 5-8"} < set(published.loc[published["table"] == 4, "column"])
+    assert set(published.loc[published["table"] == "Table 4", "column"]) == {
+        f"Entity Likelihood, {window}" for window in ("1-4", "5-8")
+    }
     assert "By likelihood of the words" in (folder.path / "report.html").read_text()
 
 

@@ -1,5 +1,6 @@
 """The tables of the papers: from an author's raw data, from stored runs, as text and as LaTeX."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.spatial.distance import jensenshannon
+from scipy.stats import ttest_rel
 
 from doxascope.experiments.report.papers import bscore, consistency, martingale, rationality, sycophancy
 from doxascope.experiments.report.papers.of_levels import tables_of_levels
@@ -25,6 +27,27 @@ from doxascope.metrics.scoring.engine import score_table
 Write = Callable[..., Path]
 
 
+@pytest.fixture
+def printed(table: Write, command_line: Callable[..., Any], tmp_path: Path) -> Callable[..., list[PaperTable]]:
+    """The paper's tables of an author's raw data, as the command line gives them: on its page, cell by cell."""
+
+    def make(frame: pd.DataFrame, *by: str, cluster: str | None = None) -> list[PaperTable]:
+        path = table(**frame, name=f"raw{len(list(tmp_path.iterdir()))}.csv")
+        options = [*(["--by", ",".join(by)] if by else []), *(["--cluster", cluster] if cluster else [])]
+        done = command_line("score", str(path), *options, "--out", "scores", "--full", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        blocks = json.loads((tmp_path / "scores" / "report.json").read_text())["blocks"]
+        found = tables_of_levels(score_table(path, by=by, cluster=cluster))
+        for one in found:
+            (shown,) = [block for block in blocks if block.get("title") == f"{one.number} of {one.paper}"]
+            expected = [[*labels, *(cell.text for cell in cells)] for labels, cells in one.rows]
+            assert [[cell["value"] for cell in row] for row in shown["rows"]] == expected
+            assert f"{one.number} of {one.paper}" in done.stdout
+        return found
+
+    return make
+
+
 def values(table: PaperTable) -> dict[str, list[float]]:
     """First label of a row -> its numbers."""
     return {labels[0]: [cell.value for cell in cells] for labels, cells in table.rows}
@@ -35,7 +58,7 @@ def named(tables: list[PaperTable], number: str) -> PaperTable:
     return found
 
 
-def test_martingale_steps_make_table_1(table: Write) -> None:
+def test_martingale_steps_make_table_1(printed: Callable[..., list[PaperTable]]) -> None:
     rng = np.random.default_rng(0)
     rows = []
     for model, drift in (("martingale", 0.0), ("entrenched", 0.2)):
@@ -54,7 +77,7 @@ def test_martingale_steps_make_table_1(table: Write) -> None:
     names = ["model", "prompt", "domain", "reasoning", "question", "trajectory", "step", "belief"]
     frame = pd.DataFrame(rows, columns=names)
     frame.loc[(frame["model"] == "martingale") & (frame["step"] == 2), "belief"] = np.nan
-    made = named(tables_of_levels(score_table(table(**frame), by=names[:4])), "Table 1")
+    made = named(printed(frame, *names[:4]), "Table 1")
     assert [name for _, name in made.columns] == [
         f"{d}, {r}" for d in ("Forecasting", "OpenReview") for r in ("CoT", "Debate")
     ]
@@ -70,7 +93,7 @@ def test_martingale_steps_make_table_1(table: Write) -> None:
     assert not any("*" in text for text in texts["martingale, No Prompt"])
 
 
-def test_readings_without_and_with_a_user_make_tables_1_and_2(table: Write) -> None:
+def test_readings_without_and_with_a_user_make_tables_1_and_2(printed: Callable[..., list[PaperTable]]) -> None:
     rng = np.random.default_rng(1)
     rows = []
     for model, swayed in (("Bayesian", 0.0), ("sycophant", 0.15)):
@@ -84,14 +107,13 @@ def test_readings_without_and_with_a_user_make_tables_1_and_2(table: Write) -> N
                 rows.append((model, arm, scenario, base, syc, p_x, p_y, likelihood))
     names = ["model", "arm", "scenario", "base", "syc", "p_x", "p_y", "p_y_given_x"]
     frame = pd.DataFrame(rows, columns=names)
-    made = tables_of_levels(score_table(table(**frame), by=["model", "arm"]))
+    made = printed(frame, "model", "arm")
     one, two = named(made, "Table 1"), named(made, "Table 2")
     assert [f"{group} {name}" for group, name in one.columns][::3] == [
         f"{arm} No Syc." for arm in ("Overall", "Flattery", "Conformity")
     ]
-    perfect = [value for value in values(one)["Bayesian"] if not np.isnan(value)]
-    assert perfect == pytest.approx([0.0] * len(perfect), abs=1e-12)
-    assert len(perfect) >= 6
+    perfect = values(one)["Bayesian"]
+    assert [perfect[i] for i in (0, 1, 3, 4, 6, 7)] == pytest.approx([0.0] * 6, abs=1e-12)
     frame["bayes"] = frame["p_x"] * frame["p_y_given_x"] / frame["p_y"]
     swayed = frame[frame["model"] == "sycophant"]
     for at, own in ((0, swayed), (3, swayed[swayed["arm"] == "Flattery"]), (6, swayed[swayed["arm"] == "Conformity"])):
@@ -99,11 +121,18 @@ def test_readings_without_and_with_a_user_make_tables_1_and_2(table: Write) -> N
         assert values(one)["sycophant"][at : at + 2] == pytest.approx(rmse)
     flattered = swayed[swayed["arm"] == "Flattery"]
     assert values(two)["sycophant"][:2] == pytest.approx([flattered["base"].mean(), flattered["syc"].mean()])
-    still = values(two)["Bayesian"]
-    assert still[0] == pytest.approx(still[1])
+    for arm, at in (("Flattery", 0), ("Conformity", 3)):
+        own = swayed[swayed["arm"] == arm]
+        p = ttest_rel(own["syc"], own["base"]).pvalue
+        cells = next(cells for labels, cells in two.rows if labels[0] == "sycophant")[at : at + 3]
+        stars = "**" if p < 0.05 else "*" if p < 0.1 else ""
+        expected = [f"{own['base'].mean():.2f}", f"{stars}{own['syc'].mean():.2f}", f"{p:.3f}"]
+        assert [cell.text for cell in cells] == expected
+        still = values(two)["Bayesian"]
+        assert still[at] == pytest.approx(still[at + 1])
 
 
-def test_counted_answers_make_table_2(table: Write) -> None:
+def test_counted_answers_make_table_2(printed: Callable[..., list[PaperTable]]) -> None:
     rng = np.random.default_rng(2)
     rows = []
     for model in ("steady", "biased"):
@@ -115,7 +144,7 @@ def test_counted_answers_make_table_2(table: Write) -> None:
                 rows.append((model, category, f"{category}{q}", *single, *multi, truth))
     options = [f"{arm}_{option}" for arm in ("single", "multi") for option in "abc"]
     frame = pd.DataFrame(rows, columns=["model", "category", "question", *options, "truth"])
-    made = named(tables_of_levels(score_table(table(**frame), by=["model", "category"])), "Table 2")
+    made = named(printed(frame, "model", "category"), "Table 2")
     assert [name for _, name in made.columns] == ["Subjective", "Random", "Easy", "Hard", "Mean"]
     found = values(made)
     assert found["steady"] == pytest.approx([0.0] * 5)  # what it says afresh it says again
@@ -135,7 +164,7 @@ def test_counted_answers_make_table_2(table: Write) -> None:
     assert found["biased"] == pytest.approx([*expected[:2], 0.0, expected[2], (sum(expected)) / 4])
 
 
-def test_counts_before_and_after_a_rejection_make_table_1(table: Write) -> None:
+def test_counts_before_and_after_a_rejection_make_table_1(printed: Callable[..., list[PaperTable]]) -> None:
     rng = np.random.default_rng(3)
     rows = []
     for model in ("consistent", "other"):
@@ -150,11 +179,16 @@ def test_counts_before_and_after_a_rejection_make_table_1(table: Write) -> None:
                 rows.append((model, item, "posterior", "abc"[rejected], *after, 3 * (model == "other")))
     names = ["model", "item", "context", "rejected", "count_a", "count_b", "count_c", "count_other"]
     frame = pd.DataFrame(rows, columns=names)
-    (made,) = tables_of_levels(score_table(table(**frame)))
+    (made,) = printed(frame)
     heads = [name for _, name in made.columns]
     found = {name: dict(zip(heads, row, strict=True)) for name, row in values(made).items()}
-    assert (found["consistent"]["2 classes"], found["consistent"]["3 classes"]) == (pytest.approx(1.0),) * 2
-    assert found["consistent"]["p invalid posterior"] == 0
+    perfect = found["consistent"]
+    assert (perfect["2 classes"], perfect["3 classes"]) == (pytest.approx(1.0),) * 2
+    assert perfect["p invalid posterior"] == 0
+    (texts,) = [[cell.text for cell in cells] for labels, cells in made.rows if labels[0] == "consistent"]
+    assert texts[:3] == ["1.0000", "1.0000", "0.00%"]
+    assert texts[3] == texts[4]  # the entropy that it had
+    assert texts[5:] == ["0.00%", "0.00%"]
     two, three, invalid = [], [], []
     for _, own in frame[frame["model"] == "other"].groupby("item"):
         counts = own[["count_a", "count_b", "count_c"]].to_numpy(dtype=float)
@@ -173,7 +207,7 @@ def test_counts_before_and_after_a_rejection_make_table_1(table: Write) -> None:
     assert found["other"]["p invalid posterior"] == pytest.approx(np.mean(invalid))
 
 
-def test_beliefs_and_actions_make_the_tables_of_rational_agents(table: Write) -> None:
+def test_beliefs_and_actions_make_the_tables_of_rational_agents(printed: Callable[..., list[PaperTable]]) -> None:
     rng = np.random.default_rng(4)
     rows, laws = [], []
     for dataset in ("Heart", "Fever"):
@@ -188,24 +222,44 @@ def test_beliefs_and_actions_make_the_tables_of_rational_agents(table: Write) ->
                 laws.append((dataset, model, context, p, low, weight, high, 1 - weight))
     names = ["dataset", "model", "context", "belief", "action", "outcome", "p_star"]
     frame = pd.DataFrame(rows, columns=names)
-    made = named(tables_of_levels(score_table(table(**frame), by=["dataset", "model"])), "Tables 1 and 4")
+    made = named(printed(frame, "dataset", "model"), "Tables 1 and 4")
     heads = [name for _, name in made.columns]
     for (dataset, model), own in frame.groupby(["dataset", "model"]):
         rmse = np.sqrt(((own["belief"] - own["p_star"]) ** 2).mean())
         row = dict(zip(heads, values(made)[f"{dataset}, {model}"], strict=True))
         assert row["RMSE vs. ground truth"] == pytest.approx(rmse)
         assert row["Brier score"] == pytest.approx(((own["belief"] - own["outcome"]) ** 2).mean())
-        if model == "rational":
-            assert row["RMSE vs. ground truth"] == 0
+        if model == "rational":  # its action is a function of its belief
+            assert (row["RMSE vs. ground truth"], row["CMI, debiased"]) == (0, pytest.approx(0, abs=1e-9))
     cases = pd.DataFrame(laws, columns=["dataset", "model", "context", "p", "cond_1", "weight_1", "cond_2", "weight_2"])
-    path = table(**cases, name="laws.csv")
-    made = named(tables_of_levels(score_table(path, by=["dataset", "model"], cluster="context")), "Figure 2")
+    made = named(printed(cases, "dataset", "model", cluster="context"), "Figure 2")
     for (dataset, model), own in cases.groupby(["dataset", "model"]):
         implied = own["cond_1"] * own["weight_1"] + own["cond_2"] * own["weight_2"]
         (ratio,) = values(made)[f"{dataset}, {model}"]
         assert ratio == pytest.approx(((own["p"] - implied).abs() / own["p"]).median(), abs=1e-12)
         if model == "rational":
             assert ratio == pytest.approx(0, abs=1e-12)
+
+
+def test_cells_with_a_brier_score_are_drawn_against_it(
+    table: Write, command_line: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Figure 4: a dot for each setup at |M|, with its standard error, and a sign for each domain."""
+    rows = ["a,law,-0.1,0.02,0.3", "a,med,0.2,0.03,0.2", "b,law,0.05,0.01,0.25", "b,med,0.3,0.02,0.4"]
+    path = table("model,domain,M,SE,brier", *rows)
+    done = command_line("score", str(path), "--out", "scores", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (file,) = (tmp_path / "scores" / "figures").glob("*do-setups*.csv")
+    drawn = pd.read_csv(file)
+    dots = drawn[drawn["mark"] == "point"]
+    assert {*zip(dots["series"], dots["x"], dots["y"], strict=True)} == {
+        ("law", 0.1, 0.3),
+        ("med", 0.2, 0.2),
+        ("law", 0.05, 0.25),
+        ("med", 0.3, 0.4),
+    }
+    assert (drawn["series"] == "± SE").sum() == 2 * 4  # both ends
+    assert "Do setups with a larger |M| forecast worse?" in (tmp_path / "scores" / "report.html").read_text()
 
 
 # From stored runs.
@@ -275,6 +329,10 @@ def test_means_over_data_sets() -> None:
     assert found["heart-a"][0] == 0.2
     assert [found[name][0] for name in ("Mean: a", "Mean: b", "Overall mean")] == pytest.approx([0.3, 0.2, 0.25])
     assert np.isnan(found["Overall mean"][1])
+    ends = {labels[0]: cells[0].ends for labels, cells in named(rationality.tables(runs), "Table 4").rows}
+    half = np.hypot(0.1, 0.1) / 2  # data sets are sampled apart, models answer the same questions
+    assert ends["Mean: a"] == pytest.approx((0.3 - half, 0.3 + half))
+    assert np.isnan(ends["Overall mean"]).all()
 
 
 def test_latex_escapes_what_a_model_is_called_and_balances_its_columns() -> None:

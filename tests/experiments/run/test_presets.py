@@ -1,9 +1,12 @@
 """Every model that is shipped can be asked what every experiment asks: chat models, and base models in raw text."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from doxascope.benchmarks.full import small_run
 from doxascope.experiments.run.config import SHIPPED, load_config
 from doxascope.experiments.run.readouts import compile_questions
 from doxascope.experiments.run.stated_beliefs import planned_numbers
@@ -27,3 +30,28 @@ def test_every_preset_can_be_asked_what_every_experiment_asks(
     queries = compile_questions(lm.reader, asked)
     assert len(queries) == len(asked) > 0
     list(planned_numbers(config, asks.places(config, item), lm.reader))
+
+
+PAPERS = {
+    "bscore-paper": ("b-score", ("Table 2", "Table 3", "Table T5", "Table T6")),
+    "consistency-paper": ("belief-consistency", tuple(f"Table {n}" for n in range(1, 10))),
+    "martingale-paper": ("martingale-score", ("Table 1", "Section 6.1")),
+    "rationality-paper": ("rational-agents", (*(f"Table {n}" for n in range(1, 6)), "Figure 2")),
+    "sycophancy-paper": ("sycophancy-bayesian", ("Table 1", "Table 2", "Figure 1")),
+}
+"""Preset -> its paper, and which of its tables it fills."""
+
+
+@pytest.mark.parametrize("preset", PAPERS)
+def test_a_papers_preset_ends_with_its_tables_on_page_and_terminal(
+    preset: str, tiny_for: Callable[[str], Path], command_line: Callable[..., Any], tmp_path: Path
+) -> None:
+    paper, numbers = PAPERS[preset]
+    told = command_line(*small_run(preset, tmp_path, str(tiny_for(preset))), cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    page, shown = (folder / "report.html").read_text(), command_line("tables", str(folder), cwd=tmp_path)
+    for number in numbers:
+        assert f"{number} of {paper}</h2>" in page
+        assert f"{number} ({paper}): " in shown.stdout
+        assert f"{number} of {paper}" in " ".join(told.stdout.split())  # in whole, or named beside --full

@@ -96,7 +96,9 @@ def written_table(bscore: Callable[..., Any]) -> Any:
     return experiment, config, whole, kept
 
 
-def test_what_cannot_be_parsed_is_counted_and_is_in_no_denominator(written_table: Any) -> None:
+def test_what_cannot_be_parsed_is_counted_and_is_in_no_denominator(
+    written_table: Any, published: Callable[..., Any]
+) -> None:
     """B, invalid rates, Table 2 and its mean from written answers, each against a count by hand."""
     experiment, config, whole, kept = written_table
     assert [len(one.written) for one in views(config, whole)[0].asked] == [2] * 36
@@ -116,10 +118,11 @@ def test_what_cannot_be_parsed_is_counted_and_is_in_no_denominator(written_table
         means[category] = np.nanmean(values)
         metric = "top_b_wrong" if wrong else "top_b"
         assert found[metric, category].score.estimate == pytest.approx(means[category])
-    published = experiment.published(numbers)
-    second = published[(published["table"] == "2") & (published["method"] == "words written")].set_index("column")
-    assert second.loc["mean", "value"] == pytest.approx(np.mean([*means.values()]))
-    assert second.loc["mean", "ci_lo"] < second.loc["mean", "value"] < second.loc["mean", "ci_hi"]
+    rows = published(experiment, ("m", config, numbers))
+    written = rows[rows["read as"] == "words written"]
+    second = written[written["table"] == "Table 2"].set_index("column")
+    assert second["value"].tolist() == pytest.approx([*means.values(), np.mean([*means.values()])])
+    assert second.loc["Mean", "ci_lo"] < second.loc["Mean", "value"] < second.loc["Mean", "ci_hi"]
     invalid = np.mean([i < 0 for _, single, _ in kept.values() for i in single])
     assert f"{invalid:.1%} afresh" in str(found["top_b", "all"].beside)
     shares = [np.mean([i >= 0 for i in single]) for _, single, _ in kept.values()]
@@ -127,23 +130,34 @@ def test_what_cannot_be_parsed_is_counted_and_is_in_no_denominator(written_table
     verdict = next(one for one in verdicts(numbers) if one.method == "words written")
     assert verdict.passed  # more than half can be parsed
     sizes = {len(choice.options) for choice, *_ in kept.values() if choice.category == "random"}
-    third = published[(published["table"] == "F3") & (published["method"] == "words written")]
-    assert {int(column.split()[0]) for column in third["column"]} == sizes
-    assert not (published["table"] == "T3").any()  # there is no question of BBQ
-    tuned = published[published["method"] == "words written"].set_index("column")["value"]
-    assert 0 <= tuned["single, threshold"] <= 1
-    assert tuned["single+b, change, tuned"] == pytest.approx(tuned["single+b, tuned"] - tuned["single, tuned"])
+    third = written[written["table"] == "Figure 3"]
+    assert {int(column.split()[1]) for column in third["column"]} == sizes
+    assert not (rows["table"] == "Table T3").any()  # there is no question of BBQ
+    verified = written[written["table"] == "Table 3"].set_index(["metric", "column"])
+    alone, both = (verified.loc[name] for name in ("Single-turn Prob", "  w/ B-score (Δ)"))
+    assert 0 <= float(alone.loc["Threshold", "shown"]) <= 1
+    average = alone["value"][["Random", "Easy", "Hard"]].mean()
+    assert alone.loc["Avg", "value"] == pytest.approx(average)
+    change = both["value"].iloc[4] - alone.loc["Avg", "value"]
+    assert both["shown"].iloc[4].endswith(f"({change:+.1f})")
 
 
-def test_the_table_of_bbq_is_of_its_questions_alone(written_table: Any) -> None:
+def test_the_table_of_bbq_is_of_its_questions_alone(written_table: Any, published: Callable[..., Any]) -> None:
     experiment, config, whole, _ = written_table
     random = [one for one in views(config, whole)[0].asked if one.category == "random"]
     assert "bbq" not in sized(random)
     assert sized([replace(one, cluster="age:bbq Age 3") for one in random[:1]])["bbq"][0].item == random[0].item
     bbq = whole.assign(cluster=whole["cluster"].astype(str).mask(whole["category"] == "random", "bbq Age 1"))
-    third = experiment.published(score_run(experiment, config, bbq)).query("table == 'T3'")
-    assert set(third["method"]) == {"words", "words sampled", "words written"}
-    assert len(third) == 9
+    third = published(experiment, ("m", config, score_run(experiment, config, bbq))).query("table == 'Table T3'")
+    ways = {"words", "words sampled", "words written"}
+    assert set(third["column"]) == {f"m, {way}" for way in ways}
+    each = third.set_index(["metric", "column"])["value"]
+    for way in ways:
+        higher, lower = (each[f"B-Score ({which})", f"m, {way}"] for which in ("Higher", "Lower"))
+        assert higher == -lower
+        assert each["Single-Turn Probability (Lower)", f"m, {way}"] >= 0
+        read = [each[f"{arm}-Turn Probability (Higher)", f"m, {way}"] for arm in ("Single", "Multi")]
+        assert higher == pytest.approx(read[0] - read[1])
 
 
 def test_lists_of_numbers_are_compared_with_the_distribution(bscore: Callable[..., Any]) -> None:

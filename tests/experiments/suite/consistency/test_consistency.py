@@ -431,7 +431,9 @@ def test_answers_are_drawn_in_the_published_contexts_alone() -> None:
     assert sum(question.draws > 0 for question in everywhere) == 37
 
 
-def test_free_answers_are_compared_with_the_closed_set(setup: tuple[Experiment, ConsistencyConfig]) -> None:
+def test_free_answers_are_compared_with_the_closed_set(
+    setup: tuple[Experiment, ConsistencyConfig], published: Callable[..., pd.DataFrame]
+) -> None:
     """Table 7: 1 - JSD of the two words, free and by letters, before and after, of every instance."""
     rng = np.random.default_rng(5)
     law: dict[tuple[str, str], list[float]] = {}
@@ -441,8 +443,8 @@ def test_free_answers_are_compared_with_the_closed_set(setup: tuple[Experiment, 
     sums = pd.Series(twisted).groupby(table["readout_id"].astype(str).to_numpy()).transform("sum").to_numpy()
     table = table.assign(prob=twisted / sums, logp=np.log(twisted / sums))
     experiment, config = setup
-    published = experiment.published(score_run(experiment, config, table))
-    rows = published[(published["table"] == 7) & (published["method"] == "free and letters")].set_index("column")
+    found = published(experiment, ("m", config, score_run(experiment, config, table)))
+    rows = found[(found["table"] == "Table 7") & (found["read as"] == "free and letters")].set_index("column")
     whole = pd.concat([instances(table)], ignore_index=True)
     both = {
         name: whole[(whole["method"] == name) & (whole["temperature"] == 1)].set_index(["item", "place"]).sort_index()
@@ -455,4 +457,5 @@ def test_free_answers_are_compared_with_the_closed_set(setup: tuple[Experiment, 
     for column, when in (("alpha_prior", "prior"), ("alpha_post", "posterior")):
         p, q = (both[name][column].to_numpy(float) for name in ("free", "letters"))
         jsd = entropy((p + q) / 2) - (entropy(p) + entropy(q)) / 2
-        assert rows.loc[f"free against closed set, {when}", "value"] == pytest.approx(np.mean(1 - jsd))
+        place = f"Calibration (2-class), free against closed set, {when.capitalize()}"
+        assert rows.loc[place, "value"] == pytest.approx(np.mean(1 - jsd))

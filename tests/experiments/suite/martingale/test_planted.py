@@ -1,12 +1,14 @@
 """Agents with a known slope, pushed through the experiment's own table, are recovered."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy
+import statsmodels.api as sm
 
 from doxascope import UserError
 from doxascope.experiments.run.config import load_config
@@ -14,7 +16,6 @@ from doxascope.experiments.run.experiment import Experiment, RunConfig
 from doxascope.experiments.run.scores import score_run
 from doxascope.experiments.suite.martingale.page import figures
 from doxascope.experiments.suite.martingale.readings import readings
-from doxascope.experiments.suite.martingale.setups import setup_figure, setups, summaries
 from doxascope.experiments.synthetic.agents import Anchored, Bayesian, PriorNoise
 from doxascope.metrics import Score
 from doxascope.metrics.number import Number
@@ -248,10 +249,12 @@ def test_the_slope_is_told_apart_by_domain(configured: Any, planted: Planted) ->
     assert contrast.ci_lo < -0.4 < contrast.ci_hi < 0
 
 
-def test_the_papers_setups_have_its_names_its_means_and_its_regressions(configured: Any, planted: Planted) -> None:
+def test_the_papers_setups_have_its_names_its_means_and_its_regressions(
+    configured: Any, planted: Planted, published: Callable[..., pd.DataFrame]
+) -> None:
     """Figure 4 and Figure 5 with controls against plain least squares over the setups of two models."""
     experiment, config = configured("bootstrap_draws=20")
-    rng, tables = np.random.default_rng(0), []
+    rng, runs = np.random.default_rng(0), []
     for model in ("small", "large"):
         parts = []
         for domain, prompt, pull in [
@@ -261,40 +264,29 @@ def test_the_papers_setups_have_its_names_its_means_and_its_regressions(configur
             outcome = (rng.random(60) < 0.5).astype(float)
             part = planted({"words": [sound.read]}, outcome, cell=f"{domain}-{prompt}")
             parts.append(part.assign(domain=domain, prompt=prompt, scenario=f"{domain}, cot, {prompt}"))
-        numbers = score_run(experiment, config, pd.concat(parts, ignore_index=True))
-        tables.append(experiment.published(numbers).assign(model=model))
-    first = tables[0][tables[0]["table"] == 1].set_index("cell")
-    assert first.loc["values, cot, critical", ["domain", "reasoning", "prompt"]].tolist() == [
-        "ChangeMyView",
-        "CoT",
-        "CT Prompt",
-    ]
-    both = pd.concat(tables, ignore_index=True)
-    each = setups(both)
-    assert len(each) == 8
-    found = pd.DataFrame(summaries(both))
-    sizes = found[found["table"] == "mean |M|"].set_index("cell")
+        runs.append((model, config, score_run(experiment, config, pd.concat(parts, ignore_index=True))))
+    found = published(experiment, *runs)
+    first = found[found["table"] == "Table 1"].set_index(["model", "prompt", "column"])["value"]
+    places = product(("small", "large"), ("No Prompt", "CT Prompt"), ("ChangeMyView, CoT", "OpenReview, CoT"))
+    assert set(first.index) == {*places}
+    sizes = found[(found["table"] == "Section 6.1") & (found["column"] == "mean |M|")].set_index("cells")
     for prompt in ("No Prompt", "CT Prompt"):
-        own = each.loc[each["prompt"] == prompt, "M_published"].abs()
+        own = first.xs(prompt, level="prompt").abs()
         assert sizes.loc[prompt, "value"] == pytest.approx(own.mean())
-        half = scipy.stats.t.ppf(0.975, 3) * own.std(ddof=1) / 2
-        assert sizes.loc[prompt, "ci_hi"] == pytest.approx(own.mean() + half)
-    slopes = found[found["table"] == "Figure 5"].set_index("cell")
-    assert list(slopes.index) == [
-        f"controls: {name}" for name in ("none", "domain", "model", "prompt", "domain, model, prompt")
-    ]
-    x, y = each["M_published"].abs().to_numpy(float), each["brier"].to_numpy(float)
-    dummies = [(each[name] == each[name].iloc[0]).to_numpy(float) for name in ("domain", "model", "prompt")]
-    for cell, columns in (("none", []), ("domain", dummies[:1]), ("domain, model, prompt", dummies)):
-        design = np.column_stack([np.ones(8), x, *columns])
-        beta, squares, *_ = np.linalg.lstsq(design, y, rcond=None)
-        error = np.sqrt(squares[0] / (8 - design.shape[1]) * np.linalg.inv(design.T @ design)[1, 1])
-        row = slopes.loc[f"controls: {cell}"]
-        assert row["value"] == pytest.approx(beta[1])
-        assert row["ci_hi"] - row["value"] == pytest.approx(scipy.stats.t.ppf(0.975, 8 - design.shape[1]) * error)
-    drawn = setup_figure(both)
-    assert drawn is not None
-    assert setup_figure(both.assign(brier=np.nan)) is None
+        half = scipy.stats.norm.ppf(0.975) * own.std(ddof=1) / 2
+        assert sizes.loc[prompt, "ci_hi"] == pytest.approx(own.mean() + half, abs=1e-6)
+    each = found[found["table"] == "Figure 4"].pivot(
+        index=["model", "prompt", "domain"], columns="column", values="value"
+    )
+    assert len(each) == 8
+    x, y = each["|M|"].to_numpy(), each["Brier Score"].to_numpy()
+    dummies = [pd.get_dummies(each.index.get_level_values(name)).to_numpy(float)[:, 0] for name in each.index.names]
+    slopes = found[found["table"] == "Figure 5"].pivot(index="controls", columns="column", values="value")
+    assert set(slopes.index) == {"none", "domain", "domain, model", "domain, model, prompt"}
+    for controls, held in (("none", []), ("domain", dummies[2:]), ("domain, model, prompt", dummies)):
+        fit = sm.OLS(y, np.column_stack([np.ones(8), x, *held])).fit()
+        expected = [fit.params[1], fit.bse[1], fit.pvalues[1], fit.rsquared]
+        assert slopes.loc[controls, ["slope on |M|", "SE", "p", "R²"]].tolist() == pytest.approx(expected)
 
 
 def test_a_design_with_a_judge_asks_for_one(configured: Any) -> None:

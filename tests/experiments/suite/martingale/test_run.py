@@ -78,7 +78,8 @@ def test_the_report_shows_every_trajectory_with_its_beliefs(whole: tuple[Any, An
     for text in ("As the paper&#39;s Table 1", "after step 1: words", "Negative control", "smoke", "Drift within"):
         assert text in page, text
     published = pd.read_csv(folder.path / "published.csv")
-    assert {"M_published", "p_published", "M", "minimum_detectable_effect"} <= set(published.columns)
+    assert {"Table 1", "Section 6.1"} <= set(published["table"])
+    assert "Table 1 of martingale-score" in page
     rows = json.loads((folder.path / "scores.json").read_text())["scores"]
     assert {"control_slope", "M_difference", "agreement_update", "truth_error"} <= {row["metric"] for row in rows}
     tested = {

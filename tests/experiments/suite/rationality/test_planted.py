@@ -1,6 +1,7 @@
 """Agents who act on what they state, and those who do not, are told apart through the experiment's own table."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import pytest
 
 from doxascope.experiments.run.addons.inner_readouts import ADJUSTED, scored_beside
 from doxascope.experiments.run.folder import RunFolder
-from doxascope.experiments.run.galleries import mean_over_runs
 from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.experiments.run.scores import score_run
+from doxascope.experiments.suite.rationality.page import VIOLATION, choice_figure
 from doxascope.experiments.suite.rationality.samples import Actions, actions, detailed, methods, repeated
 from doxascope.experiments.suite.rationality.scores import forest_ratio
 from doxascope.experiments.synthetic.agents.decisions import Deciding
@@ -176,7 +177,9 @@ def test_a_forest_of_a_constant_truth_violates_nothing_and_of_cases_that_differ_
     assert found.estimate == pytest.approx(ratio)
 
 
-def test_actions_are_predicted_on_repetitions_whose_contexts_no_fold_divides(configured: Any, planted: Planted) -> None:
+def test_actions_are_predicted_on_repetitions_whose_contexts_no_fold_divides(
+    configured: Any, planted: Planted, published: Callable[..., pd.DataFrame]
+) -> None:
     """Five actions and, where they were sampled, five beliefs of each context, resampled together."""
     one = Deciding().sample(40, 0)
     said = np.clip(one.stated[:, :1] + 0.1 * np.random.default_rng(0).standard_normal((40, 5)), 0, 1)
@@ -195,26 +198,27 @@ def test_actions_are_predicted_on_repetitions_whose_contexts_no_fold_divides(con
     gain = next(n.score for n in numbers if (n.metric, n.method) == ("logloss_gain", "words"))
     assert (gain.n_rows, gain.n_clusters) == (200, 40)
     assert gain.as_dict()["pct_ci"][0] < gain.as_dict()["pct"] < gain.as_dict()["pct_ci"][1]
-    paper = {(row["column"], row["method"]): row for row in experiment.published(numbers).to_dict("records")}
-    row = paper["% improvement, belief v. belief and outcome", "words"]
+    rows = published(experiment, ("m", config, numbers)).to_dict("records")
+    paper = {(row["table"], row["column"], row["read as"]): row for row in rows}
+    row = paper["Table 1", "CB: A ~ p v. A ~ (p, θ), % Impr", "words"]
     assert row["ci_lo"] < row["value"] < row["ci_hi"]
-    assert paper["SD, standard prompt", "words"]["status"] == "not_repeated"
-    assert np.isnan(paper["SD, standard prompt", "words"]["value"])
+    assert ("Table 3", "π_0, Std", "words") not in paper  # which was read once
     off = np.concatenate([row[np.isfinite(row)] - np.nanmean(row) for row in said])
-    assert paper["SD, standard prompt", "json sampled"]["value"] == pytest.approx(np.sqrt(np.sum(off**2) / 159))
+    assert paper["Table 3", "π_0, Std", "json sampled"]["value"] == pytest.approx(np.sqrt(np.sum(off**2) / 159))
 
 
-def test_the_mean_over_data_sets_is_that_of_the_runs_and_its_interval_of_independent_ones() -> None:
-    one = pd.DataFrame(
-        {"table": [4, 4], "column": ["a", "b"], "way": "ours", "method": "m", "kind": "exact", "value": [0.2, 0.5]}
-        | {"ci_lo": [0.1, np.nan], "ci_hi": [0.4, np.nan], "n_rows": [10, 10], "status": ["ok", "too_few"]}
-    )
-    other = one.assign(value=[0.4, 0.7], ci_lo=[0.1, 0.1], ci_hi=[0.5, 0.9], status="ok")
-    whole, open_ended = mean_over_runs([one, other]).to_dict("records")
-    assert (whole["column"], open_ended["column"]) == ("a", "b")
-    assert [whole[name] for name in ("value", "runs", "n_rows", "status")] == [pytest.approx(0.3), 2, 20, "ok"]
-    assert whole["ci_lo"] == pytest.approx(0.3 - np.hypot(0.1, 0.3) / 2)
-    assert whole["ci_hi"] == pytest.approx(0.3 + np.hypot(0.2, 0.1) / 2)
-    assert np.isnan(open_ended["ci_lo"])
-    assert open_ended["status"] == "too_few"
-    assert len(mean_over_runs([one, other.iloc[:1]])) == 1
+@pytest.mark.parametrize(("fall", "marked"), [(0.0, False), (0.17, False), (0.6, True)])
+def test_a_fall_of_choices_is_red_where_it_is_significant(
+    configured: Any, planted: Planted, fall: float, marked: bool
+) -> None:
+    """Figure 1: shares of yes that rise with the belief but for the highest fifth, which falls by so much."""
+    _, config = configured("seed=1")
+    rows = detailed(planted(Deciding().sample(N, 0)))
+    acts = actions(config, rows)
+    (one,) = methods(rows, acts.items)
+    place = np.argsort(np.argsort(one.belief)) / N
+    yes = 0.1 + 0.8 * place - fall * (place >= 0.8)
+    tree = np.column_stack([1 - yes, np.zeros(N), yes])
+    figure = choice_figure(config, [one], replace(acts, tree=tree))
+    assert (VIOLATION in figure.data) == marked
+    assert "means of fifths" in figure.data

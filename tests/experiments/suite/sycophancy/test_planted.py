@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.experiments.run.scores import score_run
 from doxascope.experiments.suite.sycophancy import INNER
 from doxascope.experiments.suite.sycophancy.ask import SPEAKERS, ToldContext
+from doxascope.experiments.suite.sycophancy.page import change_figure
 from doxascope.experiments.suite.sycophancy.readings import arms, by_method, mean_readings, readings, updates
 from doxascope.experiments.synthetic.agents.testimony import Listener
 from doxascope.metrics import Score, belief_table, licensed_posterior
@@ -179,35 +181,44 @@ def test_a_missing_belief_is_counted_and_an_elicited_zero_licenses_nothing(
 PUBLISHED = ("involvement=[third, user]", "evidence=[none, for]", "passage=all")
 
 
-def published_of(made: Any, listener: Listener, planted: Callable[..., pd.DataFrame]) -> pd.DataFrame:
-    """The paper's tables of a listener, as a run writes them."""
-    return made[0].published(numbers_of(made, planted(made, {("verbal", "percent greedy"): listener})))
+@pytest.fixture
+def tables(published: Callable[..., pd.DataFrame]) -> Callable[[Any, pd.DataFrame], pd.DataFrame]:
+    """The paper's tables of a belief table, as a run writes them."""
+    return lambda made, beliefs: published(made[0], ("m", made[1], numbers_of(made, beliefs)))
+
+
+ARMS = ("Overall", "Flattery", "Conformity")
 
 
 def test_a_bayesian_without_sycophancy_prints_zero_in_every_column_of_the_papers_tables(
-    of_worlds: Any, planted: Callable[..., pd.DataFrame]
+    of_worlds: Any, planted: Callable[..., pd.DataFrame], tables: Callable[[Any, pd.DataFrame], pd.DataFrame]
 ) -> None:
     """All four readings under the same passage: without it the agent's word, which is evidence, would be an error."""
-    table = published_of(of_worlds(N, *PUBLISHED), Listener(edge=0.0), planted)
-    first, second = (table[table["table"] == f"Table {number}"] for number in (1, 2))
-    assert list(first["arm"]) == ["overall", "excessive flattery", "opinion conformity"]
-    errors = first[["base", "syc", "change", "ci_lo", "ci_hi", "base_hi", "syc_hi"]].to_numpy(dtype=float)
-    assert np.abs(errors).max() < 1e-12
-    assert np.abs(second["change"]).max() < 1e-12
-    assert set(second["column"]) == {"no evidence", "argument"}
-    bars = table[table["table"] == "Figure 1"].set_index(["arm", "column"])["base"]
-    assert (bars.xs("exact", level="column") == 1).all()
-    apart = published_of(of_worlds(N, *PUBLISHED[:2], "argument=true"), Listener(edge=0.0), planted)
-    assert apart.loc[apart["table"] == "Table 1", "base"].max() > 0.05
+    listener = {("verbal", "percent greedy"): Listener(edge=0.0)}
+    made = of_worlds(N, *PUBLISHED)
+    table = tables(made, planted(made, listener))
+    first, second = (table[table["table"] == f"Table {number}"].set_index("column") for number in (1, 2))
+    assert list(first.index) == [f"{arm}, {name}" for arm in ARMS for name in ("No Syc.", "Syc.", "P-Value")]
+    errors = first.loc[[f"{arm}, {name}" for arm in ARMS for name in ("No Syc.", "Syc.")]]
+    assert np.abs(errors[["value", "ci_lo", "ci_hi"]].to_numpy(float)).max() < 1e-12
+    for place in ("No Evidence", "Argument"):
+        for arm in ("", ", flattery", ", conformity"):
+            before, after = (second.loc[f"{place}{arm}, {name}", "value"] for name in ("Base", "Syc."))
+            assert after == pytest.approx(before, abs=1e-12)
+    bars = table[table["table"] == "Figure 1"].set_index("column")["value"]
+    assert [bars[f"{when}, exact"] for when in ("No Syc.", "Syc.", "Syc., flattery")] == [1, 1, 1]
+    made = of_worlds(N, *PUBLISHED[:2], "argument=true")
+    apart = tables(made, planted(made, listener))
+    assert apart.loc[(apart["table"] == "Table 1") & apart["column"].str.endswith("No Syc."), "value"].max() > 0.05
 
 
 def test_the_papers_numbers_have_tests_intervals_and_statuses_of_their_own(
-    of_worlds: Any, planted: Callable[..., pd.DataFrame]
+    of_worlds: Any, planted: Callable[..., pd.DataFrame], tables: Callable[[Any, pd.DataFrame], pd.DataFrame]
 ) -> None:
-    """Table 1 against a plain computation from what was read; flips of errors, not of beliefs."""
+    """Tables 1 and 2 against a plain computation from what was read; tests of errors, and of beliefs."""
     made = of_worlds(N, *PUBLISHED)
     beliefs = planted(made, {("verbal", "percent greedy"): Listener(flattery=0.7, blur=0.04)})
-    table = made[0].published(numbers_of(made, beliefs))
+    table = tables(made, beliefs)
     read = beliefs[(beliefs["option_index"] == 0) & (beliefs["quantity"].isin(["x", "y for"]))]
 
     def p(**where: str) -> Any:
@@ -220,32 +231,47 @@ def test_the_papers_numbers_have_tests_intervals_and_statuses_of_their_own(
     bayes = np.clip(p(quantity="y for", speaker="agent", given="x") * prior / p_y, 0, 1)
     told = {"quantity": "x", "evidence": "for"}
     base = p(**told, speaker="agent")
-    arms = {"opinion conformity": p(**told, speaker="user")}
-    arms["excessive flattery"] = p(**told, speaker="agent", involvement="user")
-    first = table[table["table"] == "Table 1"].set_index("arm")
+    arms = {"Flattery": p(**told, speaker="agent", involvement="user"), "Conformity": p(**told, speaker="user")}
+    first, second = (table[table["table"] == f"Table {number}"].set_index("column") for number in (1, 2))
     rmse = {name: np.sqrt(np.mean((syc - bayes) ** 2)) for name, syc in arms.items()}
-    assert {name: first.loc[name, "syc"] for name in arms} == pytest.approx(rmse)
-    assert first["base"].to_numpy() == pytest.approx(np.sqrt(np.mean((base - bayes) ** 2)))
-    assert first.loc["overall", "syc"] == pytest.approx(np.mean([*rmse.values()]))
+    assert {name: first.loc[f"{name}, Syc.", "value"] for name in arms} == pytest.approx(rmse)
+    for name in ARMS:
+        assert first.loc[f"{name}, No Syc.", "value"] == pytest.approx(np.sqrt(np.mean((base - bayes) ** 2)))
+    assert first.loc["Overall, Syc.", "value"] == pytest.approx(np.mean([*rmse.values()]))
     for name, syc in arms.items():
         t = scipy.stats.ttest_rel((syc - bayes) ** 2, (base - bayes) ** 2)
-        assert first.loc[name, "p_t"] == pytest.approx(t.pvalue)
-        assert first.loc[name, "p"] == pytest.approx(t.pvalue, abs=0.06)
-    ends = first[["base_lo", "base", "base_hi", "syc_lo", "syc", "syc_hi", "ci_lo", "change", "ci_hi"]].to_numpy()
-    assert np.isfinite(ends).all()
-    for low, middle, high in (ends[:, i : i + 3].T for i in (0, 3, 6)):
-        assert ((low < middle) & (middle < high)).all()
+        assert first.loc[f"{name}, P-Value", "value"] == pytest.approx(t.pvalue)
+        stars = "**" if t.pvalue < 0.05 else "*" if t.pvalue < 0.1 else ""
+        assert first.loc[f"{name}, Syc.", "shown"] == f"{stars}{rmse[name]:.3f}"
+        shifted = scipy.stats.ttest_rel(syc, base).pvalue
+        assert second.loc[f"Argument, {name.lower()}, p", "value"] == pytest.approx(shifted)
+        stars = "**" if shifted < 0.05 else "*" if shifted < 0.1 else ""
+        assert second.loc[f"Argument, {name.lower()}, Syc.", "shown"] == f"{stars}{syc.mean():.2f}"
+    both = np.concatenate([*arms.values()])
+    assert second.loc["Argument, Syc.", "value"] == pytest.approx(both.mean())
+    assert second.loc["Argument, p", "value"] == pytest.approx(scipy.stats.ttest_rel(both, np.tile(base, 2)).pvalue)
+    known = first[~first.index.str.endswith("P-Value")]
+    assert ((known["ci_lo"] < known["value"]) & (known["value"] < known["ci_hi"])).all()
     silent = beliefs.assign(
         prob=beliefs["prob"].mask((beliefs["involvement"] == "user") & (beliefs["evidence"] == "for"))
     )
     silent = silent.assign(status=silent["status"].mask(silent["prob"].isna(), "unparsed"))
-    broken = made[0].published(numbers_of(made, silent))
-    rows = broken[(broken["table"] == "Table 1") & (broken["arm"] != "opinion conformity")]
-    assert not (rows["status"] == "ok").any()
-    figure = broken["table"].str.startswith("Figure")
-    whole = broken["base"].notna() & (figure | broken[["change", "syc", "ci_lo", "ci_hi"]].notna().all(axis=1))
-    assert (whole | (broken["status"] != "ok")).all()
-    assert whole.any()
+    broken = tables(made, silent)
+    rows = broken[(broken["table"] == "Table 1") & broken["column"].str.match("Flattery|Overall")]
+    assert (rows["status"] != "ok").all()
+    assert len(rows) > 0
+    assert (broken["value"].notna() | (broken["status"] != "ok")).all()
+    assert broken["value"].notna().any()
+
+
+def test_changes_of_both_errors_are_drawn_where_outcomes_are_known() -> None:
+    """Figure 2: what a squared error to Bayes' rule, and to the outcome, becomes under the probe."""
+    rows = pd.DataFrame({"before": [0.5, 0.2], "after": [0.7, 0.2], "bayes": [0.6, 0.4], "outcome": [1.0, np.nan]})
+    figure = change_figure({"words": {"took part": rows}})
+    assert figure is not None
+    dots = pd.read_csv(StringIO(figure.data)).query("mark == 'point'").dropna(subset=["x", "y"])
+    assert dots[["x", "y"]].to_numpy() == pytest.approx(np.array([[0.0, 0.3**2 - 0.5**2]]), abs=1e-9)
+    assert change_figure({"words": {"took part": rows.assign(outcome=np.nan)}}) is None
 
 
 def table_of(beliefs: Mapping[Any, Any], outcome: float = np.nan) -> pd.DataFrame:
