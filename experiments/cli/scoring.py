@@ -294,13 +294,12 @@ def card(
     from ..compare.card import ModelCard, against, make_card
     from ..compare.card.model_card import load_set, require_same_set
     from ..compare.card.output import write_against
-    from ..report.record import read
 
     before = None if other is None else ModelCard.open(other)
     if before is not None:
         require_same_set(before, load_set(chosen), seed)
     made = make_card(model, out, chosen=chosen, seed=seed, overrides=overrides)
-    echo_report(read(made.folder / "report.json"), made.folder, full)
+    echo_stored(made.folder, full)
     if before is not None:
         found = against(made, before)
         echo("")
