@@ -18,6 +18,7 @@ import random
 import resource
 import shutil
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -106,6 +107,13 @@ def _edited(folder: Path, name: str, edit: Callable[[Any], None]) -> None:
     (folder / name).write_text(json.dumps(data))
 
 
+def _written(file: Path, text: str) -> None:
+    """A file in place of what another change may have left there."""
+    if not file.is_dir():
+        file.unlink(missing_ok=True)
+        file.write_text(text)
+
+
 def _node(draw: random.Random, data: Any) -> tuple[Any, Any]:
     """A container at any depth, and a key of it."""
     while True:
@@ -146,7 +154,7 @@ def generation(draw: random.Random, folder: Path) -> None:
         "do_sample",
         "transformers_version",
     )
-    (folder / "generation_config.json").write_text(json.dumps({draw.choice(keys): draw.choice(ODD) for _ in range(2)}))
+    _written(folder / "generation_config.json", json.dumps({draw.choice(keys): draw.choice(ODD) for _ in range(2)}))
 
 
 @change
@@ -187,9 +195,7 @@ def vocabulary(draw: random.Random, folder: Path) -> None:
 def template(draw: random.Random, folder: Path) -> None:
     """A chat template of random pieces."""
     inner = "".join(draw.choice(PIECES) for _ in range(draw.randint(0, 6)))
-    (folder / "chat_template.jinja").write_text(
-        "{% for m in messages %}" + inner + "{% endfor %}" + draw.choice(PIECES)
-    )
+    _written(folder / "chat_template.jinja", "{% for m in messages %}" + inner + "{% endfor %}" + draw.choice(PIECES))
 
 
 @change
@@ -324,8 +330,9 @@ def verdict(folder: Path) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Break, ask and count."""
     parser = argparse.ArgumentParser()
-    for name, default in (("--models", 200), ("--seed", 0), ("--first", 0)):
+    for name, default in (("--models", 200), ("--seed", 0), ("--first", 0), ("--minutes", 60)):
         parser.add_argument(name, type=int, default=default)
+    began = time.monotonic()
     given = parser.parse_args(arguments)
     libraries = ", ".join(f"{name} {version(name)}" for name in ("doxascope", "torch", "transformers", "tokenizers"))
     now = datetime.now(UTC)
@@ -336,6 +343,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         save_tiny(Path(name) / "healthy", [*QUESTIONS, *OPTIONS])
         assert verdict(Path(name) / "healthy") == "beliefs"
         for number in range(given.first, given.first + given.models):
+            if time.monotonic() - began > 60 * given.minutes:
+                break
             place = Path(name) / f"model-{number}"
             done = broken(Path(name) / "healthy", place, number, given.seed)
             said = verdict(place)

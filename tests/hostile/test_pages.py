@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -19,7 +19,7 @@ from doxascope.experiments.compare.card import make_card
 from doxascope.experiments.compare.page import page
 from doxascope.experiments.probing.jobs import evaluate_job, sweep_job
 from doxascope.experiments.probing.settings import load_job
-from doxascope.experiments.report.document import Report
+from doxascope.experiments.report.document import Prose, Report, Top
 from doxascope.experiments.report.html import to_html
 from doxascope.experiments.report.record import read
 from doxascope.experiments.run.config import load_config
@@ -58,13 +58,22 @@ HARNESS = """<!doctype html><body><script>const pages = %s;</script><pre id="fou
 </script></body>"""
 
 
-class _Server(BaseHTTPRequestHandler):
+class Server(HTTPServer):
     """Writes down what is asked of it."""
 
-    asked: ClassVar[list[str]] = []
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.asked: list[str] = []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class _Answer(BaseHTTPRequestHandler):
+    """Nothing, to whatever is asked."""
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
+        assert isinstance(self.server, Server)
+        self.server.asked.append(self.path)
         self.send_response(404)
         self.end_headers()
 
@@ -73,12 +82,10 @@ class _Server(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """Its address."""
-    _Server.asked.clear()
-    listening = HTTPServer(("127.0.0.1", 0), _Server)
-    threading.Thread(target=listening.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{listening.server_port}"
+def server() -> Iterator[Server]:
+    """Of which the pages would ask."""
+    listening = Server()
+    yield listening
     listening.shutdown()
 
 
@@ -110,9 +117,9 @@ def everywhere(value: Any, told: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, server: str) -> dict[str, str]:
+def pages(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, server: Server) -> dict[str, str]:
     """Kind -> page, each of work on a model and on tables of a stranger."""
-    out, told = tmp_path_factory.mktemp("pages"), payload(server)
+    out, told = tmp_path_factory.mktemp("pages"), payload(server.url)
     model, runs = out / "model.yaml", []
     for template in ("plain", "own"):
         model.write_text(yaml.safe_dump({"name": NAME, "path": str(tiny_folder), "template": template}))
@@ -131,7 +138,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, server: s
         pd.DataFrame(rows, columns=["question", "prior", "posterior", "outcome", f"by{told}"]).to_csv(path, index=False)
     documents = {
         "index": index_page(out / "runs"),
-        "probe": evaluate_job(job),
+        "probe": everywhere(evaluate_job(job), told),
         "compare": page(compare([folder.path for folder in runs]), {"names": told}),
         "tables": page(compare(tables), {"map": told}),
         "every text": everywhere(read(runs[1].path / "report.json"), told),
@@ -155,26 +162,28 @@ def browsed(pages: dict[str, str], browse: Callable[[str], str]) -> dict[str, An
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_of_a_hostile_page_runs_and_nothing_is_requested(kind: str, browsed: dict[str, Any]) -> None:
+def test_nothing_of_a_hostile_page_runs_and_nothing_is_requested(
+    kind: str, browsed: dict[str, Any], server: Server
+) -> None:
     found = browsed[kind]
     assert found["seen"]  # it stands there, as text
     assert (found["ran"], found["made"]) == ("", 0)
     assert [name for name in found["asked"] if not name.startswith("data:")] == []
-    assert _Server.asked == []
+    assert server.asked == []
 
 
-def test_the_look_finds_what_runs_and_what_is_requested(
-    browse: Callable[[str], str], pages: dict[str, str], server: str
-) -> None:
-    """After the others, since it asks of the same server. Without its escapes a page is another; without its policy the
-    same text runs."""
-    assert pages
-    open_page = f"<!doctype html><body>onerror {payload(server)}"
-    policy = re.search(r'<meta http-equiv="Content-Security-Policy"[^>]*>', pages["run"])
+def test_the_look_finds_what_runs_and_what_is_requested(browse: Callable[[str], str]) -> None:
+    """Without escapes, and then under the policy of our pages."""
+    other = Server()
+    code = f"<script>{MARK};fetch('{other.url}/fetched')</script><img src={other.url}/image onerror=\"{MARK}\">"
+    bare = f"<!doctype html><body>onerror{code}"
+    empty = to_html(Report("a", "b", Top(said="c", verdict=Prose(text="d")), ()))
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy"[^>]*>', empty)
     assert policy is not None
-    found = seen(browse, {"open": open_page, "under the policy": policy[0] + open_page})
-    assert found["open"]["ran"] == "1"
-    assert found["open"]["made"] > 3
-    assert {"/fetched", "/image"} <= set(_Server.asked)
-    assert found["under the policy"]["ran"] == ""
-    _Server.asked.clear()
+    under = seen(browse, {"page": bare.replace("<body>", f"{policy[0]}<body>")})["page"]
+    assert (under["ran"], other.asked) == ("", [])
+    found = seen(browse, {"page": bare})["page"]
+    assert found["ran"] == "1"
+    assert found["made"] == 1
+    assert set(other.asked) == {"/fetched", "/image"}
+    other.shutdown()
