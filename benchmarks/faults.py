@@ -59,7 +59,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 from breakable import SETTINGS, WORKS, Run, asked, save_model
 from processes import as_a_user, command, descendants, readonly, taken
 
-from doxascope import UserError
+from doxascope.base.errors import UserError, lacks_memory
 from doxascope.experiments.run.sessions import Shard
 
 CLOCK = "FAKETIME_TIMESTAMP_FILE"
@@ -213,7 +213,7 @@ def attempt(work: Run, part: Shard, seed: float, limit: int | None, memory: int 
     except (UserError, OSError, MemoryError, KeyboardInterrupt):
         os._exit(2)
     except Exception as error:
-        if memory is not None and "alloc" in str(error):  # as torch says it
+        if memory is not None and lacks_memory(error):
             os._exit(2)
         told.send(traceback.format_exc())
         os._exit(1)

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import click
 
-from ...base.errors import UserError, cause
+from ...base.errors import UserError, cause, lacks_memory
 from ...base.parallel import wait_passively
 from ...base.version import __version__
 from ...hooks.model.spec import BACKENDS, presets
@@ -304,6 +304,9 @@ for command in (check, report, sheet, score, compare, tables, card, certify, val
     cli.add_command(command)
 
 
+KEPT = "what is committed is kept, the same command goes on from there"
+
+
 def main() -> NoReturn:
     """Run the command line; a user's mistake is one line and exit code 2, whatever else goes wrong one and 1."""
     wait_passively()
@@ -318,10 +321,12 @@ def main() -> NoReturn:
     except click.ClickException as error:
         _fail(error, error.format_message(), 2, debug)
     except (KeyboardInterrupt, click.Abort) as error:
-        _fail(error, "stopped; what is committed is kept, the same command goes on from there", 130, debug)
+        _fail(error, f"stopped; {KEPT}", 130, debug)
     except OSError as error:
         _fail(error, f"{error.filename or 'a file'}: {cause(error)}", 2, debug)
     except Exception as error:
+        if lacks_memory(error):
+            _fail(error, f"not enough memory ({cause(error)}); {KEPT}, once there is more", 2, debug)
         where = f"{type(error).__name__}: {cause(error).removeprefix(f'{type(error).__name__}: ')}"
         _fail(error, f"{where}; this was not foreseen, --debug shows where it comes from", 1, debug)
     sys.exit(0)
