@@ -129,8 +129,11 @@ def text_side(
 ) -> TextSide:
     """What a tokenizer and the configurations of a model say about texts; adapters bring embeddings of so many tokens.
 
-    Raises UserError, naming the `place` of the model, for an end of the text that is none of its tokens.
+    Raises UserError, naming the `place` of the model, for a tokenizer that takes no text, and for an end of the text
+    that is none of its tokens.
     """
+    with in_one_line(f"model {place}: its tokenizer cannot be used"):
+        tokenizer("a")  # some of its settings are believed until then
     ends: Any = generation.eos_token_id if generation else config.get_text_config().eos_token_id
     every: list[Any] = [tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])]
     named = [end for end in every if end is not None]

@@ -198,6 +198,7 @@ def test_one_changed_value_makes_another_model(healthy: Path, copy: Path) -> Non
     ("file", "change", "says"),
     [
         ("generation_config.json", {"eos_token_id": ["x"]}, "eos_token_id 'x': is none of its"),
+        ("tokenizer_config.json", {"model_max_length": {"x": 1}}, "its tokenizer cannot be used: TypeError"),
         ("generation_config.json", {"eos_token_id": [["x"]]}, r"eos_token_id|generation_config"),
         ("generation_config.json", {"eos_token_id": 99_999}, "eos_token_id 99999: is none of its"),
         ("config.json", {"num_hidden_layers": 10**7}, "num_hidden_layers 10,000,000; at most 10,000 are read"),
