@@ -138,7 +138,7 @@ def text_side(
     every: list[Any] = [tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])]
     named = [end for end in every if end is not None]
     text = config.get_text_config()
-    size = max(text.vocab_size, brought) if getattr(text, "vocab_size", None) else None
+    size = max(getattr(text, "vocab_size", None) or 0, brought) or None
     if odd := [end for end in named if type(end) is not int or not 0 <= end < (size or math.inf)]:
         told = f"eos_token_id {odd[0]!r}: is none of its {size or ''} tokens"
         raise UserError(f"model {place}: {told}; correct generation_config.json, config.json or the tokenizer")
