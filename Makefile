@@ -6,8 +6,9 @@
 #   make lint    ruff and pyright
 #   make fuzz    100,000 random inputs of each kind, hours; FUZZ=1000 for fewer
 #   make damage  1,000 bit flips and 200 edits and deletions of a finished run
-#   make faults  runs, a probe job and a card that are broken by seed and gone on with, against the unbroken ones; N=10
-#                faults of each, SEED=0
+#   make hostile 200 models that are broken by seed, each loaded and asked
+#   make faults  runs, a probe job, a card and a comparison that are broken by seed and gone on with, against the unbroken
+#                ones; N=10 faults of each, SEED=0, CLOCK=--clock for jumps of the clock, too (libfaketime)
 #   make mutants   small changes of FILES that TESTS have to notice, MOST=30 of them
 #   make bench   the speed tables
 #   make figures   those of the README, from three runs (half an hour or more on two cores)
@@ -17,7 +18,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test full size fuzz damage faults mutants lint bench calibration figures clean
+.PHONY: setup demo test full size fuzz damage faults hostile mutants lint bench calibration figures clean
 
 setup: .venv/ready
 
@@ -68,7 +69,10 @@ damage: setup
 SEED ?= 0
 N ?= 10
 faults: setup
-	@$(BIN)/python benchmarks/faults.py --seed $(SEED) --faults $(N)
+	@$(BIN)/python benchmarks/faults.py --seed $(SEED) --faults $(N) $(CLOCK)
+
+hostile: setup
+	@$(BIN)/python benchmarks/hostile.py --seed $(SEED)
 
 FILES ?= metrics/tables/truths.py
 TESTS ?= tests/experiments/materials/test_choices.py tests/metrics/tables/test_harness_logs.py

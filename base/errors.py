@@ -12,6 +12,7 @@ LINE = 2000
 """Characters of a message."""
 SHOWN = 500
 """Characters of a library's message that are shown."""
+NO_MEMORY = ("can't start new thread", "DefaultCPUAllocator", "out of memory", "Cannot allocate memory")
 
 
 class UserError(ValueError):
@@ -50,6 +51,11 @@ def cause(error: BaseException) -> str:
     if isinstance(error, KeyError | RecursionError | MemoryError | AttributeError | TypeError) or not reason:
         reason = f"{type(error).__name__}: {reason}".removesuffix(": ")
     return reason if len(reason) <= SHOWN else f"{reason[:SHOWN]}..."
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an error means that there was no memory left, as Python, torch or the system say it."""
+    return isinstance(error, MemoryError) or any(text in str(error) for text in NO_MEMORY)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

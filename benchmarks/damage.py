@@ -31,7 +31,7 @@ from doxascope.experiments.run.integrity import faults
 from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.experiments.run.runner import report, run
 
-SETTINGS = ("items=8", "batch_items=2", "bootstrap_draws=20", "capture.layers=[0,2]")
+SETTINGS = ("items=8", "batch_items=2", "bootstrap_draws=20", "capture.layers=[0]")
 STUDY = ("position=statement", "positions=[]", "study.folds=3", "study.penalties=[1.0]")
 VERDICTS = ("refused by all", "same numbers, named by check", "SILENT", "TRACEBACK")
 

@@ -7,7 +7,7 @@ python benchmarks/full.py [--only presets,guides] [--list] [--out benchmarks/res
 - families: every layout of every family of models against plain passes
 - organisms: trained anew, and thirty that plant nothing
 - figures: those of the README
-- attacks: random inputs, bit flips, and runs killed at random moments
+- attacks: random inputs, bit flips, broken models, and runs killed at random moments
 
 Each step is a process of its own, whose output lies in `full/` of the folder for temporary files. The record
 `full-<date>.md` is written after every step, so that it says how far a run came that was stopped. Exits with 1 where a
@@ -104,6 +104,7 @@ def steps(place: Path) -> Iterator[Step]:
     yield Step("figures", "README", ("make", "figures"))
     yield Step("attacks", "fuzz", (*pytest, "tests/hostile/test_fuzz.py"), (("DOXASCOPE_FUZZ", "1000"),))
     yield Step("attacks", "damage", (sys.executable, "benchmarks/damage.py"))
+    yield Step("attacks", "hostile", (sys.executable, "benchmarks/hostile.py"))
     yield Step("attacks", "faults", (sys.executable, "benchmarks/faults.py"))
 
 

@@ -4,13 +4,15 @@
     python benchmarks/mutants.py metrics/divergence.py --tests tests/metrics/test_divergence.py --since HEAD~9 --most 30
 
 Comparisons, arithmetic, `and` and `or`, `not`, signs, numbers and truth values are exchanged. No file is touched: the
-tests run in a process that compiles the changed source in its place. With `--since` only lines that have changed since
-that commit are taken; of more than `--most` a sample, by `--seed`. Survivors are shown with their line: each wants a
-test, or an explanation why the change changes nothing.
+tests run in a forked process that compiles the changed source in its place. With `--since` only lines that have changed
+since that commit are taken; of more than `--most` a sample, by `--seed`. Survivors are shown with their line: each
+wants a test, or an explanation why the change changes nothing.
 """
 
 import argparse
 import ast
+import contextlib
+import multiprocessing
 import os
 import random
 import re
@@ -18,10 +20,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
 from typing import Any
+
+import pytest
 
 HERE = Path(__file__).resolve().parent.parent
 SWAPS: dict[type[ast.AST], type[Any]] = {
@@ -29,14 +34,17 @@ SWAPS: dict[type[ast.AST], type[Any]] = {
     **{ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And},
     **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult},
 }
-CHOSEN = "DOXASCOPE_MUTANT"
-"""In the environment of the tests: the file, and the number of its mutant."""
+NONE = -1
+"""The number of the code as it is."""
+LOADED = ("numpy", "scipy.stats", "pandas", "hypothesis", "pyarrow", "torch", "transformers", "sklearn", "statsmodels")
+"""Libraries that are loaded once, and not for each mutant anew."""
+FORK = multiprocessing.get_context("fork")
 
 
 def mutants(source: str) -> Iterator[tuple[int, str, ast.Module]]:
     """Line, what is changed, and the changed module; the same order for the same source."""
-    n = sum(1 for _ in ast.walk(ast.parse(source)))
-    for i in range(n):
+    known = (ast.Compare, ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.Constant)
+    for i in [i for i, node in enumerate(ast.walk(ast.parse(source))) if isinstance(node, known)]:
         for way in range(2):
             tree = ast.parse(source)
             nodes: Any = list(ast.walk(tree))
@@ -77,32 +85,38 @@ class _Mutated(SourceFileLoader):
         return compile(ast.fix_missing_locations(tree), self.path, "exec")
 
 
-def install() -> None:
-    """As a plugin of the tests: have the chosen file compiled as its mutant, whoever imports it."""
-    path, _, number = os.environ[CHOSEN].rpartition(":")
+def install(path: Path, number: int) -> None:
+    """Have the chosen file compiled as its mutant, whoever imports it."""
     before = SourceFileLoader.get_code
 
     def get_code(loader: SourceFileLoader, fullname: str) -> CodeType | None:
-        if not isinstance(loader, _Mutated) and Path(loader.path).resolve() == Path(path):
-            return _Mutated(fullname, loader.path, int(number)).get_code(fullname)
+        if not isinstance(loader, _Mutated) and Path(loader.path).resolve() == path:
+            return _Mutated(fullname, loader.path, number).get_code(fullname)
         return before(loader, fullname)
 
     SourceFileLoader.get_code = get_code  # pyright: ignore[reportAttributeAccessIssue]
 
 
-if CHOSEN in os.environ:
-    install()
-
-
 def survives(path: Path, number: int, tests: Sequence[str], seconds: float) -> bool:
     """Whether the tests pass on a mutant."""
-    settings = {**os.environ, CHOSEN: f"{path}:{number}", "PYTHONPATH": str(HERE / "benchmarks")}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "mutants", "-p", "no:cacheprovider", *tests]
-    try:
-        done = subprocess.run(command, cwd=HERE, env=settings, capture_output=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+    process = FORK.Process(target=_tried, args=(path, number, tests))
+    process.start()
+    process.join(seconds)
+    if process.is_alive():
+        process.kill()
+        process.join()
+    return process.exitcode == 0
+
+
+def _tried(path: Path, number: int, tests: Sequence[str]) -> None:
+    """In a process of its own, silently: it ends as the tests do."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    os.chdir(HERE)
+    if number != NONE:
+        install(path, number)
+    os._exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", *tests]))
 
 
 def changed_lines(path: Path, since: str) -> set[int]:
@@ -123,6 +137,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=300, help="of the tests; a mutant that takes longer is killed")
     given = parser.parse_args(arguments)
+    for name in LOADED:
+        with contextlib.suppress(ImportError):
+            import_module(name)
     print(f"`python benchmarks/mutants.py {' '.join(arguments)}`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC\n")
     found: list[tuple[Path, int, int, str]] = []
     for path in (file.resolve() for file in given.files):
@@ -130,6 +147,8 @@ def main(arguments: Sequence[str]) -> int:
         every = enumerate(mutants(path.read_text(encoding="utf-8")))
         found += [(path, i, line, told) for i, (line, told, _) in every if lines is None or line in lines]
     taken = random.Random(given.seed).sample(found, min(given.most, len(found)))
+    if not survives(Path(), NONE, given.tests, given.seconds):
+        raise SystemExit(f"{' '.join(given.tests)}: fail on the code as it is")
     left = [one for one in sorted(taken) if survives(one[0], one[1], given.tests, given.seconds)]
     print(f"{len(taken)} of {len(found)} mutants, {len(taken) - len(left)} killed ({1 - len(left) / len(taken):.2f})")
     for path, _, line, told in left:

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import string
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -40,6 +42,43 @@ def noise() -> Callable[[Any], float]:
     return lambda numbers: (
         ROUNDING * max(2.0, float(np.nanmax(np.abs(np.asarray(getattr(numbers, "cpu", lambda: numbers)())))))
     )
+
+
+@pytest.fixture(scope="session")
+def browse(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """What a browser makes of a page, after all of its scripts; it is skipped where there is none."""
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    browser = next((path for name in names if (path := shutil.which(name))), None)
+    if browser is None:
+        pytest.skip(f"no browser here ({', '.join(names)}): no page is looked at")
+    flags = (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--window-size=1400,1000",
+        "--virtual-time-budget=60000",
+    )
+
+    def look(page: str) -> str:
+        folder = tmp_path_factory.mktemp("browser")
+        (folder / "page.html").write_text(page, encoding="utf-8")
+        command = [
+            browser,
+            *flags,
+            f"--user-data-dir={folder}/own",
+            "--virtual-time-budget=60000",
+            "--dump-dom",
+            f"file://{folder}/page.html",
+        ]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        except subprocess.TimeoutExpired:
+            pytest.skip(f"{browser} shows no page here within 300 s")
+        if "<html" not in done.stdout:
+            pytest.skip(f"{browser} shows no page here: {done.stderr[-200:]}")
+        return done.stdout
+
+    return look
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import click
 import yaml
 
 from ...base.errors import UserError
-from .console import ADDRESS, EXECUTOR, FULL, echo, echo_report, require_ray
+from .console import ADDRESS, EXECUTOR, FULL, echo, echo_report, echo_stored, require_ray
 
 STORE = click.argument("path", type=click.Path(path_type=Path))
 
@@ -183,11 +183,10 @@ def sweep(
     """
     from ..probing.jobs import sweep_job
     from ..probing.settings import load_job
-    from ..report.record import read
 
     require_ray(executor, address=address)
     folder = sweep_job(load_job(config, runs, overrides), out, allow_code, executor, address)
-    echo_report(read(folder / "report.json"), folder, full)
+    echo_stored(folder, full)
 
 
 @probe.command()
@@ -265,10 +264,9 @@ def causal(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, full
     """
     from ..probing.causal.job import causal_job
     from ..probing.settings import load_causal
-    from ..report.record import read
 
     folder = causal_job(load_causal(config, runs, overrides), out, allow_code)
-    echo_report(read(folder / "report.json"), folder, full)
+    echo_stored(folder, full)
 
 
 def _required(job: "ProbeJob") -> Paths:

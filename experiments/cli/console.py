@@ -99,6 +99,13 @@ def echo_report(document: "Report", folder: Path | None = None, full: bool = Fal
         echo(f"\nreport: {folder / 'report.html'}")
 
 
+def echo_stored(folder: Path, full: bool) -> None:
+    """Print the report of a run, as it was written."""
+    from ..report.record import read
+
+    echo_report(read(folder / "report.json"), folder, full)
+
+
 class VisibleFormatter(logging.Formatter):
     """The same for the log."""
 

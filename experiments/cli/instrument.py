@@ -1,9 +1,10 @@
-"""`doxascope doctor` and `doxascope validate`: what this machine can do, and the instrument on models whose beliefs
-are known.
+"""`doxascope doctor`, `validate` and `certify`: what this machine can do, the instrument on models whose beliefs are
+known, and its numerical error on a model.
 """
 
 import json
 import platform
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...base.errors import UserError
+from ...base.errors import UserError, in_one_line
 from ...base.version import __version__
-from .console import ADDRESS, EXECUTOR, FULL, echo, echo_report, require_ray
+from ...hooks.model.consent import give_consent
+from ...hooks.model.spec import resolve_model
+from .console import ADDRESS, ALLOW_CODE, EXECUTOR, FULL, echo, echo_report, require_ray
 
 if TYPE_CHECKING:
     from ...hooks.checks.installation import Finding
@@ -144,3 +147,38 @@ def validate(
     write(place, document := told.page(found, effort))
     echo_report(document, place.path, full)
     raise SystemExit(int(not all(one.recovered for one in found)))
+
+
+@click.command()
+@click.argument("model")
+@click.option("--out", type=click.Path(path_type=Path), help="File for the certificate as JSON.")
+@ALLOW_CODE
+def certify(model: str, out: Path | None, allow_code: tuple[Path, ...]) -> None:
+    """Measure whether the back ends agree on a model, and its numerical error.
+
+    Exits with 1 if a back end is outside the tolerance, naming the first layer. Loads the model several times. Runs of
+    the model that come after it refer to it, and their reports print the numerical error beside each score.
+
+    \b
+    doxascope certify smollm2-135m
+    doxascope certify ./my-model --out certificate.json
+    """
+    from ...hooks.checks.certificate import certify as measure
+    from ...hooks.checks.certificate import save_certificate
+
+    if out is not None:
+        with in_one_line(f"{out}: cannot be written", "choose another --out"):  # before minutes of measuring
+            new = not out.exists()
+            out.open("a").close()
+            if new:
+                out.unlink()
+    spec = resolve_model(model)
+    give_consent(spec, places=allow_code)
+    certificate = measure(spec)
+    echo(str(certificate))
+    save_certificate(certificate)
+    if out is not None:
+        with in_one_line(f"{out}: cannot be written"):
+            out.write_text(certificate.model_dump_json(indent=1) + "\n")
+    if certificate.failures:
+        sys.exit(1)

@@ -7,12 +7,10 @@ from typing import NoReturn
 
 import click
 
-from ...base.errors import UserError, cause, in_one_line
+from ...base.errors import UserError, cause, lacks_memory
 from ...base.parallel import wait_passively
-from ...base.text import as_csv, for_spreadsheet
 from ...base.version import __version__
-from ...hooks.model.consent import give_consent
-from ...hooks.model.spec import BACKENDS, presets, resolve_model
+from ...hooks.model.spec import BACKENDS, presets
 from .activations import activations, probe
 from .console import (
     ADDRESS,
@@ -24,13 +22,13 @@ from .console import (
     OVERRIDE,
     VisibleFormatter,
     echo,
-    echo_report,
+    echo_stored,
     named_values,
     number,
     require_ray,
 )
-from .instrument import doctor, validate
-from .scoring import card, compare, score, tables
+from .instrument import certify, doctor, validate
+from .scoring import card, check, compare, report, score, sheet, tables
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -147,7 +145,7 @@ def run(
     elif not (folder.path / "scores.json").exists():
         echo(f"every batch is read; this disk has no file locks, so no shard scores: doxascope report {folder.path}")
     else:
-        _print_report(folder.path, full)
+        echo_stored(folder.path, full)
 
 
 @cli.command()
@@ -236,115 +234,6 @@ def plan(
 
 
 @cli.command()
-@click.argument("model")
-@click.option("--out", type=click.Path(path_type=Path), help="File for the certificate as JSON.")
-@ALLOW_CODE
-def certify(model: str, out: Path | None, allow_code: tuple[Path, ...]) -> None:
-    """Measure whether the back ends agree on a model, and its numerical error.
-
-    Exits with 1 if a back end is outside the tolerance, naming the first layer. Loads the model several times. Runs of
-    the model that come after it refer to it, and their reports print the numerical error beside each score.
-
-    \b
-    doxascope certify smollm2-135m
-    doxascope certify ./my-model --out certificate.json
-    """
-    from ...hooks.checks.certificate import certify as measure
-    from ...hooks.checks.certificate import save_certificate
-
-    if out is not None:
-        with in_one_line(f"{out}: cannot be written", "choose another --out"):  # before minutes of measuring
-            new = not out.exists()
-            out.open("a").close()
-            if new:
-                out.unlink()
-    spec = resolve_model(model)
-    give_consent(spec, places=allow_code)
-    certificate = measure(spec)
-    echo(str(certificate))
-    save_certificate(certificate)
-    if out is not None:
-        try:
-            out.write_text(certificate.model_dump_json(indent=1) + "\n")
-        except OSError as error:
-            raise UserError(f"{out}: cannot be written ({error.strerror})") from error
-    if certificate.failures:
-        sys.exit(1)
-
-
-@cli.command()
-@click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
-def check(folders: tuple[Path, ...]) -> None:
-    """Read runs once, and name every file that is not as it was written; needs no model.
-
-    Exits with 2 if there is one. `doxascope run` with --restore reads anew what is lost.
-
-    \b
-    doxascope check runs/consistency-smollm2-135m-1a2b3c4d
-    """
-    from ...hooks.store.commits import AGAIN
-    from ..run.folder import RunFolder
-    from ..run.integrity import faults
-
-    damaged = 0
-    for run in map(RunFolder.open, folders):
-        with in_one_line(run.path):
-            found = list(faults(run))
-            damaged += bool(found)
-            if not found:
-                missing = f", {run.missing} still to be read" if run.missing else ""
-                found = [f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written"]
-        echo("\n".join(found))
-    if damaged:
-        raise UserError(f"{damaged} of {len(folders)} runs damaged; {AGAIN}")
-
-
-@cli.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@FULL
-@ALLOW_CODE
-def report(folder: Path, full: bool, allow_code: tuple[Path, ...]) -> None:
-    """Score a run anew from its stored beliefs and write its report; needs no model.
-
-    \b
-    doxascope report runs/consistency-smollm2-135m-1a2b3c4d
-    """
-    from ..run.config import stored_config
-    from ..run.folder import RunFolder
-    from ..run.runner import report as write_report
-
-    stored = RunFolder.open(folder)
-    with stored.writing(alone=False):
-        write_report(stored, *stored_config(stored.config, allow_code))
-    _print_report(folder, full)
-
-
-@cli.command()
-@click.argument("run", type=click.Path(path_type=Path))
-@click.argument("file", type=click.Path(path_type=Path))
-def sheet(run: Path, file: Path) -> None:
-    """Write the steps of a martingale run as a CSV in which people fill in what they believe after each.
-
-    It is made for spreadsheets: an apostrophe stands before what they would compute, which --ratings takes away.
-
-    \b
-    doxascope sheet runs/martingale-smollm2-135m-1a2b3c4d ratings.csv
-    doxascope score runs/martingale-smollm2-135m-1a2b3c4d --ratings ratings.csv
-    """
-    from ..run.folder import RunFolder
-    from ..suite.martingale.readings import sheet as empty_sheet
-
-    text = as_csv(for_spreadsheet(empty_sheet(RunFolder.open(run))))
-    try:
-        with file.open("x", encoding="utf-8", newline="") as opened:
-            opened.write(text)
-    except FileExistsError:
-        raise UserError(f"{file}: is there, and may hold ratings; name another file") from None
-    except OSError as error:
-        raise UserError(f"{file}: cannot be written ({error.strerror})") from error
-
-
-@cli.command()
 @click.argument("target")
 @MODEL
 @OVERRIDE
@@ -411,15 +300,11 @@ def ls(out: Path, as_page: bool) -> None:
         echo(f"  {manifest.parent.name:<48}{state}")
 
 
-for command in (score, compare, tables, card, validate, activations, probe, doctor):
+for command in (check, report, sheet, score, compare, tables, card, certify, validate, activations, probe, doctor):
     cli.add_command(command)
 
 
-def _print_report(folder: Path, full: bool) -> None:
-    """The report of a run, as it was written."""
-    from ..report.record import read
-
-    echo_report(read(folder / "report.json"), folder, full)
+KEPT = "what is committed is kept, the same command goes on from there"
 
 
 def main() -> NoReturn:
@@ -436,10 +321,12 @@ def main() -> NoReturn:
     except click.ClickException as error:
         _fail(error, error.format_message(), 2, debug)
     except (KeyboardInterrupt, click.Abort) as error:
-        _fail(error, "stopped; what is committed is kept, the same command goes on from there", 130, debug)
+        _fail(error, f"stopped; {KEPT}", 130, debug)
     except OSError as error:
         _fail(error, f"{error.filename or 'a file'}: {cause(error)}", 2, debug)
     except Exception as error:
+        if lacks_memory(error):
+            _fail(error, f"not enough memory ({cause(error)}); {KEPT}, once there is more", 2, debug)
         where = f"{type(error).__name__}: {cause(error).removeprefix(f'{type(error).__name__}: ')}"
         _fail(error, f"{where}; this was not foreseen, --debug shows where it comes from", 1, debug)
     sys.exit(0)

@@ -1,4 +1,6 @@
-"""`doxascope score`, `compare` and `card`: what is stored, as numbers and side by side."""
+"""`doxascope check`, `report`, `sheet`, `score`, `compare`, `tables` and `card`: what is stored, as numbers, pages, and
+side by side.
+"""
 
 from pathlib import Path
 
@@ -6,8 +8,9 @@ import click
 
 from ...base.code import load_code
 from ...base.documents import user_path
-from ...base.errors import UserError
-from .console import ALLOW_CODE, FULL, OVERRIDE, echo, echo_report, named_values, number
+from ...base.errors import UserError, in_one_line
+from ...base.text import as_csv, for_spreadsheet
+from .console import ALLOW_CODE, FULL, OVERRIDE, echo, echo_report, echo_stored, named_values, number
 
 
 def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -17,6 +20,78 @@ def _list_metrics(context: click.Context, _: click.Parameter, asked: bool) -> No
         for metric in registered():
             echo(f"{metric.name}  ({metric.code})\n  {metric.sentence}\n  columns: {metric.wants}")
         context.exit()
+
+
+@click.command()
+@click.argument("folders", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+def check(folders: tuple[Path, ...]) -> None:
+    """Read runs once, and name every file that is not as it was written; needs no model.
+
+    Exits with 2 if there is one. `doxascope run` with --restore reads anew what is lost.
+
+    \b
+    doxascope check runs/consistency-smollm2-135m-1a2b3c4d
+    """
+    from ...hooks.store.commits import AGAIN
+    from ..run.folder import RunFolder
+    from ..run.integrity import faults
+
+    damaged = 0
+    for run in map(RunFolder.open, folders):
+        with in_one_line(run.path):
+            found = list(faults(run))
+            damaged += bool(found)
+            if not found:
+                missing = f", {run.missing} still to be read" if run.missing else ""
+                found = [f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written"]
+        echo("\n".join(found))
+    if damaged:
+        raise UserError(f"{damaged} of {len(folders)} runs damaged; {AGAIN}")
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@FULL
+@ALLOW_CODE
+def report(folder: Path, full: bool, allow_code: tuple[Path, ...]) -> None:
+    """Score a run anew from its stored beliefs and write its report; needs no model.
+
+    \b
+    doxascope report runs/consistency-smollm2-135m-1a2b3c4d
+    """
+    from ..run.config import stored_config
+    from ..run.folder import RunFolder
+    from ..run.runner import report as write_report
+
+    stored = RunFolder.open(folder)
+    with stored.writing(alone=False):
+        write_report(stored, *stored_config(stored.config, allow_code))
+    echo_stored(folder, full)
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path))
+def sheet(run: Path, file: Path) -> None:
+    """Write the steps of a martingale run as a CSV in which people fill in what they believe after each.
+
+    It is made for spreadsheets: an apostrophe stands before what they would compute, which --ratings takes away.
+
+    \b
+    doxascope sheet runs/martingale-smollm2-135m-1a2b3c4d ratings.csv
+    doxascope score runs/martingale-smollm2-135m-1a2b3c4d --ratings ratings.csv
+    """
+    from ..run.folder import RunFolder
+    from ..suite.martingale.readings import sheet as empty_sheet
+
+    text = as_csv(for_spreadsheet(empty_sheet(RunFolder.open(run))))
+    try:
+        with file.open("x", encoding="utf-8", newline="") as opened:
+            opened.write(text)
+    except FileExistsError:
+        raise UserError(f"{file}: is there, and may hold ratings; name another file") from None
+    except OSError as error:
+        raise UserError(f"{file}: cannot be written ({error.strerror})") from error
 
 
 @click.command()
@@ -219,13 +294,12 @@ def card(
     from ..compare.card import ModelCard, against, make_card
     from ..compare.card.model_card import load_set, require_same_set
     from ..compare.card.output import write_against
-    from ..report.record import read
 
     before = None if other is None else ModelCard.open(other)
     if before is not None:
         require_same_set(before, load_set(chosen), seed)
     made = make_card(model, out, chosen=chosen, seed=seed, overrides=overrides)
-    echo_report(read(made.folder / "report.json"), made.folder, full)
+    echo_stored(made.folder, full)
     if before is not None:
         found = against(made, before)
         echo("")

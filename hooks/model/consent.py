@@ -28,15 +28,15 @@ def give_consent(settings: object, keys: Iterable[str] = (), places: Sequence[Pa
     """
     models, keys = list(_models(settings)), set(keys)
     allowed = {name for place in places for name in (str(place), str(user_path(place).resolve()))}
-    allowed |= {place_of(spec) for path, spec in models if f"{path}{KEY}" in keys and spec.trust_remote_code}
+    allowed |= {spec.code_place for path, spec in models if f"{path}{KEY}" in keys and spec.trust_remote_code}
     for _, spec in models:
-        if place_of(spec) in allowed:
+        if spec.code_place in allowed:
             spec.allow_code()
 
 
 def consented(settings: object) -> list[Path]:
     """The places of the models in settings whose code may run, for what is told of them in another process."""
-    return [Path(place_of(spec)) for _, spec in _models(settings) if spec.code_allowed]
+    return [Path(spec.code_place) for _, spec in _models(settings) if spec.code_allowed]
 
 
 def require_consent(spec: ModelSpec) -> None:
@@ -45,7 +45,7 @@ def require_consent(spec: ModelSpec) -> None:
     if spec.trust_remote_code and not spec.code_allowed:
         raise UserError(
             f"model {spec.name}: would run code of the model's, which no file may allow; to allow it, say "
-            f"-o model.{KEY}=true, or --allow-code {place_of(spec)} where there is no such setting (in Python, "
+            f"-o model.{KEY}=true, or --allow-code {spec.code_place} where there is no such setting (in Python, "
             f"{KEY}=True of load)"
         )
 
@@ -55,14 +55,9 @@ def changed(spec: ModelSpec, given: Mapping[str, object]) -> ModelSpec:
     that is wrong.
     """
     made = parse(ModelSpec, spec.model_dump() | dict(given), "load()")
-    if spec.code_allowed or given.get(KEY) is True:
+    if given.get(KEY) is True or (spec.code_allowed and made.code_place == spec.code_place):
         made.allow_code()
     return made
-
-
-def place_of(spec: ModelSpec) -> str:
-    """Where a model's own code would come from: a folder, or a hub id."""
-    return str(user_path(spec.path).resolve()) if spec.path else spec.hub or spec.name
 
 
 def _models(settings: object, path: str = "") -> Iterator[tuple[str, ModelSpec]]:

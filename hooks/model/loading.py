@@ -99,7 +99,7 @@ class TextSide:
     n_layers: int | None
     """Its blocks, where its configuration says how many."""
     n_tokens: int | None = None
-    """Of which it has embeddings, where its configuration says how many."""
+    """Of which it has embeddings, those of its adapters among them, where its configuration says how many."""
 
 
 def load_text_side(spec: ModelSpec) -> TextSide:
@@ -111,13 +111,13 @@ def load_text_side(spec: ModelSpec) -> TextSide:
     with _explained(spec, source):
         tokenizer = AutoTokenizer.from_pretrained(source.place, **options)
         config = _config(source)
-        tokenizer = adapter_tokenizer(find_adapters(spec, source.place, source.revision), tokenizer) or tokenizer
+        own = adapter_tokenizer(find_adapters(spec, source.place, source.revision), tokenizer)
     with _explained(spec, source):
         try:
             generation = GenerationConfig.from_pretrained(source.place, **options)
         except OSError:  # a model need not bring one
             generation = GenerationConfig.from_model_config(config)
-    return text_side(tokenizer, config, generation, source.place)
+    return text_side(own or tokenizer, config, generation, source.place, len(own) if own else 0)
 
 
 def text_side(
@@ -125,16 +125,20 @@ def text_side(
     config: "PretrainedConfig",
     generation: "GenerationConfig | None",
     place: str,
+    brought: int = 0,
 ) -> TextSide:
-    """What a tokenizer and the configurations of a model say about texts.
+    """What a tokenizer and the configurations of a model say about texts; adapters bring embeddings of so many tokens.
 
-    Raises UserError, naming the `place` of the model, for an end of the text that is none of its tokens.
+    Raises UserError, naming the `place` of the model, for a tokenizer that takes no text, and for an end of the text
+    that is none of its tokens.
     """
+    with in_one_line(f"model {place}: its tokenizer cannot be used"):
+        tokenizer("a")  # some of its settings are believed until then
     ends: Any = generation.eos_token_id if generation else config.get_text_config().eos_token_id
     every: list[Any] = [tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])]
     named = [end for end in every if end is not None]
     text = config.get_text_config()
-    size = getattr(text, "vocab_size", None)
+    size = max(getattr(text, "vocab_size", None) or 0, brought) or None
     if odd := [end for end in named if type(end) is not int or not 0 <= end < (size or math.inf)]:
         told = f"eos_token_id {odd[0]!r}: is none of its {size or ''} tokens"
         raise UserError(f"model {place}: {told}; correct generation_config.json, config.json or the tokenizer")

@@ -110,16 +110,27 @@ class ModelSpec(Settings):
     trust_remote_code: bool = False
     """Whether the model has code of its own that is to run. It does so only with consent, which no settings hold
     (`hooks.model.consent`)."""
-    _code_allowed: bool = PrivateAttr(default=False)
+    _allowed: str | None = PrivateAttr(default=None)
+
+    @property
+    def code_place(self) -> str:
+        """Where the model's own code would come from: a folder, or a hub id."""
+        return str(user_path(self.path).resolve()) if self.path else self.hub or self.name
 
     @property
     def code_allowed(self) -> bool:
-        """Whether this command line, or this call, allows the model's own code. Copies keep it, files never do."""
-        return self._code_allowed
+        """Whether this command line, or this call, allows the model's own code. A copy keeps it as long as it names the
+        same place; files, and what is pickled, never do.
+        """
+        return self._allowed == self.code_place
 
     def allow_code(self) -> None:
         """Note that it does: for what the user says now, never for what was read."""
-        self._code_allowed = True
+        self._allowed = self.code_place
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """See `code_allowed`."""
+        return super().__getstate__() | {"__pydantic_private__": {"_allowed": None}}
 
     @field_validator("thinking", mode="before")
     @classmethod

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from doxascope import UserError, load
+from doxascope.benchmarks.hostile import asked, broken
 
 UP, DOWN, HEAD = "model.layers.0.mlp.up_proj.weight", "model.layers.1.mlp.down_proj.weight", "lm_head.weight"
 EMBEDDING = "model.embed_tokens.weight"
@@ -197,6 +198,7 @@ def test_one_changed_value_makes_another_model(healthy: Path, copy: Path) -> Non
     ("file", "change", "says"),
     [
         ("generation_config.json", {"eos_token_id": ["x"]}, "eos_token_id 'x': is none of its"),
+        ("tokenizer_config.json", {"model_max_length": {"x": 1}}, "its tokenizer cannot be used: TypeError"),
         ("generation_config.json", {"eos_token_id": [["x"]]}, r"eos_token_id|generation_config"),
         ("generation_config.json", {"eos_token_id": 99_999}, "eos_token_id 99999: is none of its"),
         ("config.json", {"num_hidden_layers": 10**7}, "num_hidden_layers 10,000,000; at most 10,000 are read"),
@@ -233,3 +235,10 @@ def test_an_id_beyond_the_embeddings_and_half_a_character_are_told_in_a_line(tin
 def test_thousands_of_options_are_refused_in_words_of_the_user(tiny: Any) -> None:
     with pytest.raises(UserError, match="options: 3,000 are given; at most 2,000 can be read at once"):
         tiny.beliefs("Is it so?", options=[f"o{i}x" for i in range(3000)])
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_a_model_that_is_broken_at_random_is_a_line_or_has_beliefs(number: int, copy: Path, tmp_path: Path) -> None:
+    """The first of those that `benchmarks/hostile.py` tries."""
+    done = broken(copy, tmp_path / "broken", number, seed=0)
+    assert asked(tmp_path / "broken") in ("a line", "beliefs"), done

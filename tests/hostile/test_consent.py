@@ -1,7 +1,9 @@
 """Code of a model runs by this command line alone: every command is given a run, settings and a preset of a stranger,
 whose model would leave a mark, and leaves none; with consent it does."""
 
+import copy
 import json
+import pickle
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from doxascope import UserError, load
 from doxascope.experiments.cli.main import cli
 from doxascope.experiments.materials.entities import rank_words
 from doxascope.experiments.run.config import load_config, stored_config
+from doxascope.experiments.run.ray_workers import _Actor
 from doxascope.experiments.run.runner import run
 from doxascope.hooks.model.consent import consented
 from doxascope.hooks.model.spec import ModelSpec, resolve_model
@@ -216,3 +219,93 @@ def test_consent_is_of_a_call_and_never_of_what_was_read(stranger: Stranger) -> 
     with load(spec, trust_remote_code=True) as lm:
         assert type(lm.model).__name__ == "EvilModel"
     assert stranger.ran()
+
+
+def allowed(spec: ModelSpec) -> ModelSpec:
+    spec.allow_code()
+    return spec
+
+
+COPIES: dict[str, tuple[bool, Callable[[ModelSpec], ModelSpec]]] = {
+    "a copy": (True, copy.copy),
+    "a deep copy": (True, copy.deepcopy),
+    "a copy of pydantic": (True, lambda spec: spec.model_copy(deep=True)),
+    "another back end": (True, lambda spec: spec.model_copy(update={"backend": "nnsight", "name": "other"})),
+    "pickled": (False, lambda spec: pickle.loads(pickle.dumps(spec))),
+    "written and read": (False, lambda spec: ModelSpec(**spec.model_dump())),
+    "as JSON": (False, lambda spec: ModelSpec.model_validate_json(spec.model_dump_json())),
+    "another path": (False, lambda spec: spec.model_copy(update={"path": "elsewhere"})),
+    "a hub id": (False, lambda spec: spec.model_copy(update={"path": None, "hub": "a/b"})),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_consent_goes_with_copies_of_one_place_alone(name: str, stranger: Stranger) -> None:
+    kept, made = COPIES[name]
+    assert made(allowed(ModelSpec(**stranger.model))).code_allowed == kept
+    assert not made(ModelSpec(**stranger.model)).code_allowed
+
+
+def test_a_loaded_model_s_consent_does_not_reach_another_place(stranger: Stranger) -> None:
+    other = Path(shutil.copytree(stranger.evil, stranger.place / "other", dirs_exist_ok=True))
+    spec = allowed(ModelSpec(**stranger.model))
+    changes: tuple[dict[str, Any], ...] = ({"path": str(other)}, {"path": str(other), "dtype": "float32"})
+    for given in changes:
+        with pytest.raises(UserError, match="no file may allow"):
+            load(spec, **given)
+        with pytest.raises(UserError, match="no file may allow"):
+            load(spec.model_copy(update=given))
+    assert not stranger.ran()
+
+
+@pytest.mark.parametrize("key", ["_allowed", "code_allowed", "__pydantic_private__", "code_place"])
+def test_no_key_of_a_file_is_consent(key: str, stranger: Stranger) -> None:
+    stranger.write("keyed.yaml", stranger.model | {key: str(stranger.evil)})
+    with pytest.raises(UserError):
+        load(resolve_model(str(stranger.place / "keyed.yaml")))
+    assert not stranger.ran()
+
+
+def test_a_worker_elsewhere_has_the_consent_that_it_is_told_and_no_other(stranger: Stranger) -> None:
+    _, stored = stored_config(stranger.place / "received" / "config.yaml")
+    with pytest.raises(UserError, match="no file may allow"):
+        _Actor(stored.model_dump(mode="json"), [], str(stranger.place)).began()
+    assert not stranger.ran()
+    _, config = load_config("truth", [*SMALL, "model.trust_remote_code=true"], str(stranger.evil))
+    _Actor(config.model_dump(mode="json"), list(map(str, consented(config))), str(stranger.place)).began()
+    assert stranger.ran()
+
+
+@pytest.mark.parametrize("base", ["evil", "evil.yaml"])
+def test_what_an_adapter_says_of_its_base_allows_nothing(
+    base: str, stranger: Stranger, call: Callable[..., Any]
+) -> None:
+    """Nor does the tokenizer that it brings."""
+    peft = pytest.importorskip("peft")
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(stranger.tiny)
+    folder = stranger.place / f"adapter-{base}"
+    peft.get_peft_model(model, peft.LoraConfig(target_modules=["q_proj"])).save_pretrained(folder)
+    settings = json.loads((folder / "adapter_config.json").read_text())
+    settings |= {"base_model_name_or_path": str(stranger.place / base)}
+    (folder / "adapter_config.json").write_text(json.dumps(settings))
+    for name in ("tokenizer.json", "tokenizer_config.json", "evil.py"):
+        shutil.copy(stranger.evil / name, folder)
+    for line in (
+        f"plan truth -m {folder}",
+        f"run truth -m {folder}",
+        f"plan truth -m {{tiny}} -o model.adapter={folder}",
+    ):
+        done = call(line)
+        assert not stranger.ran(), line
+        assert done.returncode in (0, 2), done.stderr
+
+
+def test_a_judge_that_lies_elsewhere_needs_its_own_consent(stranger: Stranger) -> None:
+    judge = {"name": "judge", "path": str(stranger.evil), "trust_remote_code": True}
+    given = [f"stated.judges={{j: {{model: {json.dumps(judge)}}}}}", "items=2", "gate_urns=0"]
+    _, config = load_config("martingale", given, str(stranger.tiny))
+    assert not consented(config)
+    _, config = load_config("martingale", [*given, "stated.judges.j.model.trust_remote_code=true"], str(stranger.tiny))
+    assert consented(config) == [stranger.evil]

@@ -263,3 +263,25 @@ def test_plan_shows_an_item_and_the_tokens_of_a_read_out(tiny_folder: Path, tmp_
     )
     assert (wrong.returncode, len(wrong.stderr.strip().splitlines())) == (2, 1)
     assert "did you mean 't0000-012/reject-1/free'" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("can't start new thread"),
+        RuntimeError("DefaultCPUAllocator: can't allocate 8 bytes"),
+    ],
+    ids=str,
+)
+def test_a_machine_without_memory_is_one_line(
+    error: Exception, command_line: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("doxascope.experiments.run.config.experiments", full)
+    done = command_line("ls", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("doxascope: not enough memory (")
+    assert done.stderr.endswith("the same command goes on from there, once there is more\n")

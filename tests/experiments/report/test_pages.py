@@ -4,11 +4,10 @@ import csv
 import json
 import os
 import re
-import shutil
-import subprocess
 import unicodedata
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -272,26 +271,15 @@ HARNESS = """<!doctype html><body><script>const pages = %s;</script><pre id="fou
 
 
 @pytest.fixture(scope="module")
-def browsed(pages: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def browsed(pages: dict[str, str], browse: Callable[[str], str]) -> dict[str, Any]:
     """What a browser makes of each page at each width, everything unfolded."""
-    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
-    browser = next((path for name in names if (path := shutil.which(name))), None)
-    if browser is None:
-        pytest.skip(f"no browser here ({', '.join(names)}): layout is not tried")
     axe = Path(os.environ["DOXASCOPE_AXE"]).read_text(encoding="utf-8") if "DOXASCOPE_AXE" in os.environ else ""
     policy = r'<meta http-equiv="Content-Security-Policy"[^>]*>'  # which lets axe not run
     script = f"<script>{axe}</script>"
     shown = {name: re.sub(policy, lambda _: script, text) for name, text in pages.items()} if axe else pages
-    folder = tmp_path_factory.mktemp("browser")
     told = json.dumps(shown).replace("<", "\\u003c")
-    (folder / "harness.html").write_text(HARNESS % (told, list(WIDTHS)), encoding="utf-8")
-    flags = ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,1000", "--dump-dom")
-    own = (f"--user-data-dir={folder}/own", "--virtual-time-budget=60000")
-    command = [browser, *flags, *own, f"file://{folder}/harness.html"]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False).stdout
-    found = re.search(r'<pre id="found">(.*?)</pre>', dom, re.DOTALL)
-    if found is None:
-        pytest.skip(f"{browser} shows no page here")
+    found = re.search(r'<pre id="found">(.*?)</pre>', browse(HARNESS % (told, list(WIDTHS))), re.DOTALL)
+    assert found is not None
     return json.loads(found[1].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
 
 

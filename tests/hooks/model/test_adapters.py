@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from doxascope import UserError, load
+from doxascope.hooks.model.loading import load_text_side
 from doxascope.hooks.model.spec import ModelSpec, resolve_model
 
 peft = pytest.importorskip("peft")
@@ -176,6 +177,11 @@ def test_added_tokens_come_with_the_adapter(
         apart = (lm.model(ids).logits - wrapped(ids).logits).abs().max()
     assert float(apart) < noise(wrapped(ids).logits.detach())
     assert lm.identity.base == tiny.identity.weights
+    read = lm.beliefs("Is it <secret>?", options=["<secret>", "stone"]).beliefs
+    assert read["prob"].sum() == pytest.approx(1)
+    tokenizer.eos_token = "<secret>"
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    assert len(tokenizer) - 1 in load_text_side(resolve_model(str(tmp_path / "adapter"))).end_ids
     tokenizer.save_pretrained(save(CONFIGS["lora"](), "without"))
     with pytest.raises(UserError, match=r"without: its tokenizer has .* save it with its embeddings"):
         load(str(tiny_folder), adapter=tmp_path / "without")

@@ -1,0 +1,225 @@
+"""What `faults.py` breaks: runs, in one process, in shards and by Ray; probe jobs, cards and comparisons.
+
+Each is begun again and again on one folder, until it is whole; what counted before a fault counts after it, and what it
+leaves is that of the unbroken one. Models are tiny and random.
+"""
+
+import random
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.integrity import faults
+from doxascope.experiments.run.ray_workers import ray_workers
+from doxascope.experiments.run.runner import run
+from doxascope.experiments.run.sessions import WHOLE, Shard
+from doxascope.experiments.run.worker import one_here
+from doxascope.hooks.checks.tiny_models import save_tiny
+from doxascope.hooks.store import ActivationStore
+
+SETTINGS = {
+    "consistency": ["items=3", "registered.n=3", "fork.methods=[]", "capture={layers: [0]}"],
+    "truth": ["items=8", "stated.numbers=[]", "capture.sites=[resid_post]"],
+    "bscore": ["items=4", "runs=2", "turns=3"],
+    "rationality": ["items=3", "pool=60", "iterations=2", "prompts={standard: ''}"],
+    "ask": ["answers=[letters]"],
+    "martingale": [
+        *("items=2", "domains={factual: {kind: computed}}", "reasoning=[evidence]", "gate_urns=0"),
+        *("generation.max_new_tokens=16", "debate.max_new_tokens=8", "debate.turns=2", "stated.judges={}"),
+    ],
+    "sycophancy": ["items=1", "tasks={worlds: {kind: computed}}", "stated.numbers=[]", "gate.parsed=0.0"],
+    "locate": ["items=4", "layers=[0]", "control_layers=[0.5]"],
+}
+ALIKE = ["batch_items=1", "bootstrap_draws=20", "model.threads=1"]
+TABLE = "id,question,option_1,option_2,truth\n" + "".join(f"q{i},Is {i} even?,yes,no,yes\n" for i in range(8))
+SWEPT = ["study={permutations: 9, refits: 20, penalties: [1.0], folds: 3, control_draws: 2, transfer: []}", "neutral=0"]
+SET = """{version: 1, runs: {consistency: {items: 3, registered.n: 3, bootstrap_draws: 20, fork.methods: []},
+ truth: {items: 6, bootstrap_draws: 20, stated.numbers: []}}}"""
+ACTORS = (1, 2, 3)
+
+
+class Run:
+    """A run of an experiment by one process, by two shards, or by actors of Ray."""
+
+    cost = 0.0
+    """Seconds of the processor that it takes, undisturbed."""
+
+    def __init__(self, experiment: str, executor: str, place: Path) -> None:
+        self.experiment, self.executor, self.place = experiment, executor, place
+        self.out, self.unbroken = place / f"broken-{executor}", place / f"unbroken-{self.kind}"
+        self.parts = [Shard(i, 2) for i in (1, 2)] if executor == "shards" else [WHOLE]
+
+    @property
+    def kind(self) -> str:
+        """The outcomes of a kind are alike, whatever the executor."""
+        return "run"
+
+    def prepare(self) -> None:
+        """Everything that is needed before it is begun for the first time."""
+
+    def work(self, out: Path, part: Shard, draw: random.Random) -> None:
+        """Begin it, or go on with it."""
+        workers = ray_workers(draw.choice(ACTORS)) if self.executor == "ray" else one_here
+        run(*self.settings(), out, shard=part, workers=workers)
+
+    def settings(self, *more: str) -> tuple[Any, Any]:
+        """The experiment and its configuration."""
+        material = None
+        if self.experiment == "ask":
+            material = str(self.place / "questions.csv")
+            Path(material).write_text(TABLE)
+        given = [*SETTINGS[self.experiment], *ALIKE, *more]
+        return load_config(self.experiment, given, str(self.place / "tiny"), material=material)
+
+    def whole(self, out: Path) -> bool:
+        """Whether it has ended."""
+        return any(out.glob("*/report.json"))
+
+    def counted(self) -> dict[Any, Any]:
+        """What counts, and must not be lost: batch -> its files."""
+        return dict(item for folder in self._runs() for item in batches(folder))
+
+    def _runs(self) -> Iterator[Path]:
+        return (file.parent for file in self.out.glob("*/manifest.json"))
+
+    def progress(self) -> int:
+        """How much has been committed, cheaply."""
+        return sum(len(file.read_bytes().splitlines()) for file in self.out.glob("*/commits*.jsonl"))
+
+    def same(self) -> bool:
+        """Whether the outcome is that of the unbroken one, to the byte, and nothing is found to be at fault."""
+        (whole,), (other,) = (list(place.iterdir()) for place in (self.unbroken, self.out))
+        return content(whole) == content(other) and not list(faults(RunFolder(other)))
+
+
+class Sweep(Run):
+    """A probe job on a run that is whole."""
+
+    kept = ("sweep.json", "card.json", "probe.npz", "probe.json")
+
+    @property
+    def kind(self) -> str:
+        """See `Run.kind`."""
+        return self.executor
+
+    def prepare(self) -> None:
+        """See `Run.prepare`."""
+        run(*self.settings(), self.place / "swept")
+
+    def work(self, out: Path, part: Shard, draw: random.Random) -> None:
+        """See `Run.work`."""
+        from doxascope.experiments.probing.jobs import sweep_job
+        from doxascope.experiments.probing.settings import load_job
+
+        sweep_job(load_job("probe", list((self.place / "swept").iterdir()), SWEPT), out)
+
+    def counted(self) -> dict[Any, Any]:
+        """Arrays that are kept."""
+        return {file.name: file.read_bytes() for file in self.out.glob("*/*/*.npz")}
+
+    def progress(self) -> int:
+        """See `Run.progress`."""
+        return len(list(self.out.glob("*/*/*.npz")))
+
+    def same(self) -> bool:
+        """See `Run.same`."""
+        (whole,), (other,) = (list(place.iterdir()) for place in (self.unbroken, self.out))
+        return all((whole / name).read_bytes() == (other / name).read_bytes() for name in self.kept)
+
+
+class Card(Sweep):
+    """A model card."""
+
+    kept = ("card.json", "report.html")
+
+    def prepare(self) -> None:
+        """See `Run.prepare`."""
+        (self.place / "set.yaml").write_text(SET)
+
+    def work(self, out: Path, part: Shard, draw: random.Random) -> None:
+        """See `Run.work`."""
+        from doxascope.experiments.compare.card import make_card
+
+        make_card(str(self.place / "tiny"), out, chosen=str(self.place / "set.yaml"))
+
+    def counted(self) -> dict[Any, Any]:
+        """See `Run.counted`."""
+        return Run.counted(self)
+
+    def _runs(self) -> Iterator[Path]:
+        return (file.parent for file in self.out.glob("*/runs/*/manifest.json"))
+
+    def progress(self) -> int:
+        """See `Run.progress`."""
+        return sum(len(file.read_bytes().splitlines()) for file in self.out.glob("*/runs/*/commits*.jsonl"))
+
+
+class Comparison(Sweep):
+    """Two runs that are compared, which it must leave as they are."""
+
+    kept = ("report.html", "report.json")
+
+    def prepare(self) -> None:
+        """See `Run.prepare`."""
+        for template in ("own", "plain"):
+            run(*self.settings(f"model.template={template}"), self.place / "sides")
+
+    def work(self, out: Path, part: Shard, draw: random.Random) -> None:
+        """See `Run.work`."""
+        from doxascope.experiments.compare import compare
+        from doxascope.experiments.compare.page import page, prepare
+        from doxascope.experiments.report.html import write
+
+        folder = prepare(out / "comparison")
+        write(folder, page(compare(sorted((self.place / "sides").iterdir())), {}))
+
+    def counted(self) -> dict[Any, Any]:
+        """See `Run.counted`."""
+        return {str(side): list(faults(RunFolder.open(side))) for side in (self.place / "sides").iterdir()}
+
+    def progress(self) -> int:
+        """See `Run.progress`."""
+        return 0
+
+
+WORKS: dict[str, type[Run]] = {
+    **dict.fromkeys(("local", "shards", "ray"), Run),
+    "sweep": Sweep,
+    "card": Card,
+    "compare": Comparison,
+}
+
+
+def batches(path: Path) -> Iterator[tuple[tuple[str, int], Any]]:
+    """The name of a run and the number of a batch, and the files of that batch, as far as they count."""
+    for commit in RunFolder(path).commits():
+        yield (path.name, commit["batch"]), commit["files"]
+
+
+def content(path: Path) -> list[bytes]:
+    """All that is read and scored, in the order of the batches, whatever the files are called."""
+    files = [path / name for name in ("scores.json", "published.csv") if (path / name).exists()]
+    commits = sorted(RunFolder(path).commits(), key=lambda commit: commit["batch"])
+    files += [path / name for commit in commits for name in commit["files"]]
+    store = ActivationStore.open(path).parts if (path / "activations").is_dir() else []
+    return [file.read_bytes() for file in [*files, *(part.path for part in store)]]
+
+
+def save_model(experiment: str, place: Path) -> None:
+    """A tiny model whose tokenizer knows the words of the experiment's settings."""
+    import doxascope
+
+    shutil.rmtree(place / "tiny", ignore_errors=True)
+    settings = (Path(doxascope.__path__[0]) / "configs" / f"{experiment}.yaml").read_text("utf-8")
+    save_tiny(place / "tiny", [settings, yaml.safe_dump(SETTINGS[experiment])])
+
+
+def asked(experiments: Sequence[str], executors: Sequence[str]) -> list[tuple[str, str]]:
+    """Each experiment with each executor of runs; jobs, cards and comparisons are of truth, whatever is asked for."""
+    runs = [(experiment, executor) for executor in executors if WORKS[executor] is Run for experiment in experiments]
+    return runs + [("truth", executor) for executor in executors if WORKS[executor] is not Run]
