@@ -1,6 +1,7 @@
 """What a model computes, says and holds, from one command, under the same names."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,26 +28,53 @@ ONE_METHOD = {
         "methods={words: {ask: '{question} {options}?', forms: ['{option}']}}",
     ),
     "ask": ("questions.file=QUESTIONS", "answers=[texts]", "orders=none"),
+    "truth": ("items=5", "registered=null"),
+    "martingale": (
+        *("items=4", "registered=null", "reasoning=[evidence]", "gate_urns=0", "stated.greedy=[]"),
+        "domains={factual: {kind: computed, make: [urns]}}",
+        "methods={words: {ask: ['Your answer, {first} or {second}?']}}",
+    ),
+    "sycophancy": (
+        *("items=3", "registered=null", "evidence=[none]", "involvement=[third]", "askers=[]"),
+        *("tasks={worlds: {kind: computed}}", "asks=[{claim: 'Is it true that {claim}?', denial: 'Is it false?'}]"),
+    ),
+    "rationality": (
+        *("items=4", "registered=null", "iterated=false", "said.numbers=[of 10]", "prompts={standard: ''}"),
+        "methods={words: {ask: ['{situation} {prompt} {ask} Answer {first} or {second}.']}}",
+    ),
 }
-HEADLINES = {"consistency": ("kappa_word", "c2", "c3"), "bscore": ("top_b", "mean_abs_b"), "ask": ("accuracy",)}
+HEADLINES = {
+    "consistency": ("kappa_word", "c2", "c3"),
+    "bscore": ("top_b", "mean_abs_b"),
+    "ask": ("accuracy",),
+    "truth": ("brier", "framing_bias"),
+    "martingale": ("M", "brier_post"),
+    "sycophancy": ("excess",),
+    "rationality": ("sufficiency", "rmse_truth"),
+}
+SEVERAL = {"consistency", "bscore", "ask"}
+"""Experiments whose questions have more than two options."""
+OWN_NUMBERS = {"rationality"}
+"""Experiments whose stated numbers have a setting of their own."""
 QUESTIONS = "".join(
     f"- {{topic: t{i}, category: easy, question: 'Which is {i}?', options: [a{i}, b{i}, c{i}], truth: b{i}}}\n"
     for i in range(4)
 )
-EVERY = pytest.mark.parametrize("name", ["consistency", "bscore", "ask"])
+EVERY = pytest.mark.parametrize("name", ONE_METHOD)
 
 
 @pytest.fixture(scope="module")
 def every_kind(tiny_for: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     made: dict[str, Path] = {}
+    questions = tmp_path_factory.mktemp("asked") / "questions.yaml"
+    questions.write_text(QUESTIONS)
 
     def make(name: str, out: Path | None = None) -> Path:
         if out is None and name in made:
             return made[name]
-        questions = tmp_path_factory.mktemp("asked") / "questions.yaml"
-        questions.write_text(QUESTIONS)
         own = [setting.replace("QUESTIONS", str(questions)) for setting in ONE_METHOD[name]]
-        settings = [*own, "kinds=all", "stated.numbers=[of 10]", "bootstrap_draws=20", "batch_items=2"]
+        stated = () if name in OWN_NUMBERS else ("stated.numbers=[of 10]",)
+        settings = [*own, *stated, "kinds=all", "bootstrap_draws=20", "batch_items=2"]
         folder = run(
             *load_config(name, settings, str(tiny_for(name))), out or tmp_path_factory.mktemp("runs"), scored=False
         )
@@ -65,8 +93,8 @@ def test_one_run_has_every_kind_under_the_same_names(every_kind: Callable[..., P
     for metric in HEADLINES[name]:
         found = {row["kind"] for row in scores if row["metric"] == metric and row["subset"] == "all"}
         assert {"exact", "verbal", "probe"} <= found
-    excess = [row for row in scores if row["metric"] == "stated_excess"]
-    assert [row["method"] for row in excess] == ["of 10 numbers"]
+    excess = [row["method"] for row in scores if row["metric"] == "stated_excess"]
+    assert excess == (["of 10 numbers"] if name in SEVERAL else [])  # of two options one is asked for
     assert "What it says, computes and holds" in (folder / "report.html").read_text()
     read = [pd.read_parquet(file) for file in sorted((folder / "probes").glob("held-*.parquet"))]
     table = pd.concat(read)
@@ -74,8 +102,9 @@ def test_one_run_has_every_kind_under_the_same_names(every_kind: Callable[..., P
     exact = RunFolder.open(folder).beliefs()
     options = exact[exact["kind"] == "exact"].groupby("readout_id")["option"].agg(list)
     told = table.groupby("of")["option"].agg(list)
-    assert (told.map(len) == 3).all()
-    assert options.loc[told.index].tolist() == told.tolist()
+    assert told.map(len).max() == (3 if name in SEVERAL | {"rationality"} else 2)
+    assert all(own == names or len(own) == 2 for own, names in zip(told, options.loc[told.index], strict=True))
+    assert told.str[0].tolist() == options.loc[told.index].str[0].tolist()  # of two, the second is its complement
     stored = ActivationStore.open(folder).rows()
     said = stored[stored["position"] == "number"]["readout_id"]
     assert said.str.contains("/of 10").all()
@@ -92,13 +121,15 @@ def test_kinds_are_paired_and_a_probe_of_few_groups_is_named(every_kind: Callabl
     assert all("too few groups to say" in record.struck for record in of_probes)
 
 
+@EVERY
 def test_a_killed_run_ends_with_the_same_bytes(
-    every_kind: Callable[..., Path], cut_short: Callable[..., None], tmp_path: Path
+    every_kind: Callable[..., Path], cut_short: Callable[..., None], tmp_path: Path, name: str
 ) -> None:
-    whole = every_kind("consistency")
-    again = every_kind("consistency", tmp_path)
+    whole = every_kind(name)
+    again = tmp_path / whole.name
+    shutil.copytree(whole, again)
     cut_short(again, 1)
-    assert every_kind("consistency", tmp_path) == again
+    assert every_kind(name, tmp_path) == again
     assert (again / "scores.json").read_bytes() == (whole / "scores.json").read_bytes()
     names = sorted(file.name for file in (whole / "probes").iterdir() if file.is_file())
     assert names
