@@ -138,7 +138,7 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     table = pd.DataFrame([row | {key: json.dumps(row[key]) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
     for name, data in (file for one in added for file in one.files.items()):
-        folder.write_json(name, jsonable(data))
+        folder.write(name, data) if isinstance(data, str) else folder.write_json(name, jsonable(data))
     if len(published := experiment.published(numbers)):
         folder.write("published.csv", as_csv(published))
     if len(answers := experiment.answers(beliefs)):

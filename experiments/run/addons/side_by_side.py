@@ -1,16 +1,21 @@
 """What a model says, computes and holds, side by side: the numbers that several kinds of belief have under the same
-names, and what the stated probabilities of all options sum to.
+names, what the stated probabilities of all options sum to, and where said and held are furthest apart.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import pandas as pd
 
 from ....metrics import cluster_mean
+from ....metrics.beliefs import condition_columns, condition_keys
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ...report.cells import NONE, score_cell
-from ...report.document import Block, Cell, Picture, TableBlock
+from ...report.document import Block, Cell, Instances, Picture, TableBlock
 from ...report.figures import forest
+from ...report.findings import Instance, Transcript
+from ..galleries import gallery
 from ..scores import ScoredRun, resampling
 
 WORDS = {"verbal": "says", "judge": "is said to hold", "exact": "computes", "lens": "holds inside", "probe": "holds"}
@@ -20,6 +25,11 @@ NAMED = "/"
 EXCESS = "stated_excess"
 MOST = 6
 """Numbers that a table shows beside the headline."""
+NUMBERS = "numbers"
+"""How a stated belief is read exactly."""
+SHOWN = 40
+"""Items of the gallery of disagreements."""
+DISAGREEMENT = "disagreement.csv"
 
 
 def excess_numbers(run: ScoredRun) -> Iterator[Number]:
@@ -82,3 +92,83 @@ def side_by_side(run: ScoredRun, numbers: Sequence[Number], doubted: Sequence[st
         "Each with its interval; hollow: no belief, by the report card of the probe.",
     )
     return [table, *([Picture(figure=drawn)] if drawn else [])]
+
+
+# Where what is said and what is held are furthest apart, item by item.
+
+
+def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame], apart: Collection[str]) -> pd.DataFrame:
+    """A row for each option of each place at which a probe reads a belief and one is stated in numbers: `said`, `held`
+    and `computed` P, and by how much the two distributions differ (`distance`, total variation in [0, 1]), the furthest
+    first. Readings of a place, by wording and order, are averaged.
+
+    Args:
+        run: that was scored.
+        probes: name -> what it reads.
+        apart: columns that say how, not where, a belief is read.
+    """
+    stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
+    found = []
+    for name, table in probes.items():
+        known = {column for column in condition_columns(table) if table[column].notna().any()}
+        held, said = _at_places(table, known, apart), _at_places(stated, known, apart)
+        exact = run.every[run.every["readout_id"].isin(table["of"].unique())]
+        computed = _at_places(exact, known, apart)[["place", "method", "option_index", "option", "prob"]]
+        held["method"] = held["method"].str.removesuffix(f" {name}")  # the form whose exact belief it is of
+        held = held.drop(columns="option").merge(computed, on=["place", "method", "option_index"])
+        both = held.merge(said[["place", "method", "option_index", "prob"]], on=["place", "option_index"])
+        found.append(both.assign(probe=name))
+    columns = {"method_x": "method", "method_y": "stated", "prob": "said", "prob_x": "held", "prob_y": "computed"}
+    every = pd.concat(found, ignore_index=True).rename(columns=columns) if found else pd.DataFrame()
+    if every.empty:
+        return every
+    by = ["place", "method", "stated", "probe"]
+    every["distance"] = (every["said"] - every["held"]).abs().groupby([every[column] for column in by]).transform("sum")
+    every["distance"] /= 2
+    every = every.sort_values(["distance", *by, "option_index"], ascending=[False, *[True] * 5], kind="stable")
+    about = ["item", "cluster", "scenario", "step", "readout_id", *by[1:], "option", "said", "held", "computed"]
+    return every[[*about, "distance"]].reset_index(drop=True)
+
+
+def _at_places(rows: pd.DataFrame, known: Collection[str], apart: Collection[str]) -> pd.DataFrame:
+    """The mean belief in each option, by each form, at each place, which conditions among those `known` tell."""
+    rows = rows.drop(columns=[name for name in condition_columns(rows) if name not in known])
+    texts = {name: rows[name].astype(str) for name in ("item", "cluster", "scenario", "method", "option", "of")}
+    where = texts["item"] + "\0" + texts["scenario"] + "\0" + rows["step"].astype(str)
+    rows = rows.assign(**texts, place=where + "\0" + condition_keys(rows, apart))
+    rows = rows.assign(readout_id=texts["of"].where(texts["of"] != "", rows["readout_id"].astype(str)))
+    first = dict.fromkeys(("item", "cluster", "scenario", "step", "readout_id", "option"), "first")
+    return rows.groupby(["place", "method", "option_index"], sort=False, as_index=False).agg({"prob": "mean", **first})
+
+
+def furthest(run: ScoredRun, every: pd.DataFrame, doubted: Mapping[str, str]) -> list[Block]:
+    """The gallery of those items in which said and held differ most."""
+    if every.empty:
+        return []
+    own = [rows for _, rows in every.groupby(["readout_id", "method", "stated", "probe"], sort=False)][:SHOWN]
+
+    def instance(i: int, said: Mapping[str, Transcript]) -> Instance:
+        rows, first = own[i], own[i].iloc[0]
+        beliefs = [
+            f"{row.option}: says {row.said:.2f}, computes {row.computed:.2f}, holds {row.held:.2f}"
+            for row in rows.itertuples()
+        ]
+        why = [doubted[first["probe"]]] if first["probe"] in doubted else []
+        return Instance(
+            facets=[str(first[name]) for name in ("method", "stated", "scenario")],
+            score=float(first["distance"]),
+            facts="; ".join([*beliefs, *why]),
+            conversations=[(f"asked for its answer, {first['method']}", text) for text in said.values()],
+        )
+
+    shown = gallery(
+        [rows["distance"].iloc[0] for rows in own],
+        lambda i: [str(own[i]["readout_id"].iloc[0])],
+        instance,
+        run.folder.transcripts,
+        facets=["asked", "stated", "scenario"],
+        score="said, held apart",
+        said=f"places at which it says one thing and holds another (all in {DISAGREEMENT}); the furthest apart come",
+        seed=run.config.seed,
+    )
+    return [Instances.of(shown, "Where said and held differ most")]

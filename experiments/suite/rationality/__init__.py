@@ -26,7 +26,7 @@ from ...run.addons.inner_readouts import Inner, InnerScores
 from ...run.experiment import Experiment, Item, Read, delegated
 from ...run.readouts import read_questions
 from ...run.scores import resampling
-from .ask import BELIEF, CASE, PRIOR, questions, stated_rows
+from .ask import BELIEF, PRIOR, questions, stated_rows
 from .config import RationalityConfig
 from .page import findings, published
 from .samples import actions, decisions, detailed, knowledge, methods, require_learner, samples

@@ -252,7 +252,9 @@ def _question(config: RationalityConfig, item: Item, place: BeliefSite, name: st
     turn = user_turn(item, place, config, config.wording.number)
     here: Positions = {}
     if config.capture:
-        here = captured(turn, place.situation, "number") if config.capture.positions is None else config.capture.positions
+        here = (
+            captured(turn, place.situation, "number") if config.capture.positions is None else config.capture.positions
+        )
     form = config.number_format(name, *config.answers)
     return ask_number(lm.reader, f"{place.name}/{name}", turn, form, positions=here)
 

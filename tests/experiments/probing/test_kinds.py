@@ -112,6 +112,26 @@ def test_one_run_has_every_kind_under_the_same_names(every_kind: Callable[..., P
 
 
 @EVERY
+def test_the_items_in_which_said_and_held_differ_are_listed(every_kind: Callable[..., Path], name: str) -> None:
+    folder = every_kind(name)
+    table = pd.read_csv(folder / "disagreement.csv")
+    assert table["distance"].is_monotonic_decreasing
+    assert table["distance"].between(0, 1).all()
+    beliefs = RunFolder.open(folder).beliefs()
+    exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
+    places = table.groupby(["readout_id", "method", "stated", "probe"], sort=False)
+    for _, rows in places:
+        assert rows["distance"].iloc[0] == pytest.approx((rows["said"] - rows["held"]).abs().sum() / 2)
+        assert rows[["said", "held", "computed"]].sum().to_numpy() == pytest.approx(1)
+    if name in SEVERAL:  # one wording and order at each place
+        read = exact.set_index(["readout_id", "option"])["prob"]
+        asked = pd.MultiIndex.from_frame(table[["readout_id", "option"]])
+        assert table["computed"].to_numpy() == pytest.approx(read.loc[asked].to_numpy())
+    assert set(table["item"]) == set(exact["item"].astype(str))
+    assert "Where said and held differ most" in (folder / "report.html").read_text()
+
+
+@EVERY
 def test_kinds_are_paired_and_a_probe_of_few_groups_is_named(every_kind: Callable[..., Path], name: str) -> None:
     found = compare([every_kind(name)])
     records = [*found.confirmed, *found.explored, *found.struck]
