@@ -18,7 +18,6 @@ from doxascope.benchmarks.calibration.design import (
     excludes,
     misses,
     names,
-    score_of,
     simulation,
     unless_flagged,
     updates,
@@ -232,14 +231,14 @@ def _says_otherwise(
         planted = {kind: agent.c2(kind) for kind in METHODS} if metric == "c2" else agent.planted
         made = agent.words(n, seed)
     how, exact, verbal, probe = Resampling(draws=RESAMPLES), *METHODS
-    found = measured(made.values(), how, compared={metric}, only_compared=True)
+    found = measured(made.values(), how, MADE_BY[metric], until=metric, compared={metric})
     pairs = pairs_of(found.comparable, (), [*made.values()])
     of = {(pair.one.kind, pair.two.kind): i for i, pair in enumerate(pairs)}
     apart = paired_differences(pairs, how)
     other = apart[of[exact, verbal]]
     named = other if against_none else apart[of[exact, probe]]
     null = dict.fromkeys(METHODS, float(metric == "c2")) if against_none else planted
-    each = {kind: score_of(MADE_BY[metric], metric, sample, RESAMPLES) for kind, sample in made.items()}
+    each = {number.kind: number.score for number in found.numbers if number.metric == metric}
     return {
         APART.name: excludes(other.score, null[exact] - null[verbal]),
         CALLED.name: float(named.value("p_adjusted") <= ALPHA),
