@@ -287,7 +287,7 @@ class ProbeBeliefs:
         """The numbers of every probe, and a section for each."""
         numbers: list[Number] = list(excess_numbers(run))
         blocks: list[Block] = []
-        doubted: list[str] = []
+        doubted: dict[tuple[str, str], str] = {}
         read: dict[str, pd.DataFrame] = {}
         failed: dict[str, str] = {}
         for meta, table in applied(run.folder):
@@ -303,9 +303,10 @@ class ProbeBeliefs:
             blocks += _probe_section(meta, table, scored)
             if why := unreadable(meta):
                 failed[meta.name] = why
-                doubted.extend(named["method"].unique())
+                doubted |= {("probe", str(method)): why for method in named["method"].unique()}
         apart = disagreements(run, read, (*OWN, *READINGS))
-        beside = [*side_by_side(run, [*run.numbers, *numbers], doubted), *furthest(run, apart, failed)]
+        every = [*run.numbers, *numbers]
+        beside = [*side_by_side(run, every, doubted, left_out(run.folder)), *furthest(run, apart, failed)]
         files = {} if apart.empty else {DISAGREEMENT: as_csv(apart)}
         return Added(numbers=numbers, files=files, blocks=[*beside, *blocks])
 
@@ -316,6 +317,13 @@ def applied(folder: RunFolder) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:
         with in_one_line(f"{folder.path}: a probe that was applied", AGAIN):
             meta = ProbeMeta.model_validate_json(record)
         yield meta, table
+
+
+def left_out(folder: RunFolder) -> dict[str, str]:
+    """What `kinds: all` could not read -> why."""
+    files = folder.manifest.get("files", {})
+    read = json.loads(folder.verified(LEFT_OUT, files[LEFT_OUT])) if LEFT_OUT in files else {}
+    return {f"probe of {name}": why for name, why in read.items()}
 
 
 def _probe_scores(run: ScoredRun, table: pd.DataFrame) -> list[Number]:

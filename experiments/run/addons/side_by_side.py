@@ -9,10 +9,11 @@ import pandas as pd
 
 from ....metrics import cluster_mean
 from ....metrics.beliefs import condition_columns, condition_keys
+from ....metrics.claims import verdicts
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ...report.cells import NONE, score_cell
-from ...report.document import Block, Cell, Instances, Picture, TableBlock
+from ...report.document import Block, Cell, Instances, Picture, Prose, TableBlock
 from ...report.figures import forest
 from ...report.findings import Instance, Transcript
 from ..galleries import gallery
@@ -44,13 +45,17 @@ def excess_numbers(run: ScoredRun) -> Iterator[Number]:
         yield Number(metric=EXCESS, method=str(method), kind="verbal", score=score, quantity=quantity, code="F1")
 
 
-def side_by_side(run: ScoredRun, numbers: Sequence[Number], doubted: Sequence[str] = ()) -> list[Block]:
-    """A table of every kind and method, and a figure of the headline; none where there is one kind.
+def side_by_side(
+    run: ScoredRun, numbers: Sequence[Number], doubted: Mapping[tuple[str, str], str], left_out: Mapping[str, str]
+) -> list[Block]:
+    """A table of every kind and method, a figure of the headline, and what there is none of; nothing of the first two
+    where there is one kind.
 
     Args:
         run: that was scored.
         numbers: all that it has.
-        doubted: methods of probes whose cards say that what they read is no belief; they are struck out.
+        doubted: kind and method of a probe whose card says that what it reads is no belief -> why.
+        left_out: what could not be read -> why.
     """
     whole = {(one.kind, one.method, one.metric): one for one in numbers if one.subset == ALL and one.kind in WORDS}
     headline = run.experiment.headline
@@ -60,38 +65,45 @@ def side_by_side(run: ScoredRun, numbers: Sequence[Number], doubted: Sequence[st
         if metric == headline and (kind != "probe" or NAMED in method)  # as the experiment scores it, not as a stranger
     ]
     columns.sort(key=lambda column: list(WORDS).index(column[0]))
+    without = [Prose(text=f"{name}: left out, for {why}.", soft=True, short=True) for name, why in left_out.items()]
     if len({kind for kind, _ in columns}) < 2 or (run.config.kinds != "all" and "probe" not in dict(columns)):
-        return []
+        return [*without]
     kinds_with = Counter(metric for kind, metric in {(kind, metric) for kind, _, metric in whole})
     shared = [headline, *(metric for metric in dict.fromkeys(key[2] for key in whole) if metric != headline)]
     metrics = [metric for metric in shared if kinds_with[metric] > 1][: MOST + 1]
+    failed = {(one.kind, one.method): f"fails {one.reason}" for one in verdicts(run.numbers) if not one.passed}
+    failed |= doubted
 
     def cell(kind: str, method: str, metric: str) -> Cell:
-        found = whole.get((kind, method, metric))
-        return Cell(NONE, ["not defined"]) if found is None else score_cell(found.score, struck=method in doubted)
+        if (found := whole.get((kind, method, metric))) is None:
+            return Cell(NONE, ["not defined"])
+        return score_cell(found.score, struck=(kind, method) in failed)
 
     table = TableBlock(
         title="What it says, computes and holds",
         short=True,
         name="Kinds of belief",
-        caption="The same numbers of every kind of belief, of the same conversations. Struck out: by its report card, "
-        "what that probe reads is no belief.",
+        caption="The same numbers of every kind of belief, of the same conversations. Struck out: no belief, or none "
+        "that can be read, for the reason beside it.",
         head=[("", ""), *((metric.replace("_", " "), "") for metric in metrics)],
         rows=[
-            [Cell(f"{WORDS[kind]}", [f"{kind}: {method}"]), *(cell(kind, method, metric) for metric in metrics)]
+            [
+                Cell(WORDS[kind], [f"{kind}: {method}", *filter(None, [failed.get((kind, method))])]),
+                *(cell(kind, method, metric) for metric in metrics),
+            ]
             for kind, method in columns
         ],
     )
     drawn = forest(
         f"{headline.replace('_', ' ')} of what it says, computes and holds",
         [
-            (f"{WORDS[kind]}: {method}", whole[kind, method, headline].score, method in doubted)
+            (f"{WORDS[kind]}: {method}", whole[kind, method, headline].score, (kind, method) in failed)
             for kind, method in columns
         ],
         headline.replace("_", " "),
-        "Each with its interval; hollow: no belief, by the report card of the probe.",
+        "Each with its interval; hollow: struck out above.",
     )
-    return [table, *([Picture(figure=drawn)] if drawn else [])]
+    return [table, *([Picture(figure=drawn)] if drawn else []), *without]
 
 
 # Where what is said and what is held are furthest apart, item by item.
