@@ -2,7 +2,6 @@
 what it computes and what it says.
 """
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ from ..run.config import stored_config
 from ..run.experiment import Experiment, RunConfig
 from ..run.folder import RunFolder
 from ..run.runner import report, run
-from .data import Loaded, load_runs
+from .data import NO_NAME, Loaded, load_runs
 from .jobs import apply_job
 from .settings import ProbeJob
 
@@ -34,7 +33,6 @@ NAME = "held"
 """What these probes are called."""
 KEPT = f"{PROBES_FOLDER}/kept"
 """Where they lie in a run."""
-NO_NUMBER = re.compile(r"[^\w.-]+")
 
 
 class ProbedMethod(NamedTuple):
@@ -106,7 +104,7 @@ def probed_methods(folder: RunFolder, position: str) -> list[ProbedMethod]:
 
 def _name(cell: ProbedMethod) -> str:
     """Of a probe, which names files."""
-    return NO_NUMBER.sub("-", f"{NAME}-{cell.method[:60]}-{cell.n_options}")
+    return NO_NAME.sub("-", f"{NAME}-{cell.method[:60]}-{cell.n_options}")
 
 
 def _trained(loaded: Loaded, job: ProbeJob) -> Probe:

@@ -48,8 +48,8 @@ def excess_numbers(run: ScoredRun) -> Iterator[Number]:
 def side_by_side(
     run: ScoredRun, numbers: Sequence[Number], doubted: Mapping[tuple[str, str], str], left_out: Mapping[str, str]
 ) -> list[Block]:
-    """A table of every kind and method, a figure of the headline, and what there is none of; nothing of the first two
-    where there is one kind.
+    """A table of every kind and method, a figure of the number that the run is made for, and what there is none of;
+    nothing of the first two where there is one kind.
 
     Args:
         run: that was scored.
@@ -58,7 +58,9 @@ def side_by_side(
         left_out: what could not be read -> why.
     """
     whole = {(one.kind, one.method, one.metric): one for one in numbers if one.subset == ALL and one.kind in WORDS}
-    headline = run.experiment.headline
+    plan = run.config.registered
+    coherent = plan.coherent if plan else None
+    headline = plan.metric if plan and any(key[2] == plan.metric for key in whole) else run.experiment.headline
     columns = [
         (kind, method)
         for kind, method, metric in whole
@@ -101,7 +103,9 @@ def side_by_side(
             for kind, method in columns
         ],
         headline.replace("_", " "),
-        "Each with its interval; hollow: struck out above.",
+        "Each with its interval; hollow: struck out above."
+        + (f" Dashed: {coherent:g}, coherent." if coherent is not None else ""),
+        reference=coherent,
     )
     return [table, *([Picture(figure=drawn)] if drawn else []), *without]
 

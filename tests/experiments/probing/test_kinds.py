@@ -1,18 +1,28 @@
 """What a model computes, says and holds, from one command, under the same names."""
 
+import contextlib
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from doxascope.base.errors import UserError
+from doxascope.experiments.compare.card.model_card import ModelCard, load_set
+from doxascope.experiments.compare.card.output import card_page
 from doxascope.experiments.compare.comparison import compare
-from doxascope.experiments.probing.kinds import read_kinds
+from doxascope.experiments.compare.page import page as page_of_comparison
+from doxascope.experiments.probing.data import by_model, load_runs
+from doxascope.experiments.probing.jobs import apply_job
+from doxascope.experiments.probing.kinds import run_kinds
+from doxascope.experiments.probing.settings import load_job
+from doxascope.experiments.report.document import Prose, TableBlock
+from doxascope.experiments.report.record import read
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.folder import RunFolder
-from doxascope.experiments.run.runner import run
 from doxascope.hooks.store import ActivationStore
 
 ONE_METHOD = {
@@ -75,10 +85,8 @@ def every_kind(tiny_for: Callable[[str], Path], tmp_path_factory: pytest.TempPat
         own = [setting.replace("QUESTIONS", str(questions)) for setting in ONE_METHOD[name]]
         stated = () if name in OWN_NUMBERS else ("stated.numbers=[of 10]",)
         settings = [*own, *stated, "kinds=all", "bootstrap_draws=20", "batch_items=2"]
-        folder = run(
-            *load_config(name, settings, str(tiny_for(name))), out or tmp_path_factory.mktemp("runs"), scored=False
-        )
-        read_kinds(folder.path)
+        config = load_config(name, settings, str(tiny_for(name)))
+        folder = run_kinds(*config, out or tmp_path_factory.mktemp("runs"))
         if out is None:
             made[name] = folder.path
         return folder.path
@@ -139,6 +147,63 @@ def test_kinds_are_paired_and_a_probe_of_few_groups_is_named(every_kind: Callabl
     assert {frozenset(pair) for pair in (("exact", "verbal"), ("exact", "probe"), ("verbal", "probe"))} <= kinds
     of_probes = [record for record in records if "probe" in (record.pair.one.kind, record.pair.two.kind)]
     assert all("too few groups to say" in record.struck for record in of_probes)
+
+
+@pytest.fixture(scope="module")
+def without_probe(tiny_for: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two questions, which are too few to cross-fit, begun with the name of its file alone."""
+    began = tmp_path_factory.mktemp("began")
+    (began / "mine.yaml").write_text(QUESTIONS)
+    settings = ["questions.file=mine.yaml", *ONE_METHOD["ask"][1:], "items=2", "bootstrap_draws=20"]
+    with contextlib.chdir(began):
+        config = load_config("ask", [*settings, "kinds=all", "stated.numbers=[of 10]"], str(tiny_for("ask")))
+        return run_kinds(*config, Path("runs")).path.resolve()
+
+
+def test_what_is_left_out_is_told_with_its_reason_everywhere(
+    without_probe: Path, every_kind: Callable[..., Path], tmp_path: Path
+) -> None:
+    why = "probe of texts, 3 options: left out, for 2 groups; cross-fitting takes at least 3."
+    found = compare([without_probe])
+    card = ModelCard(tmp_path, load_set("quick"), "tiny-ask", 0, {"ask": without_probe}, None)
+    assert why in (without_probe / "report.html").read_text()
+    for page in (page_of_comparison(found, {}), card_page(card)):
+        assert any(why in block.text for block in page.blocks if isinstance(block, Prose))
+    doubted = every_kind("ask")
+    few = "its report card: too few groups to say (4 groups)"
+    table = read(doubted / "report.json").blocks
+    (told,) = [block for block in table if isinstance(block, TableBlock) and block.name == "Kinds of belief"]
+    notes = {row[0].below[0]: row[0].below[1:] for row in told.rows}
+    assert notes["probe: texts/held-texts-3"] == [few]
+    assert notes["exact: texts"] == notes["verbal: of 10 numbers"] == []
+    top = card_page(replace(card, runs={"ask": doubted})).top
+    assert any(few in line for line in top.verdict.lines)
+
+
+def test_a_probe_job_finds_the_files_of_a_run_from_anywhere(
+    without_probe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    loaded = load_runs(load_job("probe-ask", [without_probe], ["positions=[]"]))
+    assert loaded.data.n_groups == 2
+    assert loaded.asked is not None
+
+
+def test_a_job_over_two_models_is_one_for_each_under_its_name(every_kind: Callable[..., Path]) -> None:
+    runs = [every_kind("ask"), every_kind("truth"), every_kind("ask")]
+    jobs = by_model(load_job("probe", runs))
+    assert [(job.name, job.runs) for job in jobs] == [
+        ("probe-tiny-ask", (runs[0], runs[2])),
+        ("probe-tiny-truth", (runs[1],)),
+    ]
+    assert by_model(jobs[0]) == [jobs[0]]
+
+
+def test_apply_without_activations_says_what_to_do(every_kind: Callable[..., Path], tmp_path: Path) -> None:
+    shutil.copytree(every_kind("ask"), bare := tmp_path / "bare", ignore=shutil.ignore_patterns("activations"))
+    job = load_job("probe-ask", [bare], [f"probe={bare / 'probes' / 'kept' / 'held-texts-3'}"])
+    with pytest.raises(UserError, match=r"a run keeps its activations with -o capture\.layers=all"):
+        apply_job(job, bare)
 
 
 @EVERY
