@@ -12,4 +12,4 @@ JOB=probe-$EXPERIMENT
 
 doxascope run "$EXPERIMENT" ${QUESTIONS:+"$QUESTIONS"} -m "$MODEL" --out "$OUT" -o items=200 -o kinds=all "$@"
 doxascope compare "$OUT/$EXPERIMENT"-* --out "$OUT/kinds"
-doxascope probe sweep "$JOB" "$OUT/$EXPERIMENT"-* --out "$OUT/probes" ${STUDY:+-o "$STUDY"}
+doxascope probe sweep "$JOB" "$OUT/$EXPERIMENT"-* --out "$OUT/probes"

@@ -59,8 +59,8 @@ def side_by_side(
     """
     whole = {(one.kind, one.method, one.metric): one for one in numbers if one.subset == ALL and one.kind in WORDS}
     plan = run.config.registered
-    coherent = plan.coherent if plan else None
     headline = plan.metric if plan and any(key[2] == plan.metric for key in whole) else run.experiment.headline
+    coherent = plan.coherent if plan and plan.metric == headline else None
     columns = [
         (kind, method)
         for kind, method, metric in whole

@@ -16,7 +16,7 @@ from doxascope.experiments.compare.card.output import card_page
 from doxascope.experiments.compare.comparison import compare
 from doxascope.experiments.compare.page import page as page_of_comparison
 from doxascope.experiments.probing.data import by_model, load_runs
-from doxascope.experiments.probing.jobs import apply_job
+from doxascope.experiments.probing.jobs import apply_job, sweep_job
 from doxascope.experiments.probing.kinds import run_kinds
 from doxascope.experiments.probing.settings import load_job
 from doxascope.experiments.report.document import Prose, TableBlock
@@ -197,6 +197,16 @@ def test_a_job_over_two_models_is_one_for_each_under_its_name(every_kind: Callab
         ("probe-tiny-truth", (runs[1],)),
     ]
     assert by_model(jobs[0]) == [jobs[0]]
+
+
+@EVERY
+def test_the_shipped_probe_job_takes_the_run(every_kind: Callable[..., Path], tmp_path: Path, name: str) -> None:
+    job = "probe" if name == "truth" else f"probe-{name}"
+    small = ["study.folds=3", "study.permutations=9", "study.refits=3", "untrained=false", "neutral=0"]
+    where = {"bscore": ["where={}"], "consistency": ["where.method=letters"]}.get(name, [])
+    folder = sweep_job(load_job(job, [every_kind(name)], [*small, *where]), tmp_path)
+    assert (folder / "card.json").is_file()
+    assert "too few groups to say" in (folder / "report.html").read_text()
 
 
 def test_apply_without_activations_says_what_to_do(every_kind: Callable[..., Path], tmp_path: Path) -> None:
