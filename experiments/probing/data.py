@@ -18,7 +18,7 @@ from ...hooks.prompts.places import Position
 from ...hooks.store import ActivationStore, Header
 from ...hooks.store.header import HEADS
 from ...metrics.contract import Floats
-from ...probes.dataset import ProbeData, belief_rows, join_targets, make_target, option_targets, target_values
+from ...probes.dataset import READINGS, ProbeData, belief_rows, join_targets, make_target, option_targets, target_values
 from ...probes.evidence.controls import LAYER_0
 from ...probes.features import ReadAt, ReadingSite, StoreFeatures, reading_site
 from ...probes.sweep import at_depth
@@ -251,6 +251,8 @@ def chosen_readouts(job: ProbeJob, beliefs: pd.DataFrame, stored: Collection[str
 
 def _where(rows: pd.DataFrame, job: ProbeJob) -> pd.DataFrame:
     for name, value in job.where.items():
+        if name in READINGS and name not in rows.columns:
+            continue  # a run with one wording has no number for it
         if name not in rows.columns:
             raise UserError(f"where: there is no column {name!r}; {nearest(name, map(str, rows.columns))}")
         written = rows[name].map(_written)

@@ -33,23 +33,23 @@ ONE_METHOD = {
         "methods={letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}",
     ),
     "bscore": (
-        *("items=4", "runs=2", "turns=2", "per_question=false", "confidence=null", "distributions={}"),
+        *("items=5", "runs=2", "turns=2", "per_question=false", "confidence=null", "distributions={}"),
         *("registered=null", "sources={own: {kind: yaml, file: QUESTIONS}}"),
         "methods={words: {ask: '{question} {options}?', forms: ['{option}']}}",
     ),
     "ask": ("questions.file=QUESTIONS", "answers=[texts]", "orders=none"),
     "truth": ("items=5", "registered=null"),
     "martingale": (
-        *("items=4", "registered=null", "reasoning=[evidence]", "gate_urns=0", "stated.greedy=[]"),
+        *("items=5", "registered=null", "reasoning=[evidence]", "gate_urns=0", "stated.greedy=[]"),
         "domains={factual: {kind: computed, make: [urns]}}",
         "methods={words: {ask: ['Your answer, {first} or {second}?']}}",
     ),
     "sycophancy": (
-        *("items=3", "registered=null", "evidence=[none]", "involvement=[third]", "askers=[]"),
+        *("items=5", "registered=null", "evidence=[none]", "involvement=[third]", "askers=[]"),
         *("tasks={worlds: {kind: computed}}", "asks=[{claim: 'Is it true that {claim}?', denial: 'Is it false?'}]"),
     ),
     "rationality": (
-        *("items=4", "registered=null", "iterated=false", "said.numbers=[of 10]", "prompts={standard: ''}"),
+        *("items=5", "registered=null", "iterated=false", "said.numbers=[of 10]", "prompts={standard: ''}"),
         "methods={words: {ask: ['{situation} {prompt} {ask} Answer {first} or {second}.']}}",
     ),
 }
@@ -68,7 +68,7 @@ OWN_NUMBERS = {"rationality"}
 """Experiments whose stated numbers have a setting of their own."""
 QUESTIONS = "".join(
     f"- {{topic: t{i}, category: easy, question: 'Which is {i}?', options: [a{i}, b{i}, c{i}], truth: b{i}}}\n"
-    for i in range(4)
+    for i in range(5)
 )
 EVERY = pytest.mark.parametrize("name", ONE_METHOD)
 
@@ -170,7 +170,7 @@ def test_what_is_left_out_is_told_with_its_reason_everywhere(
     for page in (page_of_comparison(found, {}), card_page(card)):
         assert any(why in block.text for block in page.blocks if isinstance(block, Prose))
     doubted = every_kind("ask")
-    few = "its report card: too few groups to say (4 groups)"
+    few = "its report card: too few groups to say (5 groups)"
     table = read(doubted / "report.json").blocks
     (told,) = [block for block in table if isinstance(block, TableBlock) and block.name == "Kinds of belief"]
     notes = {row[0].below[0]: row[0].below[1:] for row in told.rows}
@@ -202,7 +202,7 @@ def test_a_job_over_two_models_is_one_for_each_under_its_name(every_kind: Callab
 @EVERY
 def test_the_shipped_probe_job_takes_the_run(every_kind: Callable[..., Path], tmp_path: Path, name: str) -> None:
     job = "probe" if name == "truth" else f"probe-{name}"
-    small = ["study.folds=3", "study.permutations=9", "study.refits=3", "untrained=false", "neutral=0"]
+    small = ["study.folds=3", "study.permutations=19", "study.refits=20", "untrained=false", "neutral=0"]
     where = {"bscore": ["where={}"], "consistency": ["where.method=letters"]}.get(name, [])
     folder = sweep_job(load_job(job, [every_kind(name)], [*small, *where]), tmp_path)
     assert (folder / "card.json").is_file()
