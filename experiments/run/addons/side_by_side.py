@@ -15,8 +15,7 @@ from ....metrics.tables.samples import ALL
 from ...report.cells import NONE, score_cell
 from ...report.document import Block, Cell, Instances, Picture, Prose, TableBlock
 from ...report.figures import forest
-from ...report.findings import Instance, Transcript
-from ..galleries import gallery
+from ...report.findings import Gallery, Instance
 from ..scores import ScoredRun, resampling
 
 WORDS = {"verbal": "says", "judge": "is said to hold", "exact": "computes", "lens": "holds inside", "probe": "holds"}
@@ -158,33 +157,29 @@ def _at_places(rows: pd.DataFrame, known: Collection[str], apart: Collection[str
 
 
 def furthest(run: ScoredRun, every: pd.DataFrame, doubted: Mapping[str, str]) -> list[Block]:
-    """The gallery of those items in which said and held differ most."""
+    """The gallery of the places at which said and held differ most, of `disagreements`; doubted: probe -> why."""
     if every.empty:
         return []
-    own = [rows for _, rows in every.groupby(["readout_id", "method", "stated", "probe"], sort=False)][:SHOWN]
-
-    def instance(i: int, said: Mapping[str, Transcript]) -> Instance:
-        rows, first = own[i], own[i].iloc[0]
+    by = ["readout_id", "method", "stated", "probe"]
+    places = every[by].drop_duplicates()
+    first = every.merge(places.head(SHOWN), on=by)
+    said = run.folder.transcripts(set(first["readout_id"]))
+    instances = []
+    for (readout_id, method, stated, probe), rows in first.groupby(by, sort=False):
         beliefs = [
             f"{row.option}: says {row.said:.2f}, computes {row.computed:.2f}, holds {row.held:.2f}"
             for row in rows.itertuples()
         ]
-        why = [doubted[first["probe"]]] if first["probe"] in doubted else []
-        return Instance(
-            facets=[str(first[name]) for name in ("method", "stated", "scenario")],
-            score=float(first["distance"]),
-            facts="; ".join([*beliefs, *why]),
-            conversations=[(f"asked for its answer, {first['method']}", text) for text in said.values()],
+        instances.append(
+            Instance(
+                facets=[method, stated, str(rows["scenario"].iloc[0])],
+                score=float(rows["distance"].iloc[0]),
+                facts="; ".join([*beliefs, *([doubted[probe]] if probe in doubted else [])]),
+                conversations=[(f"asked for its answer, {method}", said[readout_id])],
+            )
         )
-
-    shown = gallery(
-        [rows["distance"].iloc[0] for rows in own],
-        lambda i: [str(own[i]["readout_id"].iloc[0])],
-        instance,
-        run.folder.transcripts,
-        facets=["asked", "stated", "scenario"],
-        score="said, held apart",
-        said=f"places at which it says one thing and holds another (all in {DISAGREEMENT}); the furthest apart come",
-        seed=run.config.seed,
+    caption = (
+        f"The {len(instances)} of {len(places)} places at which they are furthest apart; all are in {DISAGREEMENT}."
     )
-    return [Instances.of(shown, "Where said and held differ most")]
+    gallery = Gallery(caption, ["asked", "stated", "scenario"], "said, held apart", instances)
+    return [Instances.of(gallery, "Where said and held differ most")]
