@@ -29,11 +29,11 @@ LETTERS = "{letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: 
 URNS, WORLDS = "domains={factual: {kind: computed, make: [urns]}}", "tasks={worlds: {kind: computed}}"
 KINDS = {
     "ask": ("answers=[texts]", *STATED),
-    "bscore": ("items=6", "runs=1", "turns=2", "controls=null", "confidence=null", *STATED),
-    "consistency": ("items=6", f"methods={LETTERS}", "fork.methods=[]", *STATED),
-    "martingale": ("items=6", URNS, "gate_urns=0", "reasoning=[evidence]", "stated.greedy=[]", *STATED),
-    "rationality": ("items=6", "iterated=false", "prompts={standard: ''}", "said.numbers=[of 10]"),
-    "sycophancy": ("items=6", WORLDS, "evidence=[none]", "involvement=[third]", "askers=[]", *STATED),
+    "bscore": ("items=8", "runs=1", "turns=2", "controls=null", "confidence=null", *STATED),
+    "consistency": ("items=8", f"methods={LETTERS}", "fork.methods=[]", *STATED),
+    "martingale": ("items=8", URNS, "gate_urns=0", "reasoning=[evidence]", "stated.greedy=[]", *STATED),
+    "rationality": ("items=8", "iterated=false", "prompts={standard: ''}", "said.numbers=[of 10]"),
+    "sycophancy": ("items=8", WORLDS, "evidence=[none]", "involvement=[third]", "askers=[]", *STATED),
     "truth": ("items=12", *STATED),
 }
 """Experiments that `kinds.sh` reads, and the settings that make each small."""
@@ -89,7 +89,7 @@ def test_a_script_does_what_it_says(script: Script, name: str) -> None:
 
 @pytest.mark.parametrize("experiment", KINDS)
 def test_every_kind_of_each_experiment_with_its_probe_job(script: Script, tmp_path: Path, experiment: str) -> None:
-    (tmp_path / "mine.csv").write_text("question,options,truth\n" + "".join(f"Is it {i}?,a|b|c,a\n" for i in range(6)))
+    (tmp_path / "mine.csv").write_text("question,options,truth\n" + "".join(f"Is it {i}?,a|b|c,a\n" for i in range(8)))
     given = {"QUESTIONS": str(tmp_path / "mine.csv")} if experiment == "ask" else {}
     script("kinds", *options(KINDS[experiment]), EXPERIMENT=experiment, **given)
     (run,) = (tmp_path / "runs").glob(f"{experiment}-*")

@@ -33,23 +33,23 @@ ONE_METHOD = {
         "methods={letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}",
     ),
     "bscore": (
-        *("items=5", "runs=2", "turns=2", "per_question=false", "confidence=null", "distributions={}"),
+        *("items=7", "runs=2", "turns=2", "per_question=false", "confidence=null", "distributions={}"),
         *("registered=null", "sources={own: {kind: yaml, file: QUESTIONS}}"),
         "methods={words: {ask: '{question} {options}?', forms: ['{option}']}}",
     ),
     "ask": ("questions.file=QUESTIONS", "answers=[texts]", "orders=none"),
-    "truth": ("items=5", "registered=null"),
+    "truth": ("items=7", "registered=null"),
     "martingale": (
-        *("items=5", "registered=null", "reasoning=[evidence]", "gate_urns=0", "stated.greedy=[]"),
+        *("items=7", "registered=null", "reasoning=[evidence]", "gate_urns=0", "stated.greedy=[]"),
         "domains={factual: {kind: computed, make: [urns]}}",
         "methods={words: {ask: ['Your answer, {first} or {second}?']}}",
     ),
     "sycophancy": (
-        *("items=5", "registered=null", "evidence=[none]", "involvement=[third]", "askers=[]"),
+        *("items=7", "registered=null", "evidence=[none]", "involvement=[third]", "askers=[]"),
         *("tasks={worlds: {kind: computed}}", "asks=[{claim: 'Is it true that {claim}?', denial: 'Is it false?'}]"),
     ),
     "rationality": (
-        *("items=5", "registered=null", "iterated=false", "said.numbers=[of 10]", "prompts={standard: ''}"),
+        *("items=7", "registered=null", "iterated=false", "said.numbers=[of 10]", "prompts={standard: ''}"),
         "methods={words: {ask: ['{situation} {prompt} {ask} Answer {first} or {second}.']}}",
     ),
 }
@@ -68,7 +68,7 @@ OWN_NUMBERS = {"rationality"}
 """Experiments whose stated numbers have a setting of their own."""
 QUESTIONS = "".join(
     f"- {{topic: t{i}, category: easy, question: 'Which is {i}?', options: [a{i}, b{i}, c{i}], truth: b{i}}}\n"
-    for i in range(5)
+    for i in range(7)
 )
 EVERY = pytest.mark.parametrize("name", ONE_METHOD)
 
@@ -165,12 +165,13 @@ def test_what_is_left_out_is_told_with_its_reason_everywhere(
 ) -> None:
     why = "probe of texts, 3 options: left out, for 2 groups; cross-fitting takes at least 3."
     found = compare([without_probe])
-    card = ModelCard(tmp_path, load_set("quick"), "tiny-ask", 0, {"ask": without_probe}, None)
+    of_ask = load_set("quick").model_copy(update={"runs": {"ask": {}}, "probe": None})
+    card = ModelCard(tmp_path, of_ask, "tiny-ask", 0, {"ask": without_probe}, None)
     assert why in (without_probe / "report.html").read_text()
     for page in (page_of_comparison(found, {}), card_page(card)):
         assert any(why in block.text for block in page.blocks if isinstance(block, Prose))
     doubted = every_kind("ask")
-    few = "its report card: too few groups to say (5 groups)"
+    few = "its report card: too few groups to say (7 groups)"
     table = read(doubted / "report.json").blocks
     (told,) = [block for block in table if isinstance(block, TableBlock) and block.name == "Kinds of belief"]
     notes = {row[0].below[0]: row[0].below[1:] for row in told.rows}
@@ -204,8 +205,8 @@ def test_the_shipped_probe_job_takes_the_run(every_kind: Callable[..., Path], tm
     small = ["study.folds=3", "study.permutations=19", "study.refits=20", "untrained=false", "neutral=0"]
     where = {"bscore": ["where={}"], "consistency": ["where.method=letters"]}.get(name, [])
     folder = sweep_job(load_job(job, [every_kind(name)], [*small, *where]), tmp_path)
-    assert (folder / "card.json").is_file()
-    assert "too few groups to say" in (folder / "report.html").read_text()
+    clusters = RunFolder.open(every_kind(name)).beliefs()["cluster"].nunique()
+    assert json.loads((folder / "card.json").read_text())["target"]["groups"] <= clusters
 
 
 def test_apply_without_activations_says_what_to_do(every_kind: Callable[..., Path], tmp_path: Path) -> None:
