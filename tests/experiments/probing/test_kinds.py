@@ -19,7 +19,7 @@ from doxascope.experiments.probing.data import by_model, load_runs
 from doxascope.experiments.probing.jobs import apply_job, sweep_job
 from doxascope.experiments.probing.kinds import run_kinds
 from doxascope.experiments.probing.settings import load_job
-from doxascope.experiments.report.document import Prose, TableBlock
+from doxascope.experiments.report.document import Prose, Stamp, TableBlock
 from doxascope.experiments.report.record import read
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.folder import RunFolder
@@ -177,7 +177,8 @@ def test_what_is_left_out_is_told_with_its_reason_everywhere(
     notes = {row[0].below[0]: row[0].below[1:] for row in told.rows}
     assert notes["probe: texts/held-texts-3"] == [few]
     top = card_page(replace(card, runs={"ask": doubted})).top
-    assert any(few in line for line in top.verdict.lines)
+    assert isinstance(top.verdict, Stamp)
+    assert any(few in reason for _, reason in top.verdict.lines)
 
 
 def test_a_probe_job_finds_the_files_of_a_run_from_anywhere(
