@@ -163,7 +163,10 @@ def furthest(run: ScoredRun, every: pd.DataFrame, doubted: Mapping[str, str]) ->
     by = ["readout_id", "method", "stated", "probe"]
     places = every[by].drop_duplicates()
     first = every.merge(places.head(SHOWN), on=by)
-    said = run.folder.transcripts(set(first["readout_id"]))
+    kept = {
+        line["readout_id"] for line in run.folder.said()
+    }  # of a conversation the last turn alone holds what was said
+    said = run.folder.transcripts(kept.intersection(first["readout_id"]))
     instances = []
     for (readout_id, method, stated, probe), rows in first.groupby(by, sort=False):
         beliefs = [
@@ -175,7 +178,9 @@ def furthest(run: ScoredRun, every: pd.DataFrame, doubted: Mapping[str, str]) ->
                 facets=[method, stated, str(rows["scenario"].iloc[0])],
                 score=float(rows["distance"].iloc[0]),
                 facts="; ".join([*beliefs, *([doubted[probe]] if probe in doubted else [])]),
-                conversations=[(f"asked for its answer, {method}", said[readout_id])],
+                conversations=[
+                    (f"asked for its answer, {method}", said[name]) for name in (readout_id,) if name in said
+                ],
             )
         )
     caption = (
