@@ -25,8 +25,8 @@ from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import Item
 from doxascope.experiments.run.readouts import compile_questions
 from doxascope.experiments.suite.bscore import BScoreConfig
-from doxascope.experiments.suite.bscore.ask import Firsts, Turn, hold, single_questions
 from doxascope.experiments.suite.bscore.samples import counted_answers, exact_answers, parts
+from doxascope.experiments.suite.bscore.turns import Firsts, Turn, hold, single_questions
 from doxascope.experiments.synthetic.agents import Repeating
 from doxascope.experiments.synthetic.bscore_agent import agent_views
 from doxascope.hooks.exact.queries import Query

@@ -1,9 +1,11 @@
 """The scripts for GPUs run as they are, on a tiny model."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,6 @@ SMALL = {
     "certify": [],
     "compare": ["-o", "items=2"],
     "consistency": ["-o", "items=1"],
-    "kinds": ["-o", "items=3", "-o", "stated.numbers=[of 10]"],
     "locate": ["-o", "items=2"],
     "martingale": ["-o", "items=1"],
     "probe": ["-o", "items=12"],
@@ -23,14 +24,34 @@ SMALL = {
     "sycophancy": ["-o", "items=1", "-o", "stated={}", "-o", "paraphrased=updates"],
 }
 """What makes each small."""
+STATED = ("stated.numbers=[of 10]", "registered=null")
+LETTERS = "{letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}"
+URNS, WORLDS = "domains={factual: {kind: computed, make: [urns]}}", "tasks={worlds: {kind: computed}}"
+KINDS = {
+    "ask": ("answers=[texts]", *STATED),
+    "bscore": ("items=8", "runs=1", "turns=2", "controls=null", "confidence=null", *STATED),
+    "consistency": ("items=8", f"methods={LETTERS}", "fork.methods=[]", *STATED),
+    "martingale": ("items=8", URNS, "gate_urns=0", "reasoning=[evidence]", "stated.greedy=[]", *STATED),
+    "rationality": ("items=8", "iterated=false", "prompts={standard: ''}", "said.numbers=[of 10]"),
+    "sycophancy": ("items=8", WORLDS, "evidence=[none]", "involvement=[third]", "askers=[]", *STATED),
+    "truth": ("items=12", *STATED),
+}
+"""Experiments that `kinds.sh` reads, and the settings that make each small."""
+CAUSAL = ("contexts=4", "neutral=2", "plan.random=3", "plan.random_contexts=2")
+CAUSAL += ("plan.doses=[1.0]", "plan.dose=1.0", "plan.surgery=[0.5]")
 
 
-def test_every_script_is_run_here() -> None:
-    assert sorted(one.stem for one in SCRIPTS.glob("*.sh")) == sorted(SMALL)
+def options(settings: Sequence[str]) -> list[str]:
+    """As they stand on the command line."""
+    return [word for setting in settings for word in ("-o", setting)]
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_a_script_does_what_it_says(name: str, tiny_folder: Path, tmp_path: Path) -> None:
+Script = Callable[..., None]
+
+
+@pytest.fixture
+def script(tiny_folder: Path, tmp_path: Path) -> Script:
+    """Runs a script on a tiny model, with further variables."""
     if shutil.which("bash") is None:
         pytest.skip("needs bash")
     here = tmp_path / "doxascope"
@@ -47,7 +68,39 @@ def test_a_script_does_what_it_says(name: str, tiny_folder: Path, tmp_path: Path
         "OUT": str(tmp_path / "runs"),
         "DOXASCOPE_CACHE": str(tmp_path / "cache"),
     }
-    command = [SCRIPTS / f"{name}.sh", *SMALL[name]]
-    done = subprocess.run(command, cwd=SCRIPTS, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "Traceback" not in done.stderr
+
+    def run(name: str, *small: str, **variables: str) -> None:
+        command = [SCRIPTS / f"{name}.sh", *small]
+        done = subprocess.run(command, cwd=SCRIPTS, env=env | variables, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert "Traceback" not in done.stderr
+
+    return run
+
+
+def test_every_script_is_run_here() -> None:
+    assert {one.stem for one in SCRIPTS.glob("*.sh")} == {*SMALL, "kinds", "causal"}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_script_does_what_it_says(script: Script, name: str) -> None:
+    script(name, *SMALL[name])
+
+
+@pytest.mark.parametrize("experiment", KINDS)
+def test_every_kind_of_each_experiment_with_its_probe_job(script: Script, tmp_path: Path, experiment: str) -> None:
+    (tmp_path / "mine.csv").write_text("question,options,truth\n" + "".join(f"Is it {i}?,a|b|c,a\n" for i in range(8)))
+    given = {"QUESTIONS": str(tmp_path / "mine.csv")} if experiment == "ask" else {}
+    script("kinds", *options(KINDS[experiment]), EXPERIMENT=experiment, **given)
+    (run,) = (tmp_path / "runs").glob(f"{experiment}-*")
+    scores = json.loads((run / "scores.json").read_text())["scores"]
+    assert {"exact", "verbal", "probe"} <= {row["kind"] for row in scores}
+    (card,) = (tmp_path / "runs" / "probes").glob("*/card.json")
+    assert json.loads(card.read_text())["settings"]["runs"] == [str(run)]
+
+
+def test_a_probe_is_checked_for_use(script: Script, tmp_path: Path) -> None:
+    script("probe", *SMALL["probe"])
+    script("causal", *options(CAUSAL))
+    (used,) = (tmp_path / "runs" / "probes").glob("*/used.json")
+    assert json.loads(used.read_text())["verdict"]

@@ -23,6 +23,8 @@ from doxascope.benchmarks.calibration.design import (
     updates,
 )
 from doxascope.benchmarks.calibration.near_certainty import formerly, instead
+from doxascope.experiments.synthetic.agents import SaysOtherwise
+from doxascope.experiments.synthetic.agents.kinds import METHODS
 from doxascope.experiments.synthetic.agents.updates import Anchored, Floats
 from doxascope.metrics import (
     MARGINS,
@@ -202,10 +204,63 @@ def _rarely(rng: Generator, loss: str, questions: int, log_odds: float, right: b
     return {RARE_WAS.name: float(value), RARE.name: unless_flagged(score, value)}
 
 
+APART = Test("difference of what is computed and what is said", bound=True, note=SAFE)
+CALLED = Test("called different, in a family of three pairs", bound=True, note="Holm bounds the chance of one of them")
+EACH = {kind: Test(f"number of kind {kind}", bound=True, note="no shorter than CR3") for kind in METHODS}
+MADE_BY = {"c2": "consistency", "rms_logodds": "logodds-change", SLOPE: "martingale"}
+"""Number -> the metric that makes it."""
+
+
+@simulation
+def _says_otherwise(
+    rng: Generator, metric: str, n: int, computed: float, said: float, against_none: bool = False
+) -> dict[str, float]:
+    """Does the number of a kind, or the difference of two, miss what was planted, and are two kinds called different
+    that are not? Or, `against_none`: is it told that what is said differs, and from 0, or 1?
+    """
+    agent, seed, keys = SaysOtherwise(computed, said), int(rng.integers(2**31)), names(n)
+    if metric == SLOPE:
+        planted = {kind: -pull for kind, pull in agent.planted.items()}
+        made = {
+            kind: updates(
+                urns.read[:, 0], urns.read[:, 1], keys, keys=keys, kind=kind, method=METHODS[kind], outcome=urns.outcome
+            )
+            for kind, urns in agent.urns(n, seed).items()
+        }
+    else:
+        planted = {kind: agent.c2(kind) for kind in METHODS} if metric == "c2" else agent.planted
+        made = agent.words(n, seed)
+    how, exact, verbal, probe = Resampling(draws=RESAMPLES), *METHODS
+    found = measured(made.values(), how, MADE_BY[metric], until=metric, compared={metric})
+    pairs = pairs_of(found.comparable, (), [*made.values()])
+    of = {(pair.one.kind, pair.two.kind): i for i, pair in enumerate(pairs)}
+    apart = paired_differences(pairs, how)
+    other = apart[of[exact, verbal]]
+    named = other if against_none else apart[of[exact, probe]]
+    null = dict.fromkeys(METHODS, float(metric == "c2")) if against_none else planted
+    each = {number.kind: number.score for number in found.numbers if number.metric == metric}
+    return {
+        APART.name: excludes(other.score, null[exact] - null[verbal]),
+        CALLED.name: float(named.value("p_adjusted") <= ALPHA),
+        **{test.name: excludes(each[kind], null[kind]) for kind, test in EACH.items()},
+    }
+
+
 def designs() -> list[Design]:
     """The designs of comparisons."""
     each, level, power = tuple(INTERVALS.values()), "level", "power"
     return [
+        *(
+            Design(f"F-kinds-{metric}{end}", FAMILY, f"says otherwise than it computes and holds, {n} {things}", aim,
+                   f"{metric}: {said:g} {unit} said, {computed:g} computed and held",
+                   _says_otherwise(metric, n, computed, said, aim == power), (APART, CALLED, *EACH.values()))
+            for metric, n, things, unit, computed, said in (
+                ("c2", 100, "triples of words", "nat of step", 0.2, 0.8),
+                ("rms_logodds", 100, "triples of words", "nat of step", 0.2, 0.8),
+                (SLOPE, 100, "urns", "of pull", 0.2, 0.6),
+            )
+            for aim, end in ((level, ""), (power, "-power"))
+        ),
         Design("F-compare-same", FAMILY, "two kinds of one law, 80 questions", level, "differences 0",
                _apart(80, 0.0), (*each, ANY)),
         Design("F-compare-apart", FAMILY, "two kinds, the second without noise, 80 questions", level,

@@ -147,11 +147,13 @@ def train(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow
     \b
     doxascope probe train probe runs/truth-smollm2-135m-1a2b3c4d
     """
+    from ..probing.data import by_model
     from ..probing.jobs import train_job
     from ..probing.settings import load_job
 
-    path = train_job(load_job(config, runs, overrides), out, allow_code)
-    echo(f"probe: {path}.npz, {path}.json; it is not judged yet: `doxascope probe sweep`")
+    for job in by_model(load_job(config, runs, overrides)):
+        path = train_job(job, out, allow_code)
+        echo(f"probe: {path}.npz, {path}.json; it is not judged yet: `doxascope probe sweep`")
 
 
 @probe.command()
@@ -173,7 +175,8 @@ def sweep(
     full: bool,
     allow_code: Paths,
 ) -> None:
-    """Sweep all layers and positions, and judge the probe of the registered place by its report card.
+    """Sweep all layers and positions, and judge the probe of the registered place by its report card. Of runs of
+    several models, each has a probe of its own, with the model's name.
 
     The same command again goes on where it was.
 
@@ -181,12 +184,14 @@ def sweep(
     doxascope probe sweep probe runs/truth-smollm2-135m-1a2b3c4d
     doxascope probe sweep probe runs/truth-* -o heads=true -o workers=64 --executor ray --address auto
     """
+    from ..probing.data import by_model
     from ..probing.jobs import sweep_job
     from ..probing.settings import load_job
 
     require_ray(executor, address=address)
-    folder = sweep_job(load_job(config, runs, overrides), out, allow_code, executor, address)
-    echo_stored(folder, full)
+    for job in by_model(load_job(config, runs, overrides)):
+        folder = sweep_job(job, out, allow_code, executor, address)
+        echo_stored(folder, full)
 
 
 @probe.command()

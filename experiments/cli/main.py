@@ -99,12 +99,12 @@ def run(
     doxascope run my-study.yaml --executor ray    a worker on each GPU of this machine, or of --address
     doxascope run mine.yaml --allow-code mine.py  an experiment of your own (docs/extending.md)
     """
+    from ..probing.kinds import run_kinds
     from ..run.config import load_config
     from ..run.experiment import items_of
     from ..run.plan import foreseen
     from ..run.ray_workers import ray_workers
     from ..run.registration import registration as registration_of
-    from ..run.runner import run as run_experiment
     from ..run.sessions import WHOLE, parse_shard
     from ..run.worker import one_here
 
@@ -123,8 +123,7 @@ def run(
     registered = None if registration is None else registration_of(registration, experiment.name, config)
     for line in foreseen(config, items_of(experiment, config)):
         echo(line)
-    every_kind = config.kinds == "all"
-    folder = run_experiment(
+    folder = run_kinds(
         experiment,
         config,
         out,
@@ -134,12 +133,8 @@ def run(
         restored=restore,
         workers=opened,
         registration=registered,
-        scored=not every_kind,
+        allow_code=allow_code,
     )
-    if every_kind and not folder.missing:
-        from ..probing.kinds import read_kinds
-
-        read_kinds(folder.path, allow_code)
     if folder.missing:
         echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
     elif not (folder.path / "scores.json").exists():

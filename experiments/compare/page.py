@@ -144,9 +144,7 @@ def _head(group: Group) -> Iterator[Block]:
     head = ["", "folder or file", "kinds of belief"]
     lines = " ".join(side.line for side in group.sides if side.line)
     yield grid(f"What is compared: {group.name}", head, rows, caption=lines, short=True)
-    for side in group.sides:
-        for name, why in side.refused.items():
-            yield Prose(text=f"{side.label}: {name}: left out, for {why}.", soft=True, short=True)
+    yield from left_out(group)
     yield from (Prose(text=line, short=True) for line in adapters_said(group.sides))
     if group.differs:
         yield grid(
@@ -158,6 +156,13 @@ def _head(group: Group) -> Iterator[Block]:
         )
     elif len(group.sides) > 1 and all(side.run for side in group.sides):
         yield Prose(text="Conditions and settings of the runs are the same.", soft=True)
+
+
+def left_out(group: Group) -> Iterator[Prose]:
+    """What is no belief, and why."""
+    for side in group.sides:
+        for name, why in side.refused.items():
+            yield Prose(text=f"{side.label}: {name}: left out, for {why}.", soft=True, short=True)
 
 
 def family_caption(found: Comparison) -> str:

@@ -2,7 +2,6 @@
 the model, and whether tables say the same of what is true.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -22,7 +21,7 @@ from ...metrics.scoring.measured import chosen, measured
 from ...metrics.tables.sample_rows import GLUE, Updates, label_text, with_key
 from ...metrics.tables.samples import Multiclass, Sample, sample_name
 from ..run.addons.inner_readouts import ReadInside, named_apart, profiles
-from ..run.addons.passive_beliefs import LEFT_OUT, applied, by_exact_method, unreadable
+from ..run.addons.passive_beliefs import applied, by_exact_method, left_out, unreadable
 from ..run.experiment import RunConfig
 from ..run.folder import run_at
 from ..run.joint_scores import Run, flat, model_names, opened, short
@@ -60,7 +59,7 @@ def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
     rows = [said, *(one for one in found.values() if isinstance(one, pd.DataFrame))]
     texts = ("method", "kind", "readout_id")
     together = pd.concat([part.astype(dict.fromkeys(texts, str)) for part in rows], ignore_index=True)
-    refused = {name: one for name, one in found.items() if isinstance(one, str)} | _left_out(run)
+    refused = {name: one for name, one in found.items() if isinstance(one, str)} | left_out(run.folder)
     doubted = {
         sample_name("probe", str(method), ""): why
         for meta, _ in applied(run.folder)
@@ -68,13 +67,6 @@ def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
         for method in rows["method"].unique()
     }
     return Admitted(together, refused, doubted)
-
-
-def _left_out(run: Run) -> dict[str, str]:
-    """What `kinds: all` could not read."""
-    files = run.folder.manifest.get("files", {})
-    read = json.loads(run.folder.verified(LEFT_OUT, files[LEFT_OUT])) if LEFT_OUT in files else {}
-    return {f"probe of {name}": why for name, why in read.items()}
 
 
 def _layers(run: Run, experiment: ReadInside, every: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | str]]:

@@ -1,6 +1,8 @@
 """Probe data from runs: their beliefs, their activations, and what was said where."""
 
+import contextlib
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from pathlib import Path
@@ -16,15 +18,17 @@ from ...hooks.prompts.places import Position
 from ...hooks.store import ActivationStore, Header
 from ...hooks.store.header import HEADS
 from ...metrics.contract import Floats
-from ...probes.dataset import ProbeData, belief_rows, join_targets, make_target, option_targets, target_values
+from ...probes.dataset import READINGS, ProbeData, belief_rows, join_targets, make_target, option_targets, target_values
 from ...probes.evidence.controls import LAYER_0
 from ...probes.features import ReadAt, ReadingSite, StoreFeatures, reading_site
 from ...probes.sweep import at_depth
 from ..run.config import stored_config
-from ..run.experiment import Question
+from ..run.experiment import Experiment, Item, Question, RunConfig
 from ..run.folder import RunFolder
 from .settings import ProbeJob
 
+NO_NAME = re.compile(r"[^\w.-]+")
+"""What no name of a file has."""
 HARMLESS = ("threads", "path")
 """What may differ between runs of one model."""
 
@@ -98,6 +102,20 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
     return Loaded(data, header, registered, {name: sites[name] for name in positions}, first, others)
 
 
+def by_model(job: ProbeJob) -> list[ProbeJob]:
+    """A job for each model whose runs are given; of several, each probe has its model's name, too."""
+    runs: dict[str, list[Path]] = {}
+    for run in job.runs:
+        name = ActivationStore.open(run).header.conditions.get("model", {}).get("name", "")
+        runs.setdefault(str(name), []).append(run)
+    if len(runs) < 2:
+        return [job]
+    return [
+        job.model_copy(update={"runs": tuple(own), "name": NO_NAME.sub("-", f"{job.name}-{name}")})
+        for name, own in runs.items()
+    ]
+
+
 def n_layers_of(header: Header) -> int:
     """Of the model whose activations these are."""
     model: Any = header.conditions["model"]
@@ -140,11 +158,18 @@ def _common(runs: Sequence[Path], stores: Sequence[ActivationStore]) -> Header:
     )
 
 
+def items_again(run: Path, experiment: Experiment, config: RunConfig) -> list[Item]:
+    """The items of a run, whose settings may name files from the folder in which it was begun."""
+    began = next((Path(session["cwd"]) for session in RunFolder.open(run).sessions if "cwd" in session), Path())
+    with contextlib.chdir(began if began.is_dir() else Path()):
+        return experiment.items(config)
+
+
 def _positions(run: Path, allow_code: Sequence[Path]) -> dict[str, list[tuple[Position, Question]]]:
     """Name of a position -> where it is, in each question of the run's first item."""
     experiment, config = stored_config(RunFolder.open(run).config, allow_code)
     positions: dict[str, list[tuple[Position, Question]]] = {}
-    for question in experiment.questions(config, experiment.items(config)[0]):
+    for question in experiment.questions(config, items_again(run, experiment, config)[0]):
         given = config.capture.positions if config.capture else None
         for name, position in (question.positions if given is None else given).items():
             positions.setdefault(name, []).append((position, question))
@@ -226,6 +251,8 @@ def chosen_readouts(job: ProbeJob, beliefs: pd.DataFrame, stored: Collection[str
 
 def _where(rows: pd.DataFrame, job: ProbeJob) -> pd.DataFrame:
     for name, value in job.where.items():
+        if name in READINGS and name not in rows.columns:
+            continue  # a run with one wording has no number for it
         if name not in rows.columns:
             raise UserError(f"where: there is no column {name!r}; {nearest(name, map(str, rows.columns))}")
         written = rows[name].map(_written)

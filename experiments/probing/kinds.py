@@ -2,10 +2,9 @@
 what it computes and what it says.
 """
 
-import re
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,9 +22,10 @@ from ...probes.job import RegisteredPlace, train
 from ...probes.probe import Probe
 from ..run.addons.passive_beliefs import LEFT_OUT, PROBES_FOLDER
 from ..run.config import stored_config
+from ..run.experiment import Experiment, RunConfig
 from ..run.folder import RunFolder
-from ..run.runner import report
-from .data import Loaded, load_runs
+from ..run.runner import report, run
+from .data import NO_NAME, Loaded, load_runs
 from .jobs import apply_job
 from .settings import ProbeJob
 
@@ -33,7 +33,6 @@ NAME = "held"
 """What these probes are called."""
 KEPT = f"{PROBES_FOLDER}/kept"
 """Where they lie in a run."""
-NO_NUMBER = re.compile(r"[^\w.-]+")
 
 
 class ProbedMethod(NamedTuple):
@@ -43,17 +42,31 @@ class ProbedMethod(NamedTuple):
     n_options: int
 
 
-def read_kinds(run: Path, allow_code: tuple[Path, ...] = ()) -> None:
+def run_kinds(
+    experiment: Experiment, config: RunConfig, out: Path, *, allow_code: tuple[Path, ...] = (), **how: Any
+) -> RunFolder:
+    """Run an experiment, or go on with it, and if its settings say `kinds: all`, train and apply its probes.
+
+    Arguments and errors are those of `run`, and of `read_kinds`.
+    """
+    every = config.kinds == "all"
+    folder = run(experiment, config, out, scored=not every, **how)
+    if every and not folder.missing:
+        read_kinds(folder.path, allow_code)
+    return folder
+
+
+def read_kinds(path: Path, allow_code: tuple[Path, ...] = ()) -> None:
     """Train a probe of the exact belief for each method and number of options, on this run alone, write what it reads
     there, each group by a fit without it, and then the run's scores and report. A probe of few groups, or one that does
     no better than the base rate, says so; a method that has none stands in `probes/left-out.json` with the reason.
 
     The same run gives the same bytes. Raises UserError for a run without activations.
     """
-    folder = RunFolder.open(run)
+    folder = RunFolder.open(path)
     experiment, config = stored_config(folder.config, allow_code)
     if config.capture is None:
-        raise UserError(f"{run}: keeps no activations; run it with -o kinds=all or -o capture.layers=all")
+        raise UserError(f"{path}: keeps no activations; run it with -o kinds=all or -o capture.layers=all")
     left_out: dict[str, str] = {}
     try:
         found = probed_methods(folder, experiment.probed)
@@ -61,19 +74,19 @@ def read_kinds(run: Path, allow_code: tuple[Path, ...] = ()) -> None:
         found, left_out["every method"] = [], str(error)
     for cell in found:
         where = {"method": cell.method, "n_options": cell.n_options}
-        job = ProbeJob(runs=(run,), target="exact", position=experiment.probed, where=where, name=_name(cell))
+        job = ProbeJob(runs=(path,), target="exact", position=experiment.probed, where=where, name=_name(cell))
         try:
             loaded = load_runs(job, allow_code)
             probe = _judged(loaded, _trained(loaded, job), job.study)
         except UserError as error:
             left_out[f"{cell.method}, {cell.n_options} options"] = str(error)
             continue
-        path = run / KEPT / job.name
+        kept = path / KEPT / job.name
         with folder.writing():
-            probe.save(path)
-        apply_job(job.model_copy(update={"probe": path}), run, allow_code, reported=False)
+            probe.save(kept)
+        apply_job(job.model_copy(update={"probe": kept}), path, allow_code, reported=False)
     with folder.writing():
-        (run / PROBES_FOLDER).mkdir(exist_ok=True)
+        (path / PROBES_FOLDER).mkdir(exist_ok=True)
         folder.write_json(LEFT_OUT, left_out)
         folder.record(LEFT_OUT)
         report(folder, experiment, config)
@@ -91,7 +104,7 @@ def probed_methods(folder: RunFolder, position: str) -> list[ProbedMethod]:
 
 def _name(cell: ProbedMethod) -> str:
     """Of a probe, which names files."""
-    return NO_NUMBER.sub("-", f"{NAME}-{cell.method[:60]}-{cell.n_options}")
+    return NO_NAME.sub("-", f"{NAME}-{cell.method[:60]}-{cell.n_options}")
 
 
 def _trained(loaded: Loaded, job: ProbeJob) -> Probe:

@@ -91,6 +91,7 @@ def surroundings() -> dict[str, Any]:
         "platform": platform.platform(),
         "git": _git(),
         "argv": sys.argv,
+        "cwd": str(Path.cwd()),
     }
 
 

@@ -139,7 +139,7 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     table = pd.DataFrame([row | {key: json.dumps(row[key]) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
     for name, data in (file for one in added for file in one.files.items()):
-        folder.write_json(name, jsonable(data))
+        folder.write(name, data) if isinstance(data, str) else folder.write_json(name, jsonable(data))
     if len(answers := experiment.answers(beliefs)):
         folder.write(ANSWERS, as_csv(answers))
     notes = {key: note for one in added for key, note in one.notes.items()}

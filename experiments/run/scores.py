@@ -149,7 +149,7 @@ class Added:
 
     numbers: Sequence[Number] = ()
     files: Mapping[str, Any] = field(default_factory=dict)
-    """Name -> what JSON can hold."""
+    """Name -> a text, or what JSON can hold."""
     blocks: Sequence[Block] = ()
     """Sections of the page."""
     notes: Mapping[Key, str] = field(default_factory=dict)

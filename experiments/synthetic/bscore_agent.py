@@ -10,21 +10,11 @@ import pandas as pd
 from ...metrics import belief_table
 from ...metrics.contract import Floats
 from ..run.experiment import Item, Question
-from ..suite.bscore.ask import (
-    MULTI,
-    OTHER,
-    alike,
-    choice_of,
-    control_histories,
-    control_questions,
-    counted_rows,
-    drawn_answers,
-    orders_of,
-    single_question,
-    turn_orders,
-)
+from ..suite.bscore.ask import counted_rows, drawn_answers
 from ..suite.bscore.config import BScoreConfig
-from ..suite.bscore.samples import Asked, MethodView
+from ..suite.bscore.controls import OTHER, alike, control_histories, control_questions
+from ..suite.bscore.turns import MULTI, choice_of, orders_of, single_question, turn_orders
+from ..suite.bscore.views import Asked, MethodView
 from .agents.choices import Repeating
 
 SURE = 1.0

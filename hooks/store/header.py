@@ -124,6 +124,8 @@ def read_header(folder: Path) -> Header:
     """The header of the store in `folder`. Raises UserError if there is none that can be understood."""
     path = folder / NAME
     if not path.exists():
-        raise UserError(f"{folder}: is not an activation store (no {NAME})")
+        raise UserError(
+            f"{folder}: is not an activation store (no {NAME}); a run keeps its activations with -o capture.layers=all"
+        )
     data = read_json(path)
     return parse(Header, data, str(path))

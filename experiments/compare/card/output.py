@@ -16,6 +16,7 @@ from ....metrics import UNREADABLE
 from ....metrics.number import Number, interval_text
 from ....probes.report_card import Card
 from ...probing.jobs import sweep_job
+from ...probing.kinds import run_kinds
 from ...probing.settings import ProbeJob, load_job
 from ...report.cells import NONE, adjusted_over, jsonable, score_cell
 from ...report.document import Block, Cell, Primary, Report, TableBlock, Top, grid, stamped
@@ -24,9 +25,8 @@ from ...report.findings import Figure
 from ...report.html import write
 from ...report.lead import Lead, gates
 from ...run.config import load_config
-from ...run.runner import run
 from .. import Comparison, Group
-from ..page import STRUCK, blocks_of, differences
+from ..page import STRUCK, blocks_of, differences, left_out
 from .model_card import CARD, VALID, Against, CardSet, ModelCard, load_set, registered
 
 
@@ -40,6 +40,7 @@ def card_page(card: ModelCard) -> Report:
     if failing:
         says = f"{UNREADABLE.capitalize()}: {', '.join(failing)}." + (f" {says}" if passing else "")
     lines = [(name, f"fails {', '.join(_conditions(judged[name]))}") for name in failing]
+    lines += [(f"{name}, {probe}", why) for name, found in card.within.items() for probe, why in _doubted(found)]
     note = "What cannot be read is struck out below."
     top = Top(
         said="What a model says, believes and does, by a fixed set of small experiments.",
@@ -62,6 +63,12 @@ def card_page(card: ModelCard) -> Report:
 def _conditions(lead: Lead) -> list[str]:
     """That fail under any method."""
     return list(dict.fromkeys(one.name for verdict in lead.verdicts for one in verdict.failures))
+
+
+def _doubted(found: Comparison) -> list[tuple[str, str]]:
+    """What a probe reads that is no belief -> why."""
+    sides = [side for group in found.groups for side in group.sides]
+    return [(name, f"fails {why}") for side in sides for name, why in side.doubted.items()]
 
 
 def _lead_figure(card: ModelCard) -> Figure | None:
@@ -121,8 +128,10 @@ def _number(name: str, group: Group, one: Number, floor: float | None) -> list[C
 
 
 def _gaps(card: ModelCard) -> Iterator[Block]:
-    """What the kinds differ by on the same items."""
+    """What the kinds differ by on the same items, and what is no belief."""
     for name, found in card.within.items():
+        for group in found.groups:
+            yield from left_out(group)
         if found.confirmed:
             yield differences(f"Gaps: {name}", _family(found), found.confirmed)
         named = [record for record in found.struck if record.pair.metric in found.family]
@@ -242,7 +251,7 @@ def make_card(
     settings = [given.model_dump(mode="json"), spec.model_dump(mode="json", exclude={"threads"}), common]
     folder = out / f"{given.name}-{given.version}-{spec.name}-{json_digest(settings)[:8]}"
     _job(given, {name: folder for name in given.runs})  # what is wrong in it is said before anything is read
-    runs = {name: run(experiment, config, folder / "runs").path for name, (experiment, config) in planned.items()}
+    runs = {name: run_kinds(experiment, config, folder / "runs").path for name, (experiment, config) in planned.items()}
     job = _job(given, runs)
     with threadpool_limits(1, "blas"):  # sums of several threads differ in their last bits from one time to another
         probe = sweep_job(job, folder / "probes", tuple(consented(spec))) if job else None

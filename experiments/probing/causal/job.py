@@ -25,7 +25,7 @@ from ...report.html import make_again, write
 from ...run.config import stored_config
 from ...run.experiment import Question, RunConfig
 from ...run.folder import RunFolder
-from ..data import Loaded, load_runs
+from ..data import Loaded, items_again, load_runs
 from ..page import of_card
 from ..rereading import require_same_model
 from ..settings import CausalAction, CausalJob, CausalStated, ProbeJob, job_folder
@@ -55,7 +55,8 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
     experiment, config = stored_config(RunFolder.open(job.runs[0]).config, allow_code)
     if config.model.thinking == "on":
         raise UserError("causal: a belief after thoughts is a mixture over them; give a run with model.thinking=closed")
-    asked = {one.readout_id: one for item in experiment.items(config) for one in experiment.questions(config, item)}
+    items = items_again(job.runs[0], experiment, config)
+    asked = {one.readout_id: one for item in items for one in experiment.questions(config, item)}
     contexts = _contexts(job, loaded, asked, config, probe.meta.position)
     place = CausalPlace(
         probe.meta.layer,

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ....base.errors import UserError, in_one_line
+from ....base.text import as_csv
 from ....hooks.lens.plan import Gate
 from ....hooks.lm import LanguageModel
 from ....metrics import ReadoutGate, Score, check_belief_table, query_effect, readout_gate
@@ -36,7 +37,7 @@ from ..experiment import Experiment, Item, RunConfig
 from ..folder import RunFolder
 from ..scores import Added, Begun, ScoredRun, as_taken, resampling
 from .inner_readouts import GATE, GATE_FAILED, judging, named_apart, numbers_table, scored_beside
-from .side_by_side import excess_numbers, side_by_side
+from .side_by_side import DISAGREEMENT, disagreements, excess_numbers, furthest, side_by_side
 
 TOKEN = "token"
 """The condition of a belief that was read in passing: at which token of the prompt,"""
@@ -286,8 +287,11 @@ class ProbeBeliefs:
         """The numbers of every probe, and a section for each."""
         numbers: list[Number] = list(excess_numbers(run))
         blocks: list[Block] = []
-        doubted: list[str] = []
+        doubted: dict[tuple[str, str], str] = {}
+        read: dict[str, pd.DataFrame] = {}
+        failed: dict[str, str] = {}
         for meta, table in applied(run.folder):
+            read[meta.name] = table
             early = meta.reading_site == "before the question"
             plain = _probe_scores(run, table) if meta.options == 2 else []
             scored = [*plain, *beside_asked(run, table, "probe", meta.name, trajectories=early)]
@@ -297,8 +301,14 @@ class ProbeBeliefs:
             scored += [number for number in _as_said(run, named) if number.key not in known]
             numbers += scored
             blocks += _probe_section(meta, table, scored)
-            doubted += list(named["method"].unique()) if unreadable(meta) else []
-        return Added(numbers=numbers, blocks=[*side_by_side(run, [*run.numbers, *numbers], doubted), *blocks])
+            if why := unreadable(meta):
+                failed[meta.name] = why
+                doubted |= {("probe", str(method)): why for method in named["method"].unique()}
+        apart = disagreements(run, read, (*OWN, *READINGS))
+        every = [*run.numbers, *numbers]
+        beside = [*side_by_side(run, every, doubted, left_out(run.folder)), *furthest(run, apart, failed)]
+        files = {} if apart.empty else {DISAGREEMENT: as_csv(apart)}
+        return Added(numbers=numbers, files=files, blocks=[*beside, *blocks])
 
 
 def applied(folder: RunFolder) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:
@@ -307,6 +317,13 @@ def applied(folder: RunFolder) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:
         with in_one_line(f"{folder.path}: a probe that was applied", AGAIN):
             meta = ProbeMeta.model_validate_json(record)
         yield meta, table
+
+
+def left_out(folder: RunFolder) -> dict[str, str]:
+    """What `kinds: all` could not read -> why."""
+    files = folder.manifest.get("files", {})
+    read = json.loads(folder.verified(LEFT_OUT, files[LEFT_OUT])) if LEFT_OUT in files else {}
+    return {f"probe of {name}": why for name, why in read.items()}
 
 
 def _probe_scores(run: ScoredRun, table: pd.DataFrame) -> list[Number]:

@@ -1,16 +1,21 @@
 """What a model says, computes and holds, side by side: the numbers that several kinds of belief have under the same
-names, and what the stated probabilities of all options sum to.
+names, what the stated probabilities of all options sum to, and where said and held are furthest apart.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import pandas as pd
 
 from ....metrics import cluster_mean
+from ....metrics.beliefs import condition_columns, condition_keys
+from ....metrics.claims import verdicts
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ...report.cells import NONE, score_cell
-from ...report.document import Block, Cell, Picture, TableBlock
+from ...report.document import Block, Cell, Instances, Picture, Prose, TableBlock
 from ...report.figures import forest
+from ...report.findings import Gallery, Instance
 from ..scores import ScoredRun, resampling
 
 WORDS = {"verbal": "says", "judge": "is said to hold", "exact": "computes", "lens": "holds inside", "probe": "holds"}
@@ -20,6 +25,11 @@ NAMED = "/"
 EXCESS = "stated_excess"
 MOST = 6
 """Numbers that a table shows beside the headline."""
+NUMBERS = "numbers"
+"""How a stated belief is read exactly."""
+SHOWN = 40
+"""Items of the gallery of disagreements."""
+DISAGREEMENT = "disagreement.csv"
 
 
 def excess_numbers(run: ScoredRun) -> Iterator[Number]:
@@ -34,51 +44,147 @@ def excess_numbers(run: ScoredRun) -> Iterator[Number]:
         yield Number(metric=EXCESS, method=str(method), kind="verbal", score=score, quantity=quantity, code="F1")
 
 
-def side_by_side(run: ScoredRun, numbers: Sequence[Number], doubted: Sequence[str] = ()) -> list[Block]:
-    """A table of every kind and method, and a figure of the headline; none where there is one kind.
+def side_by_side(
+    run: ScoredRun, numbers: Sequence[Number], doubted: Mapping[tuple[str, str], str], left_out: Mapping[str, str]
+) -> list[Block]:
+    """A table of every kind and method, a figure of the number that the run is made for, and what there is none of;
+    nothing of the first two where there is one kind.
 
     Args:
         run: that was scored.
         numbers: all that it has.
-        doubted: methods of probes whose cards say that what they read is no belief; they are struck out.
+        doubted: kind and method of a probe whose card says that what it reads is no belief -> why.
+        left_out: what could not be read -> why.
     """
     whole = {(one.kind, one.method, one.metric): one for one in numbers if one.subset == ALL and one.kind in WORDS}
-    headline = run.experiment.headline
+    plan = run.config.registered
+    headline = plan.metric if plan and any(key[2] == plan.metric for key in whole) else run.experiment.headline
+    coherent = plan.coherent if plan and plan.metric == headline else None
     columns = [
         (kind, method)
         for kind, method, metric in whole
         if metric == headline and (kind != "probe" or NAMED in method)  # as the experiment scores it, not as a stranger
     ]
     columns.sort(key=lambda column: list(WORDS).index(column[0]))
+    without = [Prose(text=f"{name}: left out, for {why}.", soft=True, short=True) for name, why in left_out.items()]
     if len({kind for kind, _ in columns}) < 2 or (run.config.kinds != "all" and "probe" not in dict(columns)):
-        return []
+        return [*without]
     kinds_with = Counter(metric for kind, metric in {(kind, metric) for kind, _, metric in whole})
     shared = [headline, *(metric for metric in dict.fromkeys(key[2] for key in whole) if metric != headline)]
     metrics = [metric for metric in shared if kinds_with[metric] > 1][: MOST + 1]
+    failed = {(one.kind, one.method): f"fails {one.reason}" for one in verdicts(run.numbers) if not one.passed}
+    failed |= doubted
 
     def cell(kind: str, method: str, metric: str) -> Cell:
-        found = whole.get((kind, method, metric))
-        return Cell(NONE, ["not defined"]) if found is None else score_cell(found.score, struck=method in doubted)
+        if (found := whole.get((kind, method, metric))) is None:
+            return Cell(NONE, ["not defined"])
+        return score_cell(found.score, struck=(kind, method) in failed)
 
     table = TableBlock(
         title="What it says, computes and holds",
         short=True,
         name="Kinds of belief",
-        caption="The same numbers of every kind of belief, of the same conversations. Struck out: by its report card, "
-        "what that probe reads is no belief.",
+        caption="The same numbers of every kind of belief, of the same conversations. Struck out: no belief, or none "
+        "that can be read, for the reason beside it.",
         head=[("", ""), *((metric.replace("_", " "), "") for metric in metrics)],
         rows=[
-            [Cell(f"{WORDS[kind]}", [f"{kind}: {method}"]), *(cell(kind, method, metric) for metric in metrics)]
+            [
+                Cell(WORDS[kind], [f"{kind}: {method}", *filter(None, [failed.get((kind, method))])]),
+                *(cell(kind, method, metric) for metric in metrics),
+            ]
             for kind, method in columns
         ],
     )
     drawn = forest(
         f"{headline.replace('_', ' ')} of what it says, computes and holds",
         [
-            (f"{WORDS[kind]}: {method}", whole[kind, method, headline].score, method in doubted)
+            (f"{WORDS[kind]}: {method}", whole[kind, method, headline].score, (kind, method) in failed)
             for kind, method in columns
         ],
         headline.replace("_", " "),
-        "Each with its interval; hollow: no belief, by the report card of the probe.",
+        "Each with its interval; hollow: struck out above."
+        + (f" Dashed: {coherent:g}, coherent." if coherent is not None else ""),
+        reference=coherent,
     )
-    return [table, *([Picture(figure=drawn)] if drawn else [])]
+    return [table, *([Picture(figure=drawn)] if drawn else []), *without]
+
+
+# Where what is said and what is held are furthest apart, item by item.
+
+
+def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame], apart: Collection[str]) -> pd.DataFrame:
+    """A row for each option of each place at which a probe reads a belief and one is stated in numbers: `said`, `held`
+    and `computed` P, and by how much the two distributions differ (`distance`, total variation in [0, 1]), the furthest
+    first. Readings of a place, by wording and order, are averaged.
+
+    Args:
+        run: that was scored.
+        probes: name -> what it reads.
+        apart: columns that say how, not where, a belief is read.
+    """
+    stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
+    found = []
+    for name, table in probes.items():
+        known = {column for column in condition_columns(table) if table[column].notna().any()}
+        held, said = _at_places(table, known, apart), _at_places(stated, known, apart)
+        exact = run.every[run.every["readout_id"].isin(table["of"].unique())]
+        computed = _at_places(exact, known, apart)[["place", "method", "option_index", "option", "prob"]]
+        held["method"] = held["method"].str.removesuffix(f" {name}")  # the form whose exact belief it is of
+        held = held.drop(columns="option").merge(computed, on=["place", "method", "option_index"])
+        both = held.merge(said[["place", "method", "option_index", "prob"]], on=["place", "option_index"])
+        found.append(both.assign(probe=name))
+    columns = {"method_x": "method", "method_y": "stated", "prob": "said", "prob_x": "held", "prob_y": "computed"}
+    every = pd.concat(found, ignore_index=True).rename(columns=columns) if found else pd.DataFrame()
+    if every.empty:
+        return every
+    by = ["place", "method", "stated", "probe"]
+    every["distance"] = (every["said"] - every["held"]).abs().groupby([every[column] for column in by]).transform("sum")
+    every["distance"] /= 2
+    every = every.sort_values(["distance", *by, "option_index"], ascending=[False, *[True] * 5], kind="stable")
+    about = ["item", "cluster", "scenario", "step", "readout_id", *by[1:], "option", "said", "held", "computed"]
+    return every[[*about, "distance"]].reset_index(drop=True)
+
+
+def _at_places(rows: pd.DataFrame, known: Collection[str], apart: Collection[str]) -> pd.DataFrame:
+    """The mean belief in each option, by each form, at each place, which conditions among those `known` tell."""
+    rows = rows.drop(columns=[name for name in condition_columns(rows) if name not in known])
+    texts = {name: rows[name].astype(str) for name in ("item", "cluster", "scenario", "method", "option", "of")}
+    where = texts["item"] + "\0" + texts["scenario"] + "\0" + rows["step"].astype(str)
+    rows = rows.assign(**texts, place=where + "\0" + condition_keys(rows, apart))
+    rows = rows.assign(readout_id=texts["of"].where(texts["of"] != "", rows["readout_id"].astype(str)))
+    first = dict.fromkeys(("item", "cluster", "scenario", "step", "readout_id", "option"), "first")
+    return rows.groupby(["place", "method", "option_index"], sort=False, as_index=False).agg({"prob": "mean", **first})
+
+
+def furthest(run: ScoredRun, every: pd.DataFrame, doubted: Mapping[str, str]) -> list[Block]:
+    """The gallery of the places at which said and held differ most, of `disagreements`; doubted: probe -> why."""
+    if every.empty:
+        return []
+    by = ["readout_id", "method", "stated", "probe"]
+    places = every[by].drop_duplicates()
+    first = every.merge(places.head(SHOWN), on=by)
+    kept = {
+        line["readout_id"] for line in run.folder.said()
+    }  # of a conversation the last turn alone holds what was said
+    said = run.folder.transcripts(kept.intersection(first["readout_id"]))
+    instances = []
+    for (readout_id, method, stated, probe), rows in first.groupby(by, sort=False):
+        beliefs = [
+            f"{row.option}: says {row.said:.2f}, computes {row.computed:.2f}, holds {row.held:.2f}"
+            for row in rows.itertuples()
+        ]
+        instances.append(
+            Instance(
+                facets=[method, stated, str(rows["scenario"].iloc[0])],
+                score=float(rows["distance"].iloc[0]),
+                facts="; ".join([*beliefs, *([doubted[probe]] if probe in doubted else [])]),
+                conversations=[
+                    (f"asked for its answer, {method}", said[name]) for name in (readout_id,) if name in said
+                ],
+            )
+        )
+    caption = (
+        f"The {len(instances)} of {len(places)} places at which they are furthest apart; all are in {DISAGREEMENT}."
+    )
+    gallery = Gallery(caption, ["asked", "stated", "scenario"], "said, held apart", instances)
+    return [Instances.of(gallery, "Where said and held differ most")]

@@ -294,11 +294,10 @@ def read_item(name: str, config: AskConfig, item: Item, lm: LanguageModel, edits
 
 
 def stated_places(config: AskConfig, item: Item) -> list[BeliefPlace]:
-    """Where the probabilities of the options are asked for: after the question as the first method of those that are
-    read asks it, letters and proposals apart, its options in their given order.
+    """Where the probabilities of the options are asked for: after the question as the first method asks it, letters and
+    proposals apart, its options in their given order.
     """
-    plain = [name for name, form in config.read.items() if not form.yes_no and not form.letters]
-    asked, form = asked_of(item), next((config.methods[name] for name in plain), None)
+    asked, form = asked_of(item), next(iter(config.plain), None)
     if not config.stated.formats or form is None or not form.can_ask(asked.choice):
         return []
     order: Order = tuple(range(len(asked.choice.options)))

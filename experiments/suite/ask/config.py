@@ -77,6 +77,12 @@ class AskConfig(RunConfig):
         """The methods that are read."""
         return {name: self.methods[name] for name in self.answers}
 
+    @property
+    def plain(self) -> list[AskForm]:
+        """The methods that ask for an option itself, those that are read before others."""
+        every = {**self.read, **self.methods}
+        return [form for form in every.values() if not form.yes_no and not form.letters]
+
     @model_validator(mode="after")
     def _hangs_together(self) -> "AskConfig":
         for where, names in (("answers", self.answers), ("fit.methods", self.fit.methods if self.fit else ())):
@@ -84,4 +90,6 @@ class AskConfig(RunConfig):
                 raise ValueError(f"{where}: {unknown[0]!r} is no method; {nearest(unknown[0], self.methods)}")
         if len({*self.answers}) < len(self.answers):
             raise ValueError("answers: one is there twice")
+        if self.stated.formats and not self.plain:
+            raise ValueError("stated: no method asks for an option itself; add one without `letters` and `yes_no`")
         return self

@@ -22,12 +22,15 @@ from ...run.addons.inner_readouts import BESIDE, PRIOR, Inner, InnerScores
 from ...run.experiment import Experiment, Item, Read, delegated
 from ...run.scores import resampling
 from ...run.stated_beliefs import AskedNumbers
-from .ask import ALIKE, MULTI, SINGLE, planned, planned_confidence, read_item, single_questions
+from .ask import planned, planned_confidence, read_item
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
+from .controls import ALIKE
 from .page import SIZE, TOP, findings
-from .samples import exact_answers, parts, samples, view_of
+from .samples import exact_answers, parts, samples
 from .scores import own_scores
+from .turns import MULTI, SINGLE, single_questions
+from .views import view_of
 from .written import planned_tokens, written_rows
 
 INNER_COLUMNS = (TOP, SIZE)

@@ -2,8 +2,7 @@
 again, and how sure the model says it is.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,296 +10,32 @@ import numpy as np
 from ....base.errors import UserError
 from ....hooks.backends.captures import join_captures
 from ....hooks.exact.option_beliefs import ExactReading
-from ....hooks.exact.queries import PromptReader, Query
+from ....hooks.exact.queries import PromptReader
 from ....hooks.generation.sampling import Sampling, random_generator
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Message
-from ....hooks.prompts.places import LAST, Position
-from ....hooks.tree.memory import Cost, sum_costs
+from ....hooks.tree.memory import sum_costs
 from ....hooks.verbal.number_distributions import read_numbers
 from ....hooks.verbal.number_formats import UNIT
 from ....hooks.verbal.stated_beliefs import Answer, NumberQuestion, answer_rows, ask_number, write_answers
 from ....metrics.contract import Floats
-from ...materials.choices.forms import Order, options_of, orders, user_turn
-from ...materials.choices.sources import Choice
 from ...report.findings import Drawn, Transcript
 from ...run.experiment import Item, Question, Read
-from ...run.readouts import (
-    compile_questions,
-    number_transcript,
-    question_transcript,
-    read_packed_questions,
-    reading_rows,
-)
+from ...run.readouts import number_transcript, question_transcript, read_packed_questions, reading_rows
 from ...run.stated_beliefs import AskedNumbers, BeliefPlace, stated_rows
-from .config import BScoreConfig, Method
-
-SINGLE, MULTI, CONFIDENCE, CONTROL = "single", "multi", "confidence", "control"
-"""Scenarios."""
-OTHER, SHUFFLED, BALANCED = CONTROLS = ("other", "shuffled", "balanced")
-"""Control histories: of another question, with the answers of a question of the same options, and with the last answer
-as it was and those before it balanced."""
-ALIKE = "alike"
-"""Beside an item: the question whose options are the same."""
-
-
-def choice_of(item: Item) -> Choice:
-    """The question of an item."""
-    content = {**item.content, "options": tuple(item.content["options"]), "target": tuple(item.content["target"])}
-    return Choice(**content)
-
-
-def orders_of(choice: Choice) -> list[Order]:
-    """Those in which its options are read; one, if they are not shown."""
-    return orders(len(choice.options)) if choice.listed else [tuple(range(len(choice.options)))]
-
-
-def single_question(config: BScoreConfig, item: Item, name: str, number: int) -> Question:
-    """The question afresh, in one of its orders."""
-    return turn_question(config, item, name, number, (), f"{item.id}/single-{number}/{name}")
-
-
-def turn_question(
-    config: BScoreConfig,
-    item: Item,
-    name: str,
-    number: int,
-    history: Sequence[Message],
-    readout_id: str,
-    **conditions: Any,
-) -> Question:
-    """A turn of a conversation: the options in the order of that number, after a history."""
-    choice, method = choice_of(item), config.methods[name]
-    order = orders_of(choice)[number]
-    about = {
-        "category": choice.category,
-        "topic": choice.topic,
-        "truth": choice.right,
-        **({"target": choice.target} if choice.target else {}),
-    }
-    positions = {"question": Position(message=-1), "before-answer": Position(at="before_answer"), "answer": LAST}
-    positions |= {"own-last-answer": Position(message=-2)} if history else {}
-    about |= {} if method.conversations else {"alone": True}
-    return Question(
-        readout_id=readout_id,
-        method=name,
-        scenario=MULTI if conditions else SINGLE,
-        step=conditions.get("turn", 0),
-        conditions={"order": number, **about, **conditions},
-        conversation=[*history, user_turn(choice, method, order)],
-        prefill=method.prefill,
-        options=options_of(choice, method, order),
-        positions=positions,
-        own_turns=True,
-    )
-
-
-def answered(method: Method, question: Question, form: str) -> tuple[Message, Message]:
-    """A turn of the conversation as the next one sees it: what was asked, and the answer in the form that was drawn."""
-    answer: Message = {"role": "assistant", "content": f"{method.prefill}{form}{method.close}"}
-    return question.conversation[-1], answer
-
-
-def single_questions(config: BScoreConfig, item: Item) -> list[Question]:
-    """The question afresh, in all its orders, under every method that can ask it."""
-    choice = choice_of(item)
-    return [
-        single_question(config, item, name, number)
-        for number in range(len(orders_of(choice)))
-        for name, method in config.methods.items()
-        if method.can_ask(choice)
-    ]
-
-
-# Conversations in which the same question is asked again and again: each turn's exact distribution, then an answer.
-
-SIDE_BY_SIDE = 4
-"""Budgets of a pass that the whole conversations in one cache may take: a pass computes their newest turns alone, and
-each attends to its own tokens, so that passes of several are cheaper than passes of one."""
-Firsts = Mapping[tuple[str, int], ExactReading]
-"""Method and number of the order -> the reading afresh, which a first turn is."""
-
-
-@dataclass(frozen=True)
-class Turn:
-    """A turn that was held."""
-
-    question: Question
-    """Its conditions name the `run`, the `turn` from 1, the `answer`, an option's index, and that `before` it."""
-    reading: ExactReading
-    form: str
-    """The answer as it was written."""
-
-
-def turn_orders(config: BScoreConfig, item: Item, run: int) -> list[int]:
-    """The number of the order of each turn of a conversation: drawn anew for each, the same under every method."""
-    n = len(orders_of(choice_of(item)))
-    rng = random_generator(config.seed, f"{item.id}/orders", run)
-    return [int(rng.integers(n)) for _ in range(config.turns)]
-
-
-def hold(
-    config: BScoreConfig, item: Item, name: str, firsts: Firsts, lm: LanguageModel
-) -> tuple[list[list[Turn]], list[Cost]]:
-    """The conversations of an item under a method, and what they cost.
-
-    They are held side by side, as many as `SIDE_BY_SIDE` times `token_budget` has room for at their full length; what
-    one says depends on no other. Raises UserError if one would be longer than the model's context.
-    """
-    longest = _refuse_long(config, item, name, lm.reader)
-    beside = max(1, SIDE_BY_SIDE * config.budget // longest)
-    runs = list(range(config.runs))
-    turns: list[list[Turn]] = []
-    costs: list[Cost] = []
-    for start in range(0, len(runs), beside):
-        more, spent = _hold(config, item, name, runs[start : start + beside], firsts, lm)
-        turns += more
-        costs += spent
-    return turns, costs
-
-
-def _hold(
-    config: BScoreConfig, item: Item, name: str, runs: Sequence[int], firsts: Firsts, lm: LanguageModel
-) -> tuple[list[list[Turn]], list[Cost]]:
-    """Some of them, over one cache."""
-    histories = lm.histories(config.budget)
-    drawn = {run: turn_orders(config, item, run) for run in runs}
-    histories_of: dict[int, list[Message]] = {run: [] for run in runs}
-    before: dict[int, int] = {}
-    turns_of: dict[int, list[Turn]] = {run: [] for run in runs}
-    costs: list[Cost] = []
-    kept: Sequence[object] = ()
-    for turn in range(1, config.turns + 1):
-        asked = [_asked(config, item, name, run, turn, drawn[run][turn - 1], histories_of[run]) for run in runs]
-        queries = compile_questions(lm.reader, asked)
-        if turn == 1:
-            first_readings = [firsts[name, drawn[run][0]] for run in runs]
-            readings = [
-                replace(reading_afresh, readout_id=q.readout_id)
-                for reading_afresh, q in zip(first_readings, asked, strict=True)
-            ]
-        else:
-            grown = lm.read_grown(queries, histories, budget=config.budget, temperatures=config.temperatures)
-            readings, kept = grown.readings, grown.held  # what is held stays in the cache until the next turn has it
-            costs.append(grown.cost)
-        for run, question, query, reading in zip(runs, asked, queries, readings, strict=True):
-            answer, form = _draw(config, query, reading, lm)
-            given = {"before": before[run]} if turn > 1 else {}
-            answered_question = replace(question, conditions={**question.conditions, **given, "answer": answer})
-            turns_of[run].append(Turn(answered_question, reading, form))
-            before[run] = answer
-            histories_of[run] += answered(config.methods[name], question, form)
-    del kept
-    return [turns_of[run] for run in runs], costs
-
-
-def _asked(
-    config: BScoreConfig, item: Item, name: str, run: int, turn: int, order: int, history: Sequence[Message]
-) -> Question:
-    """A turn after what was said, or after the last of it."""
-    seen = history if config.keep_turns is None else history[-2 * config.keep_turns :]
-    return turn_question(config, item, name, order, seen, f"{item.id}/run-{run}/turn-{turn}/{name}", run=run, turn=turn)
-
-
-def _draw(config: BScoreConfig, query: Query, reading: ExactReading, lm: LanguageModel) -> tuple[int, str]:
-    """The option of an answer drawn from the exact distribution over all forms, and its text.
-
-    Raises UserError if no form has any mass.
-    """
-    owner = np.repeat(np.arange(len(reading.form_logp)), [len(forms) for forms in reading.form_logp])
-    logp = np.concatenate(reading.form_logp)
-    if not np.isfinite(logp.max()):
-        raise UserError(f"read-out {query.readout_id}: no option has any probability; change the method's forms")
-    mass = np.exp(logp - logp.max()).cumsum()
-    number = random_generator(config.seed, query.readout_id, 0).random() * mass[-1]
-    chosen = min(int(np.searchsorted(mass, number, side="right")), len(mass) - 1)
-    paths = [path for paths in query.paths.paths for path in paths]
-    return int(owner[chosen]), lm.sampler.text(paths[chosen])
-
-
-# Histories of equal length in which nothing of what the model said of this question is heard, or its last answer alone.
-
-
-def alike(item: Item) -> Item | None:
-    """The question of the same options whose conversations are a control, as an item of its own."""
-    known = item.beside.get(ALIKE)
-    return Item(known["id"], item.cluster, known["content"]) if known else None
-
-
-def control_histories(
-    config: BScoreConfig, item: Item, answers: Sequence[Sequence[int]], others: Sequence[Sequence[int]] = ()
-) -> Iterator[tuple[int, int, str, list[int]]]:
-    """Run, turn from 2 on, control, and the past answers as options: of the other question those of that question.
-
-    Args:
-        config: of the run.
-        item: the question.
-        answers: [R, N] the options that were drawn.
-        others: [R, N] those of the question of the same options, as options of this one; empty: there is none.
-    """
-    choice = choice_of(item)
-    if config.controls is None or choice.target:
-        return
-    k = len(choice.options)
-    for run, drawn in enumerate(answers):
-        rng = random_generator(config.seed, f"{item.id}/{CONTROL}", run)
-        even = np.concatenate([rng.permutation(k) for _ in range(config.turns)]).tolist()
-        elsewhere = rng.integers(len(config.controls.options), size=config.turns).tolist()
-        for turn in range(2, config.turns + 1):
-            yield run, turn, OTHER, elsewhere[: turn - 1]
-            if others:
-                yield run, turn, SHUFFLED, list(others[run][: turn - 1])
-            yield run, turn, BALANCED, [*even[: turn - 2], drawn[turn - 2]]
-
-
-def control_questions(
-    config: BScoreConfig, item: Item, name: str, answers: Sequence[Sequence[int]], others: Sequence[Sequence[int]] = ()
-) -> list[Question]:
-    """Every turn but the first of every conversation once more, after each control history (arguments:
-    `control_histories`).
-    """
-    choice, method, found = choice_of(item), config.methods[name], []
-    for run, turn, control, said in control_histories(config, item, answers, others):
-        about, orders = choice, [orders_of(choice)[number] for number in turn_orders(config, item, run)]
-        if control == OTHER and config.controls is not None:
-            about = replace(
-                choice, text=config.controls.question, options=config.controls.options, truth="", listed=True
-            )
-            orders = [tuple(range(len(about.options)))] * config.turns
-        history = [m for answer, order in zip(said, orders, strict=False) for m in _said(method, about, answer, order)]
-        seen = history if config.keep_turns is None else history[-2 * config.keep_turns :]
-        readout = f"{item.id}/run-{run}/turn-{turn}/{name}/{control}"
-        number = turn_orders(config, item, run)[turn - 1]
-        asked = turn_question(config, item, name, number, seen, readout, run=run, turn=turn, control=control)
-        found.append(replace(asked, scenario=CONTROL))
-    return found
-
-
-def _said(method: Method, choice: Choice, answer: int, order: Order) -> tuple[Message, Message]:
-    """A past turn."""
-    form = options_of(choice, method, order)[answer].forms[0]
-    return user_turn(choice, method, order), {"role": "assistant", "content": f"{method.prefill}{form}{method.close}"}
-
-
-def _answers_alike(
-    config: BScoreConfig, item: Item, name: str, lm: LanguageModel
-) -> tuple[list[list[int]], list[Cost]]:
-    """[R, N] what the question of the same options was answered in conversation, as options of this one."""
-    other = alike(item)
-    if config.controls is None or other is None or not config.methods[name].can_ask(choice_of(other)):
-        return [], []
-    numbers = sorted({turn_orders(config, other, run)[0] for run in range(config.runs)})
-    asked = [single_question(config, other, name, number) for number in numbers]
-    readings, cost, _ = read_packed_questions(_bare(config), asked, lm)
-    turns, costs = hold(config, other, name, dict(zip([(name, n) for n in numbers], readings, strict=True)), lm)
-    own, of_other = choice_of(item).options, choice_of(other).options
-    answers = [[own.index(of_other[turn.question.conditions["answer"]]) for turn in talk] for talk in turns]
-    return answers, [cost, *costs]
-
-
-def _bare(config: BScoreConfig) -> BScoreConfig:
-    """Without what is read inside."""
-    return config.model_copy(update={"capture": None, "lens": None})
+from .config import BScoreConfig
+from .controls import alike, answers_alike, bare, control_questions
+from .turns import (
+    CONFIDENCE,
+    SINGLE,
+    answered,
+    choice_of,
+    hold,
+    orders_of,
+    planned_turns,
+    single_question,
+    single_questions,
+)
 
 
 def planned(config: BScoreConfig, item: Item) -> list[Question]:
@@ -309,37 +44,13 @@ def planned(config: BScoreConfig, item: Item) -> list[Question]:
     answers = [[(run + turn) % k for turn in range(1, config.turns + 1)] for run in range(config.runs)]
     asked = single_questions(config, item)
     for name in config.held:
-        turns = _planned(config, item, name)
+        turns = planned_turns(config, item, name)
         asked += turns
         if turns:
             held_too = config.controls is not None and other is not None
-            asked += _planned(config, other, name) if held_too and other is not None else []
+            asked += planned_turns(config, other, name) if held_too and other is not None else []
             asked += control_questions(config, item, name, answers, answers if held_too else ())
     return asked
-
-
-def _planned(config: BScoreConfig, item: Item, name: str, runs: int | None = None) -> list[Question]:
-    choice, method = choice_of(item), config.methods[name]
-    if not method.can_ask(choice):
-        return []
-    questions = []
-    for run in range(config.runs if runs is None else runs):
-        history: list[Message] = []
-        for turn, order in enumerate(turn_orders(config, item, run), 1):
-            question = _asked(config, item, name, run, turn, order, history)
-            questions += [question] if turn > 1 else []
-            history += answered(method, question, question.options[(run + turn) % len(choice.options)].forms[0])
-    return questions
-
-
-def _refuse_long(config: BScoreConfig, item: Item, name: str, reader: PromptReader) -> int:
-    """The tokens that a whole conversation takes, more or less."""
-    last = _planned(config, item, name, runs=1)[-1]
-    try:
-        (query,) = compile_questions(reader, [last])
-    except UserError as error:
-        raise UserError(f"{error}, by fewer `turns`, or by `keep_turns`, the past turns that one sees") from error
-    return len(query.prompt.ids) + sum(len(path) for paths in query.paths.paths for path in paths)
 
 
 # How sure the model says it is of each option, once it has given it as its answer.
@@ -441,12 +152,12 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
                 rows += _rows(config, one.question, reading, lm)
             last: Drawn = {"draw": 0, "text": turns[-1].form, "status": "ok"}
             transcripts.append(question_transcript(lm.reader.chat, turns[-1].question, answers=[last]))
-        others, spent = _answers_alike(config, item, method, lm)
+        others, spent = answers_alike(config, item, method, lm)
         drawn = [[turn.question.conditions["answer"] for turn in turns] for turns in conversations]
         controls = control_questions(config, item, method, drawn, others)
         costs += spent
         if controls:
-            readings, cost, _ = read_packed_questions(_bare(config), controls, lm)
+            readings, cost, _ = read_packed_questions(bare(config), controls, lm)
             costs.append(cost)
             for asked, reading in zip(controls, readings, strict=True):
                 rows += _rows(config, asked, reading, lm)

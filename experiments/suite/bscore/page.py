@@ -16,7 +16,8 @@ from ...run.experiment import Transcripts
 from ...run.galleries import gallery
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
-from .samples import BBQ, LATER, NUMBERS, Asked, MethodView, parts, sized, views, ways_of
+from .samples import BBQ, LATER, parts, sized, ways_of
+from .views import NUMBERS, Asked, MethodView, views
 
 SHOWN = 4
 """Options of which each distribution tells the probability, the likeliest first."""

@@ -27,20 +27,8 @@ from ...materials.choices.sources import EASY, HARD, RANDOM, SUBJECTIVE
 from ...run.scores import gate, resampling
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
-from .samples import (
-    GREEDY,
-    NUMBERS,
-    Asked,
-    MethodView,
-    clusters,
-    counted_answers,
-    exact_answers,
-    parts,
-    sized,
-    views,
-    views_beside,
-    ways_of,
-)
+from .samples import clusters, counted_answers, exact_answers, parts, sized, ways_of
+from .views import GREEDY, NUMBERS, Asked, MethodView, views, views_beside
 from .written import LIST, WRITTEN
 
 

@@ -17,14 +17,8 @@ from ...materials.trajectories import before_control_token
 from ...report.findings import Drawn, Transcript
 from ...run.experiment import Item, Question
 from ...run.readouts import question_transcript
-from .ask import (
-    SINGLE,
-    choice_of,
-    orders_of,
-    turn_orders,
-    turn_question,
-)
 from .config import BScoreConfig, Written
+from .turns import SINGLE, choice_of, orders_of, turn_orders, turn_question
 
 WRITTEN, LIST = "written", "list"
 """What is added to the name of a method whose answers are written out, and whose lists are."""

@@ -26,7 +26,7 @@ from ...run.addons.inner_readouts import Inner, InnerScores
 from ...run.experiment import Experiment, Item, Read, delegated
 from ...run.readouts import read_questions
 from ...run.scores import resampling
-from .ask import BELIEF, CASE, PRIOR, questions, stated_rows
+from .ask import BELIEF, PRIOR, questions, stated_rows
 from .config import RationalityConfig
 from .page import findings
 from .samples import actions, decisions, detailed, knowledge, methods, require_learner, samples
@@ -56,17 +56,17 @@ def score_inner(config: RationalityConfig, beliefs: pd.DataFrame) -> InnerScores
 
 def beside_inner(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[tuple[str, list[Sample]]]:
     """Could an inner belief be the one that is acted on, what does the choice know beyond it, and what do it and the
-    beliefs that are said know beyond each other? What is read inside of a decision is none.
+    beliefs that are said know beyond each other?
     """
-    of_decisions = beliefs["kind"].isin(INNER_KINDS) & ~beliefs["scenario"].isin((BELIEF, CASE))
-    table = detailed(beliefs[~of_decisions])
+    table = detailed(beliefs)
     acts = actions(config, table)
     every = list(methods(table, acts.items))
     acted = [decisions(config, one, acts) for one in every]
     yield "sufficiency", [*acted]
     yield "knows-more", [*acted]
     pairs = [pair for pair in permutations(every, 2) if len([one for one in pair if one.kind in INNER_KINDS]) == 1]
-    yield "latent", [knowledge(*pair, acts) for pair in pairs]
+    if pairs:  # what reads decisions alone holds no belief
+        yield "latent", [knowledge(*pair, acts) for pair in pairs]
 
 
 INNER = Inner(against, INNER_COLUMNS, score_inner, beside_inner)
@@ -108,15 +108,9 @@ class Rationality(Experiment):
         """Exact beliefs and choices, then what is said. Raises UserError for a learner that scoring will not find."""
         require_learner(config)
         exact = read_questions(self.name, config, item, questions(config, item), lm)
-        rows, said = stated_rows(config, item, lm)
         where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
-        outcome = {"outcome": item.content["outcome"]}
-        return Read(
-            [*({**row, **outcome} for row in exact.rows), *({**where, **row, **outcome} for row in rows)],
-            [*exact.transcripts, *said],
-            exact.cost,
-            exact.captured,
-        )
+        both = stated_rows(config, item, lm).beside(exact, where)
+        return both._replace(rows=[{**row, "outcome": item.content["outcome"]} for row in both.rows])
 
     samples = delegated(samples)
     own_scores = delegated(own_scores)

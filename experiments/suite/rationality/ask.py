@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Conversation
 from ....hooks.prompts.options import Option, make_options
-from ....hooks.prompts.places import LAST, Position
+from ....hooks.prompts.places import LAST, Position, Positions
 from ....hooks.verbal.number_distributions import NumberReading, read_numbers
 from ....hooks.verbal.number_formats import UNIT, NumberFormat
 from ....hooks.verbal.stated_beliefs import NumberQuestion, answer_rows, ask_number, write_answers
-from ...report.findings import Transcript
 from ...run.experiment import Item, Question
 from ...run.readouts import number_transcript
-from ...run.stated_beliefs import ANSWER_TOKENS, BeliefPlace, Rows
+from ...run.stated_beliefs import ANSWER_TOKENS, BeliefPlace, Rows, StatedRead
 from .config import STANDARD, BeliefMethod, RationalityConfig
 
 BELIEF, CASE, PRIOR = "belief", "case", "prior"
@@ -208,21 +207,22 @@ def _menus(config: RationalityConfig, item: Item) -> Iterator[Question]:
 NUMBERS = "numbers"
 
 
-def stated_rows(config: RationalityConfig, item: Item, lm: LanguageModel) -> tuple[Rows, list[Transcript]]:
-    """The rows of all formats without the columns of an experiment and an item, and what was asked and said.
+def stated_rows(config: RationalityConfig, item: Item, lm: LanguageModel) -> StatedRead:
+    """What is stated in all formats.
 
     Numbers are read under every prompt and in every case. Answers are sampled under every prompt, each a reading of
     its own; in a case their mean is the number distribution's.
     """
-    rows: Rows = []
-    transcripts: list[Transcript] = []
+    found = StatedRead([], [], [])
+    rows, transcripts = found.rows, found.transcripts
     asked = [question for question in places(config, item) if question.scenario != PRIOR]
     for name in dict.fromkeys((*config.said.numbers, *config.said.sampled)):
         pairs = [(_place(config, question), _question(config, item, question, name, lm)) for question in asked]
         if name in config.said.numbers:
-            read = read_numbers(lm, [question for _, question in pairs], budget=config.budget)
+            numbers = [question for _, question in pairs]
+            read = read_numbers(lm, numbers, budget=config.budget, capture=config.capture, captured=found.captured)
             for (place, _), question in zip(pairs, read, strict=True):
-                rows += _numbers(place, question, config)
+                rows.extend(_numbers(place, question, config))
         if name in config.said.sampled:
             here = [(place, question) for place, question in pairs if place.scenario == BELIEF]
             sampling = config.sampling.model_copy(update={"max_new_tokens": ANSWER_TOKENS})
@@ -234,14 +234,14 @@ def stated_rows(config: RationalityConfig, item: Item, lm: LanguageModel) -> tup
                     for row in answer_rows(question, "sampled", [answer], place.options, config.low_coverage):
                         where = place.columns(reading=answer.draw)
                         rows.append(where | row | {"readout_id": f"{row['readout_id']}.{answer.draw}"})
-            transcripts += [
+            transcripts.extend(
                 number_transcript(lm.reader.chat, question, place.options, answers)
                 for (place, question), answers in zip(here, written, strict=True)
-            ]
+            )
             pairs = [pair for pair in pairs if pair not in here]
         if name in config.said.numbers:
-            transcripts += [number_transcript(lm.reader.chat, question, place.options) for place, question in pairs]
-    return _with_auxiliary(config, item, lm, rows, transcripts)
+            transcripts.extend(number_transcript(lm.reader.chat, question, place.options) for place, question in pairs)
+    return _with_auxiliary(config, item, lm, found)
 
 
 def _place(config: RationalityConfig, place: BeliefSite) -> BeliefPlace:
@@ -249,8 +249,14 @@ def _place(config: RationalityConfig, place: BeliefSite) -> BeliefPlace:
 
 
 def _question(config: RationalityConfig, item: Item, place: BeliefSite, name: str, lm: LanguageModel) -> NumberQuestion:
-    text = user_turn(item, place, config, config.wording.number)
-    return ask_number(lm.reader, f"{place.name}/{name}", text, config.number_format(name, *config.answers))
+    turn = user_turn(item, place, config, config.wording.number)
+    here: Positions = {}
+    if config.capture:
+        here = (
+            captured(turn, place.situation, "number") if config.capture.positions is None else config.capture.positions
+        )
+    form = config.number_format(name, *config.answers)
+    return ask_number(lm.reader, f"{place.name}/{name}", turn, form, positions=here)
 
 
 def _numbers(place: BeliefPlace, read: NumberReading, config: RationalityConfig) -> Rows:
@@ -261,13 +267,11 @@ def _numbers(place: BeliefPlace, read: NumberReading, config: RationalityConfig)
     return [place.columns(**beside) | row for row in read.rows(place.options, config.low_coverage)]
 
 
-def _with_auxiliary(
-    config: RationalityConfig, item: Item, lm: LanguageModel, rows: Rows, transcripts: list[Transcript]
-) -> tuple[Rows, list[Transcript]]:
+def _with_auxiliary(config: RationalityConfig, item: Item, lm: LanguageModel, found: StatedRead) -> StatedRead:
     """Beside that, a number for each state of the covariate that was not revealed."""
     further: Any = item.content["auxiliary"]
     if not (config.said.auxiliary and config.iterated and further):
-        return rows, transcripts
+        return found
     text = config.wording.auxiliary_number.format(situation=item.content["situation"], noun=further["noun"])
     form = _states(config, further["labels"])
     asked = ask_number(lm.reader, f"{item.id}/auxiliary", [{"role": "user", "content": text}], form)
@@ -281,7 +285,10 @@ def _with_auxiliary(
         | {"coverage": read.belief.coverage, "status": status}
         for i, (label, line) in enumerate(zip(further["labels"], read.lines, strict=True))
     ]
-    return [*rows, *of_states], [*transcripts, number_transcript(lm.reader.chat, asked, further["labels"])]
+    return found._replace(
+        rows=[*found.rows, *of_states],
+        transcripts=[*found.transcripts, number_transcript(lm.reader.chat, asked, further["labels"])],
+    )
 
 
 def _states(config: RationalityConfig, labels: Sequence[str]) -> NumberFormat:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ....base.errors import UserError
-from ....metrics.beliefs import conditions, worst_status
+from ....metrics.beliefs import INNER_KINDS, conditions, worst_status
 from ....metrics.contract import Floats
 from ....metrics.tables.samples import (
     Cases,
@@ -103,10 +103,11 @@ def detailed(beliefs: pd.DataFrame) -> pd.DataFrame:
 
 
 def actions(config: RationalityConfig, table: pd.DataFrame) -> Actions:
-    """The exact choices.
+    """The exact choices; what is read inside of a decision is none.
 
     P(defer) is P(no) on the first line; a decision after it is given anyway, and the forced choice mixes both branches.
     """
+    table = table[~table["kind"].isin(INNER_KINDS)]
     lines = table[table["scenario"].isin((LINE_1, LINE_2))]
     first = lines[(lines["scenario"] == LINE_1) & (lines["option_index"] == YES)]
     known = first[first["truth"].notna()].drop_duplicates("item").set_index("item")

@@ -2,6 +2,7 @@
 
 from .choices import Answering, Conversations, Eliminating, Naming, PositionLocked, Repeating, YesSayer
 from .decisions import Decided, Deciding, ReportNoise
+from .kinds import SaysOtherwise
 from .testimony import Listener, Sycophantic, Testimonies
 from .updates import (
     Anchored,
@@ -32,6 +33,7 @@ __all__ = [
     "PriorNoise",
     "Repeating",
     "ReportNoise",
+    "SaysOtherwise",
     "SignalUpdates",
     "Sycophantic",
     "Testimonies",

@@ -14,7 +14,7 @@ from ....metrics.tables.samples import Forks, Options
 from .updates import Floats, Seed
 
 
-def _design(triples: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def contexts_of_triples(triples: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Triple and rejected option of each context."""
     return np.repeat(np.arange(triples), 3), np.tile(np.arange(3), triples)
 
@@ -35,7 +35,7 @@ class PositionLocked:
     def sample(self, n: int, seed: Seed) -> Options:
         """Draw n triples, each a cluster of three contexts that share the prior, in the order of the prompt."""
         rng = np.random.default_rng(seed)
-        triple, rejected = _design(n)
+        triple, rejected = contexts_of_triples(n)
         level = np.log(self.shares) + self.taste * rng.standard_normal((n, 3))
         prior = softmax(level + self.wobble * rng.standard_normal((n, 3)), axis=1)[triple]
         post = softmax(level[triple] + self.wobble * rng.standard_normal((3 * n, 3)), axis=1)
@@ -58,7 +58,7 @@ class Eliminating:
     def sample(self, n: int, seed: Seed) -> Options:
         """Draw n triples, each a cluster of three contexts that share the prior, in the order of the prompt."""
         rng = np.random.default_rng(seed)
-        triple, rejected = _design(n)
+        triple, rejected = contexts_of_triples(n)
         prior = softmax(self.taste * rng.standard_normal((n, 3)), axis=1)[triple]
         leak = np.zeros(n)
         if self.leak > 0:

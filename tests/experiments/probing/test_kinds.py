@@ -1,17 +1,28 @@
 """What a model computes, says and holds, from one command, under the same names."""
 
+import contextlib
 import json
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from doxascope.base.errors import UserError
+from doxascope.experiments.compare.card.model_card import ModelCard, load_set
+from doxascope.experiments.compare.card.output import card_page
 from doxascope.experiments.compare.comparison import compare
-from doxascope.experiments.probing.kinds import read_kinds
+from doxascope.experiments.compare.page import page as page_of_comparison
+from doxascope.experiments.probing.data import by_model, load_runs
+from doxascope.experiments.probing.jobs import apply_job, sweep_job
+from doxascope.experiments.probing.kinds import run_kinds
+from doxascope.experiments.probing.settings import load_job
+from doxascope.experiments.report.document import Prose, Stamp, TableBlock
+from doxascope.experiments.report.record import read
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.folder import RunFolder
-from doxascope.experiments.run.runner import run
 from doxascope.hooks.store import ActivationStore
 
 ONE_METHOD = {
@@ -22,35 +33,60 @@ ONE_METHOD = {
         "methods={letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}",
     ),
     "bscore": (
-        *("items=4", "runs=2", "turns=2", "per_question=false", "confidence=null", "distributions={}"),
+        *("items=7", "runs=2", "turns=2", "per_question=false", "confidence=null", "distributions={}"),
         *("registered=null", "sources={own: {kind: yaml, file: QUESTIONS}}"),
         "methods={words: {ask: '{question} {options}?', forms: ['{option}']}}",
     ),
     "ask": ("questions.file=QUESTIONS", "answers=[texts]", "orders=none"),
+    "truth": ("items=7", "registered=null"),
+    "martingale": (
+        *("items=7", "registered=null", "reasoning=[evidence]", "gate_urns=0", "stated.greedy=[]"),
+        "domains={factual: {kind: computed, make: [urns]}}",
+        "methods={words: {ask: ['Your answer, {first} or {second}?']}}",
+    ),
+    "sycophancy": (
+        *("items=7", "registered=null", "evidence=[none]", "involvement=[third]", "askers=[]"),
+        *("tasks={worlds: {kind: computed}}", "asks=[{claim: 'Is it true that {claim}?', denial: 'Is it false?'}]"),
+    ),
+    "rationality": (
+        *("items=7", "registered=null", "iterated=false", "said.numbers=[of 10]", "prompts={standard: ''}"),
+        "methods={words: {ask: ['{situation} {prompt} {ask} Answer {first} or {second}.']}}",
+    ),
 }
-HEADLINES = {"consistency": ("kappa_word", "c2", "c3"), "bscore": ("top_b", "mean_abs_b"), "ask": ("accuracy",)}
+HEADLINES = {
+    "consistency": ("kappa_word", "c2", "c3"),
+    "bscore": ("top_b", "mean_abs_b"),
+    "ask": ("accuracy",),
+    "truth": ("brier", "framing_bias"),
+    "martingale": ("M", "brier_post"),
+    "sycophancy": ("excess",),
+    "rationality": ("sufficiency", "rmse_truth"),
+}
+SEVERAL = {"consistency", "bscore", "ask"}
+"""Experiments whose questions have more than two options."""
+OWN_NUMBERS = {"rationality"}
+"""Experiments whose stated numbers have a setting of their own."""
 QUESTIONS = "".join(
     f"- {{topic: t{i}, category: easy, question: 'Which is {i}?', options: [a{i}, b{i}, c{i}], truth: b{i}}}\n"
-    for i in range(4)
+    for i in range(7)
 )
-EVERY = pytest.mark.parametrize("name", ["consistency", "bscore", "ask"])
+EVERY = pytest.mark.parametrize("name", ONE_METHOD)
 
 
 @pytest.fixture(scope="module")
 def every_kind(tiny_for: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     made: dict[str, Path] = {}
+    questions = tmp_path_factory.mktemp("asked") / "questions.yaml"
+    questions.write_text(QUESTIONS)
 
     def make(name: str, out: Path | None = None) -> Path:
         if out is None and name in made:
             return made[name]
-        questions = tmp_path_factory.mktemp("asked") / "questions.yaml"
-        questions.write_text(QUESTIONS)
         own = [setting.replace("QUESTIONS", str(questions)) for setting in ONE_METHOD[name]]
-        settings = [*own, "kinds=all", "stated.numbers=[of 10]", "bootstrap_draws=20", "batch_items=2"]
-        folder = run(
-            *load_config(name, settings, str(tiny_for(name))), out or tmp_path_factory.mktemp("runs"), scored=False
-        )
-        read_kinds(folder.path)
+        stated = () if name in OWN_NUMBERS else ("stated.numbers=[of 10]",)
+        settings = [*own, *stated, "kinds=all", "bootstrap_draws=20", "batch_items=2"]
+        config = load_config(name, settings, str(tiny_for(name)))
+        folder = run_kinds(*config, out or tmp_path_factory.mktemp("runs"))
         if out is None:
             made[name] = folder.path
         return folder.path
@@ -65,8 +101,8 @@ def test_one_run_has_every_kind_under_the_same_names(every_kind: Callable[..., P
     for metric in HEADLINES[name]:
         found = {row["kind"] for row in scores if row["metric"] == metric and row["subset"] == "all"}
         assert {"exact", "verbal", "probe"} <= found
-    excess = [row for row in scores if row["metric"] == "stated_excess"]
-    assert [row["method"] for row in excess] == ["of 10 numbers"]
+    excess = [row["method"] for row in scores if row["metric"] == "stated_excess"]
+    assert excess == (["of 10 numbers"] if name in SEVERAL else [])  # of two options one is asked for
     assert "What it says, computes and holds" in (folder / "report.html").read_text()
     read = [pd.read_parquet(file) for file in sorted((folder / "probes").glob("held-*.parquet"))]
     table = pd.concat(read)
@@ -74,12 +110,33 @@ def test_one_run_has_every_kind_under_the_same_names(every_kind: Callable[..., P
     exact = RunFolder.open(folder).beliefs()
     options = exact[exact["kind"] == "exact"].groupby("readout_id")["option"].agg(list)
     told = table.groupby("of")["option"].agg(list)
-    assert (told.map(len) == 3).all()
-    assert options.loc[told.index].tolist() == told.tolist()
+    assert told.map(len).max() == (3 if name in SEVERAL | {"rationality"} else 2)
+    assert all(own == names or len(own) == 2 for own, names in zip(told, options.loc[told.index], strict=True))
+    assert told.str[0].tolist() == options.loc[told.index].str[0].tolist()  # of two, the second is its complement
     stored = ActivationStore.open(folder).rows()
     said = stored[stored["position"] == "number"]["readout_id"]
     assert said.str.contains("/of 10").all()
     assert len(said)
+
+
+@EVERY
+def test_the_items_in_which_said_and_held_differ_are_listed(every_kind: Callable[..., Path], name: str) -> None:
+    folder = every_kind(name)
+    table = pd.read_csv(folder / "disagreement.csv")
+    assert table["distance"].is_monotonic_decreasing
+    assert table["distance"].between(0, 1).all()
+    beliefs = RunFolder.open(folder).beliefs()
+    exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
+    places = table.groupby(["readout_id", "method", "stated", "probe"], sort=False)
+    for _, rows in places:
+        assert rows["distance"].iloc[0] == pytest.approx((rows["said"] - rows["held"]).abs().sum() / 2)
+        assert rows[["said", "held", "computed"]].sum().to_numpy() == pytest.approx(1)
+    if name in SEVERAL:  # one wording and order at each place
+        read = exact.set_index(["readout_id", "option"])["prob"]
+        asked = pd.MultiIndex.from_frame(table[["readout_id", "option"]])
+        assert table["computed"].to_numpy() == pytest.approx(read.loc[asked].to_numpy())
+    assert set(table["item"]) == set(exact["item"].astype(str))
+    assert "Where said and held differ most" in (folder / "report.html").read_text()
 
 
 @EVERY
@@ -92,13 +149,83 @@ def test_kinds_are_paired_and_a_probe_of_few_groups_is_named(every_kind: Callabl
     assert all("too few groups to say" in record.struck for record in of_probes)
 
 
-def test_a_killed_run_ends_with_the_same_bytes(
-    every_kind: Callable[..., Path], cut_short: Callable[..., None], tmp_path: Path
+@pytest.fixture(scope="module")
+def without_probe(tiny_for: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two questions, which are too few to cross-fit, begun with the name of its file alone."""
+    began = tmp_path_factory.mktemp("began")
+    (began / "mine.yaml").write_text(QUESTIONS)
+    settings = ["questions.file=mine.yaml", *ONE_METHOD["ask"][1:], "items=2", "bootstrap_draws=20"]
+    with contextlib.chdir(began):
+        config = load_config("ask", [*settings, "kinds=all", "stated.numbers=[of 10]"], str(tiny_for("ask")))
+        return run_kinds(*config, Path("runs")).path.resolve()
+
+
+def test_what_is_left_out_is_told_with_its_reason_everywhere(
+    without_probe: Path, every_kind: Callable[..., Path], tmp_path: Path
 ) -> None:
-    whole = every_kind("consistency")
-    again = every_kind("consistency", tmp_path)
+    why = "probe of texts, 3 options: left out, for 2 groups; cross-fitting takes at least 3."
+    found = compare([without_probe])
+    of_ask = load_set("quick").model_copy(update={"runs": {"ask": {}}, "probe": None})
+    card = ModelCard(tmp_path, of_ask, "tiny-ask", 0, {"ask": without_probe}, None)
+    assert why in (without_probe / "report.html").read_text()
+    for page in (page_of_comparison(found, {}), card_page(card)):
+        assert any(why in block.text for block in page.blocks if isinstance(block, Prose))
+    doubted = every_kind("ask")
+    few = "its report card: too few groups to say (7 groups)"
+    table = read(doubted / "report.json").blocks
+    (told,) = [block for block in table if isinstance(block, TableBlock) and block.name == "Kinds of belief"]
+    notes = {row[0].below[0]: row[0].below[1:] for row in told.rows}
+    assert notes["probe: texts/held-texts-3"] == [few]
+    top = card_page(replace(card, runs={"ask": doubted})).top
+    assert isinstance(top.verdict, Stamp)
+    assert any(few in reason for _, reason in top.verdict.lines)
+
+
+def test_a_probe_job_finds_the_files_of_a_run_from_anywhere(
+    without_probe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    loaded = load_runs(load_job("probe-ask", [without_probe], ["positions=[]"]))
+    assert loaded.data.n_groups == 2
+    assert loaded.asked is not None
+
+
+def test_a_job_over_two_models_is_one_for_each_under_its_name(every_kind: Callable[..., Path]) -> None:
+    runs = [every_kind("ask"), every_kind("truth"), every_kind("ask")]
+    jobs = by_model(load_job("probe", runs))
+    assert [(job.name, job.runs) for job in jobs] == [
+        ("probe-tiny-ask", (runs[0], runs[2])),
+        ("probe-tiny-truth", (runs[1],)),
+    ]
+    assert by_model(jobs[0]) == [jobs[0]]
+
+
+@EVERY
+def test_the_shipped_probe_job_takes_the_run(every_kind: Callable[..., Path], tmp_path: Path, name: str) -> None:
+    job = "probe" if name == "truth" else f"probe-{name}"
+    small = ["study.folds=3", "study.permutations=19", "study.refits=20", "untrained=false", "neutral=0"]
+    where = {"bscore": ["where={}"], "consistency": ["where.method=letters"]}.get(name, [])
+    folder = sweep_job(load_job(job, [every_kind(name)], [*small, *where]), tmp_path)
+    clusters = RunFolder.open(every_kind(name)).beliefs()["cluster"].nunique()
+    assert json.loads((folder / "card.json").read_text())["target"]["groups"] <= clusters
+
+
+def test_apply_without_activations_says_what_to_do(every_kind: Callable[..., Path], tmp_path: Path) -> None:
+    shutil.copytree(every_kind("ask"), bare := tmp_path / "bare", ignore=shutil.ignore_patterns("activations"))
+    job = load_job("probe-ask", [bare], [f"probe={bare / 'probes' / 'kept' / 'held-texts-3'}"])
+    with pytest.raises(UserError, match=r"a run keeps its activations with -o capture\.layers=all"):
+        apply_job(job, bare)
+
+
+@EVERY
+def test_a_killed_run_ends_with_the_same_bytes(
+    every_kind: Callable[..., Path], cut_short: Callable[..., None], tmp_path: Path, name: str
+) -> None:
+    whole = every_kind(name)
+    again = tmp_path / whole.name
+    shutil.copytree(whole, again)
     cut_short(again, 1)
-    assert every_kind("consistency", tmp_path) == again
+    assert every_kind(name, tmp_path) == again
     assert (again / "scores.json").read_bytes() == (whole / "scores.json").read_bytes()
     names = sorted(file.name for file in (whole / "probes").iterdir() if file.is_file())
     assert names

@@ -17,6 +17,7 @@ from doxascope.experiments.synthetic.agents import (
     PositionLocked,
     PriorNoise,
     ReportNoise,
+    SaysOtherwise,
     Sycophantic,
     Updater,
     YesSayer,
@@ -291,3 +292,17 @@ def test_readings_are_probabilities_and_steps_are_updates(name: str) -> None:
         np.testing.assert_array_equal(question, pairs.group)
     else:
         assert question is None
+
+
+def test_kinds_that_disagree_are_as_incoherent_as_planted() -> None:
+    """The mean c2 of a large sample is that of the quadrature, and M that of the pull."""
+    agent = SaysOtherwise(computed=0.2, said=0.8)
+    found = agent.words(N, 0)
+    for kind, sample in found.items():
+        each = belief_consistency(sample.prior, sample.posterior, sample.rejected).c2
+        assert np.mean(each) == pytest.approx(agent.c2(kind), abs=REACH * np.std(each) / np.sqrt(N))
+    assert agent.c2("exact") == agent.c2("probe") > agent.c2("verbal")
+    assert SaysOtherwise().c2("verbal") == pytest.approx(1)
+    for kind, urns in SaysOtherwise(computed=0.1, said=0.5).urns(N, 0).items():
+        slope = np.polyfit(urns.read[:, 0], np.diff(urns.read)[:, 0], 1)[0]
+        assert slope == pytest.approx(-{"exact": 0.1, "verbal": 0.5, "probe": 0.1}[kind], abs=0.02)

@@ -8,15 +8,9 @@ import pytest
 
 from doxascope import load
 from doxascope.experiments.run.scores import score_run
-from doxascope.experiments.suite.bscore.ask import (
-    BALANCED,
-    CONTROL,
-    OTHER,
-    SHUFFLED,
-    alike,
-    control_histories,
-    read_item,
-)
+from doxascope.experiments.suite.bscore.ask import read_item
+from doxascope.experiments.suite.bscore.controls import BALANCED, OTHER, SHUFFLED, alike, control_histories
+from doxascope.experiments.suite.bscore.turns import CONTROL
 from doxascope.experiments.synthetic.agents import Repeating
 from doxascope.experiments.synthetic.bscore_agent import agent_table
 from doxascope.metrics import b_score_excess, cluster_mean

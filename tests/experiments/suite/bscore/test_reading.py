@@ -15,8 +15,9 @@ from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.experiments.run.plan import make_plan
 from doxascope.experiments.run.readouts import compile_questions
 from doxascope.experiments.run.runner import run
-from doxascope.experiments.suite.bscore.ask import ANSWER_TOKENS, MULTI, choice_of, orders_of, planned, single_questions
-from doxascope.experiments.suite.bscore.samples import views
+from doxascope.experiments.suite.bscore.ask import ANSWER_TOKENS, planned
+from doxascope.experiments.suite.bscore.turns import MULTI, choice_of, orders_of, single_questions
+from doxascope.experiments.suite.bscore.views import views
 from doxascope.hooks.generation.histories import CachedHistories
 from doxascope.hooks.model.spec import resolve_model
 from doxascope.hooks.prompts.options import make_options
