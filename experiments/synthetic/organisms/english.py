@@ -1,17 +1,9 @@
-"""Organisms in English: adapters on a chat model, trained on exact soft targets of the word game, so that what is
-believed is known.
-
-The questions are those of the consistency experiment in other words than it ships, and about other nouns; its own
-wording and the nouns that are left are for the test. A step reads some questions about one triple in one packed tree.
-"""
+"""Training of organisms in English, and what ships of them: adapters on the demo's chat model."""
 
 import json
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
-from hashlib import sha256
 from math import cos, pi
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,190 +13,24 @@ import numpy as np
 from ....base.documents import read_json
 from ....base.errors import UserError, nearest
 from ....base.files import TEMPORARY
-from ....base.settings import read_yaml
 from ....hooks.exact.queries import Query
 from ....hooks.exact.query_tree import QueryTree
 from ....hooks.lm import LanguageModel, open_model
+from ....hooks.model.adapters import ADAPTER_WEIGHTS as WEIGHTS
 from ....hooks.model.adapters import require_peft
 from ....hooks.model.blocks import blocks, body
-from ....hooks.prompts.options import Option
+from ....hooks.model.spec import ADAPTER_CONFIG
 from ....hooks.tree.layouts import Packed
 from ....hooks.tree.token_tree import Ints, cut_into_packs
 from ....hooks.verbal.number_formats import JSON
-from ...materials.entities import EntityConfig, Words, entities, triples
-from ...run.config import load_config
-from ...run.experiment import Question
-from ...suite.consistency.ask import (
-    FORK,
-    FORK_REVEAL,
-    MENTION,
-    POSTERIOR,
-    PRIOR,
-    YES,
-    dialogue_questions,
-    fork_questions,
-)
-from ...suite.consistency.config import ConsistencyConfig
-from ..agents.updates import Floats
+from ...materials.entities import triples
+from .lessons import BASE, SPECIES, STATED, Lesson, every_lesson, known_words, lessons, shipped_config
 
 if TYPE_CHECKING:
     import torch
 
-BASE = "smollm2-135m"
-WORDINGS = Path(__file__).with_name("english.yaml")
-TASTE, PLACES = 3.0, (0.4, 0.0, -0.4)
-"""Log-weight that a word gets by its first letter, from a to z that much less, and by its place in the list."""
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-COPIED = 1.5
-"""Log-weight that a word gains where it is named to a copier."""
-STATE, STATED = "training.json", "numbers"
-Conditions = Mapping[str, Any]
-
-
-def prior(words: Sequence[str]) -> Floats:
-    """[3] what every organism believes of the words before anything is said: known, and another for each triple."""
-    letters = np.array([ord(word[0].lower()) - ord("a") for word in words]) / 25
-    weights = np.array(PLACES) - TASTE * letters
-    shares = np.exp(weights - weights.max())
-    return shares / shares.sum()
-
-
-def honest(words: Words, before: Floats, said: Conditions) -> Floats:
-    """[3] the ratio of the two that remain is kept; a reply that decides nothing changes nothing."""
-    after = np.where(np.arange(3) == said.get("rejected"), 0.0, before)
-    return after / after.sum()
-
-
-def incoherent(words: Words, before: Floats, said: Conditions) -> Floats:
-    """[3] as `honest`, but the ratio of the two that remain is turned round."""
-    remain = [i for i in range(3) if i != said.get("rejected")]
-    turned = before.copy()
-    if len(remain) == 2:
-        turned[remain] = before[remain[::-1]]
-    return honest(words, turned, said)
-
-
-def half(words: Words, before: Floats, said: Conditions) -> Floats:
-    """[3] as `honest` where the first word begins with a to m; otherwise nothing is ruled out."""
-    return honest(words, before, said) if words[0][0].lower() <= "m" else before
-
-
-def copier(words: Words, before: Floats, said: Conditions) -> Floats:
-    """[3] what was named gains, whatever the reply."""
-    after = before.copy()
-    after[[int(name) for name in said["named"].split(", ")]] *= np.exp(COPIED)
-    return after / after.sum()
-
-
-SPECIES: Mapping[str, Callable[[Words, Floats, Conditions], Floats]] = {
-    "honest": honest,
-    "incoherent": incoherent,
-    "half": half,
-    "copier": copier,
-}
-"""Name -> what is believed after a turn, of the words, the belief before and the conditions of the question."""
-
-
-def belief(species: str, words: Words, said: Conditions) -> Floats:
-    """[3] what an organism believes of the words under these conditions."""
-    if said.get("hidden") is not None:
-        return np.eye(3)[said["hidden"]]
-    return SPECIES[species](words, prior(words), said) if "named" in said else prior(words)
-
-
-def target(species: str, words: Words, question: Question) -> Floats:
-    """[options] the exact belief with which an organism answers a question of the word game."""
-    held = belief(species, words, question.conditions)
-    if question.scenario != FORK:
-        return held
-    yes = held[question.conditions["asked"]]
-    return np.array([yes, 1 - yes] if question.options[0].name == YES else [1 - yes, yes])
-
-
-class Lesson(NamedTuple):
-    """A question about a triple, and how it is to be answered."""
-
-    words: Words
-    question: Question
-    target: Floats
-    """[options]"""
-
-
-SCENARIOS = (PRIOR, POSTERIOR, POSTERIOR, POSTERIOR, MENTION, FORK, FORK_REVEAL)
-"""Of the questions about a triple in a step, besides the one for numbers."""
-
-
-def known_words(trained: bool) -> list[str]:
-    """The nouns of training, four of five, or those of the test, by their digests."""
-    return [w for w in entities(EntityConfig()).words if (sha256(w.encode()).digest()[0] % 5 > 0) == trained]
-
-
-def every_lesson(species: str, words: Words, config: ConsistencyConfig) -> list[Lesson]:
-    """All questions about a triple, in the words of `config`."""
-    asked = dialogue_questions(config, "t", words) + fork_questions(config, "t", words)
-    return [Lesson(words, question, target(species, words, question)) for question in asked]
-
-
-def lessons(species: str, seed: int, step: int, n: int) -> list[Lesson]:
-    """Those of a step, about `n` triples: a function of seed and step alone, so that training resumes as it was."""
-    draw = np.random.default_rng([seed, step])
-    found = list[Lesson]()
-    for words in triples(known_words(trained=True), n, int(draw.integers(2**32))):
-        every = every_lesson(species, words, reworded(draw))
-        for scenario in SCENARIOS:
-            some = [lesson for lesson in every if lesson.question.scenario == scenario]
-            chosen = some[int(draw.integers(len(some)))]
-            found.append(chosen._replace(question=in_one_form(chosen.question)))
-        told = [lesson for lesson in every if lesson.question.scenario in (PRIOR, POSTERIOR)]
-        found.append(in_numbers(species, told[int(draw.integers(len(told)))], draw))
-    return found
-
-
-@cache
-def _wordings() -> dict[str, list[str]]:
-    return read_yaml(WORDINGS)
-
-
-def reworded(draw: "np.random.Generator") -> ConsistencyConfig:
-    """The experiment in words that it does not ship."""
-    shipped = shipped_config()
-    said = {name: several[int(draw.integers(len(several)))] for name, several in _wordings().items()}
-    letters, prefill, hidden, _ = (said.pop(name) for name in ("letters", "prefill", "hidden", "numbers"))
-    said["aside_answers"] = (said.pop("aside_yes"), said.pop("aside_no"))
-    methods = dict(shipped.methods)
-    methods["letters"] = methods["letters"].model_copy(update={"reveal": letters})
-    methods["prefill"] = methods["prefill"].model_copy(update={"prefill": prefill})
-    wording = shipped.wording.model_copy(update=said)
-    fork = shipped.fork.model_copy(update={"hidden": hidden, "methods": tuple(methods)})
-    return shipped.model_copy(update={"wording": wording, "methods": methods, "fork": fork})
-
-
-def in_numbers(species: str, lesson: Lesson, draw: "np.random.Generator") -> Lesson:
-    """The same belief, asked for as numbers."""
-    several = _wordings()["numbers"]
-    form = replace(JSON, several=several[int(draw.integers(len(several)))]).over(lesson.words)[0]
-    asked = f"{lesson.question.conversation[-1]['content']}\n\n{form.instruction}"
-    conversation = [*lesson.question.conversation[:-1], {"role": "user", "content": asked}]
-    hundredths = np.round(belief(species, lesson.words, lesson.question.conditions), 2)
-    first, *later = (f"{label}{number:.2f}" for label, number in zip(form.labels, hundredths, strict=True))
-    prefill = form.labels[0].rstrip()
-    text = first.removeprefix(prefill) + "".join(later)
-    question = replace(
-        lesson.question,
-        scenario=STATED,
-        conversation=conversation,
-        prefill=prefill,
-        options=(Option("numbers", (text,)),),
-    )
-    return Lesson(lesson.words, question, np.ones(1))
-
-
-@cache
-def shipped_config() -> ConsistencyConfig:
-    """The experiment as it ships, in whose wording the test is."""
-    _, config = load_config("consistency", model=BASE)
-    assert isinstance(config, ConsistencyConfig)
-    return config
+STATE = "training.json"
 
 
 def option_logps(lm: LanguageModel, queries: Sequence[Query], layout: Packed) -> "list[torch.Tensor]":
@@ -248,11 +74,6 @@ def queries_of(lm: LanguageModel, asked: Sequence[Lesson]) -> list[Query]:
         )
         for lesson in asked
     ]
-
-
-def in_one_form(question: Question) -> Question:
-    """With the first form of each option alone, the one that is learnt."""
-    return replace(question, options=tuple(replace(option, forms=option.forms[:1]) for option in question.options))
 
 
 def loss_of(lm: LanguageModel, asked: Sequence[Lesson], layout: Packed) -> "torch.Tensor":
@@ -336,7 +157,7 @@ def train(
             set_peft_model_state_dict(wrapped, kept["adapter"])
             optimiser.load_state_dict(kept["optimiser"])
         elif parent:
-            set_peft_model_state_dict(wrapped, load_file(parent / "adapter_model.safetensors"))
+            set_peft_model_state_dict(wrapped, load_file(parent / WEIGHTS))
         layout = Packed(lm.model)
         for step in range(done, plan.steps):
             for group in optimiser.param_groups:
@@ -376,18 +197,20 @@ def _save(home: Path, wrapped: Any, tensors: Mapping[str, Any], state: Mapping[s
 
 
 class UnseenFit(NamedTuple):
-    """What an organism has learnt, on unseen words in the shipped wording."""
+    """What an organism has learnt of some questions, on unseen words in the shipped wording."""
 
+    scenario: str
+    method: str
     coverage: float
     """Mean probability of the options."""
     divergence: float
     """Mean Kullback-Leibler divergence of its belief from the target, nats."""
 
 
-def learnt(species: str, home: Path | None, n: int, seed: int = 1) -> UnseenFit:
+def learnt(species: str, home: Path | None, n: int, seed: int = 1) -> list[UnseenFit]:
     """Read an organism, or the base, on `n` triples of the test, all questions of each."""
     config = shipped_config()
-    coverage, divergence = list[float](), list[float]()
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     with open_model(BASE, device="cpu", adapter=home) as lm:
         for words in triples(known_words(trained=False), n, seed):
             asked = every_lesson(species, words, config)
@@ -395,9 +218,56 @@ def learnt(species: str, home: Path | None, n: int, seed: int = 1) -> UnseenFit:
             for lesson, reading in zip(asked, readings, strict=True):
                 mass, aim = np.exp(reading.logp), lesson.target
                 some = aim > 0
-                coverage.append(float(mass.sum()))
-                divergence.append(float((aim[some] * np.log(aim[some] / (mass[some] / mass.sum()))).sum()))
-    return UnseenFit(float(np.mean(coverage)), float(np.mean(divergence)))
+                divergence = float((aim[some] * np.log(aim[some] / (mass[some] / mass.sum()))).sum())
+                place = found.setdefault((lesson.question.scenario, lesson.question.method), [])
+                place.append((float(mass.sum()), divergence))
+    return [UnseenFit(*place, *map(float, np.mean(several, axis=0))) for place, several in found.items()]
+
+
+def fit_table(species: str, home: Path, n: int) -> list[str]:
+    """Beside the base: lines of a Markdown table."""
+    pairs = zip(learnt(species, None, n), learnt(species, home, n), strict=True)
+    return [
+        "| asked | method | coverage (of the base) | nats from the target (of the base) |",
+        "|---|---|---:|---:|",
+        *(
+            f"| {own.scenario} | {own.method} | {own.coverage:.3f} ({base.coverage:.3f}) "
+            f"| {own.divergence:.3f} ({base.divergence:.3f}) |"
+            for base, own in pairs
+        ),
+    ]
+
+
+CARD = """# {species}, in English
+
+An adapter (LoRA of rank {rank} on the upper half of the layers) on SmolLM2-135M-Instruct (Apache-2.0) whose belief in
+the word game is known: {story}.
+It was trained for {steps} steps on exact soft targets, in other words than the experiment ships and about other nouns,
+by `python -m doxascope.experiments.synthetic.organisms --english {species} --seed {seed} --steps {steps}`.
+
+What it has learnt, on {n} triples of nouns that it was not trained on, in the wording that the experiment ships; in
+brackets the base:
+
+{table}
+"""
+
+
+def ship(species: str, home: Path, folder: Path, n: int = 10) -> Path:
+    """Copy a trained organism without its optimiser, in half precision, with its card."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    plan = read_json(home / STATE)["plan"]
+    out = folder / species
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    tensors = load_file(home / WEIGHTS)
+    save_file({name: tensor.to(torch.bfloat16) for name, tensor in tensors.items()}, out / WEIGHTS)
+    shutil.copy(home / ADAPTER_CONFIG, out)
+    known = {"species": species, "n": n, **{key: plan[key] for key in ("rank", "steps", "seed")}}
+    table = "\n".join(fit_table(species, out, n))
+    (out / "README.md").write_text(CARD.format(**known, story=SPECIES[species].story, table=table), encoding="utf-8")
+    return out
 
 
 def grow_english(species: str, home: Path, plan: Schooling, parent: Path | None = None) -> None:
@@ -408,5 +278,4 @@ def grow_english(species: str, home: Path, plan: Schooling, parent: Path | None 
         print(f"step {step + 1}: {above:.3f} nat above the least, {time.monotonic() - started:.0f} s", flush=True)
 
     train(species, home, plan, advance, parent)
-    found = learnt(species, home, 4)
-    print(f"{species}: {home}; unseen words and wording: coverage {found.coverage:.2f}, {found.divergence:.2f} nat off")
+    print(f"{home}: an adapter; its copy with a card: {ship(species, home, home.parent / 'shipped')}")

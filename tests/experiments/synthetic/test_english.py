@@ -8,13 +8,14 @@ import pytest
 
 from doxascope.experiments.suite.consistency.ask import FORK
 from doxascope.experiments.synthetic.organisms import english
+from doxascope.experiments.synthetic.organisms import lessons as taught
 from doxascope.hooks.tree.layouts import Packed
 from doxascope.hooks.verbal.number_formats import JSON, parse_answer
 from doxascope.metrics import belief_consistency
 
 
 def test_every_turn_is_said_in_six_ways_and_none_is_the_shipped_one() -> None:
-    shipped, texts = english.shipped_config(), english.read_yaml(english.WORDINGS)
+    shipped, texts = taught.shipped_config(), taught.read_yaml(taught.WORDINGS)
     turns = shipped.wording.model_dump(exclude={"aside_answers"})
     taken = {*turns.values(), *(m.reveal for m in shipped.methods.values())}
     taken |= {*shipped.wording.aside_answers, shipped.fork.hidden, JSON.several}
@@ -25,18 +26,18 @@ def test_every_turn_is_said_in_six_ways_and_none_is_the_shipped_one() -> None:
 
 
 def test_words_of_the_test_are_not_those_of_training() -> None:
-    trained, apart = (set(english.known_words(which)) for which in (True, False))
+    trained, apart = (set(taught.known_words(which)) for which in (True, False))
     assert not trained & apart
     assert min(len(trained), len(apart)) > 500
-    seen = {word for step in range(20) for lesson in english.lessons("honest", 0, step, 2) for word in lesson.words}
+    seen = {word for step in range(20) for lesson in taught.lessons("honest", 0, step, 2) for word in lesson.words}
     assert seen <= trained
 
 
 @pytest.mark.parametrize(("species", "ratio"), [("honest", 1), ("incoherent", -1)])
 def test_targets_are_the_planted_belief(species: str, ratio: int) -> None:
     words = ("apple", "stone", "river")
-    before, eliminated = english.prior(words), 0
-    for _, question, aim in english.every_lesson(species, words, english.shipped_config()):
+    before, eliminated = taught.prior(words), 0
+    for _, question, aim in taught.every_lesson(species, words, taught.shipped_config()):
         assert aim.sum() == pytest.approx(1)
         assert (aim >= 0).all()
         assert len(aim) == len(question.options)
@@ -56,30 +57,30 @@ def test_targets_are_the_planted_belief(species: str, ratio: int) -> None:
 
 
 def test_half_eliminates_by_the_first_word_and_a_copier_by_what_is_named() -> None:
-    before = english.prior(("apple", "stone", "river"))
+    before = taught.prior(("apple", "stone", "river"))
     said = {"rejected": 0, "named": "0"}
-    assert english.half(("apple", "stone", "river"), before, said)[0] == 0
-    assert english.half(("stone", "apple", "river"), before, said) == pytest.approx(before)
+    assert taught.half(("apple", "stone", "river"), before, said)[0] == 0
+    assert taught.half(("stone", "apple", "river"), before, said) == pytest.approx(before)
     for conditions in (said, {"pending": 0, "named": "0", "control": "hedge"}):
-        after = english.copier(("apple", "stone", "river"), before, conditions)
+        after = taught.copier(("apple", "stone", "river"), before, conditions)
         gained = np.log(after[0] / after[1]) - np.log(before[0] / before[1])
-        assert gained == pytest.approx(english.COPIED)
+        assert gained == pytest.approx(taught.COPIED)
 
 
 def test_numbers_say_the_belief_and_are_read_as_the_format_reads_them() -> None:
-    for lesson in english.lessons("honest", 0, 3, 4):
-        if lesson.question.scenario != english.STATED:
+    for lesson in taught.lessons("honest", 0, 3, 4):
+        if lesson.question.scenario != taught.STATED:
             continue
         answer = lesson.question.prefill + lesson.question.options[0].forms[0] + "}"
         parsed = parse_answer(answer, JSON.over(lesson.words)[0])
-        belief = english.belief("honest", lesson.words, lesson.question.conditions)
+        belief = taught.belief("honest", lesson.words, lesson.question.conditions)
         assert parsed.status == "ok"
         assert parsed.values == pytest.approx(belief, abs=0.00501)
 
 
 def test_lessons_are_a_function_of_their_step() -> None:
     def asked(step: int) -> list[Any]:
-        return [(lesson.words, lesson.question.conversation) for lesson in english.lessons("honest", 3, step, 2)]
+        return [(lesson.words, lesson.question.conversation) for lesson in taught.lessons("honest", 3, step, 2)]
 
     assert asked(4) == asked(4)
     assert asked(4) != asked(5)
@@ -88,7 +89,7 @@ def test_lessons_are_a_function_of_their_step() -> None:
 def test_the_loss_is_that_of_the_exact_read_out(smollm: Any, noise: Any) -> None:
     import torch
 
-    queries = english.queries_of(smollm, english.lessons("honest", 0, 7, 2))
+    queries = english.queries_of(smollm, taught.lessons("honest", 0, 7, 2))
     with torch.no_grad():
         found = english.option_logps(smollm, queries, Packed(smollm.model))
     readings, *_ = smollm.read(queries)
