@@ -96,20 +96,24 @@ def entropy_of(asked: Sequence[Lesson]) -> float:
 class Schooling(NamedTuple):
     """How an organism is trained."""
 
-    steps: int = 600
+    steps: int = 1500
+    easy: int = 900
+    """The first of them, without letters and numbers."""
     seed: int = 0
     triples: int = 2
     """Of a step."""
     rank: int = 8
     rate: float = 1e-3
-    """Of the optimiser; it falls to zero over the steps as a half cosine."""
+    """Of the optimiser; it falls to zero over the easy steps, and over the others, as a half cosine."""
     warmup: int = 10
     every: int = 25
     """Steps from one checkpoint to the next."""
 
     def rate_of(self, step: int) -> float:
         """The rate at a step."""
-        return self.rate * min(1.0, (step + 1) / self.warmup) * (1 + cos(pi * step / self.steps)) / 2
+        begun, end = (0, self.easy) if step < self.easy else (self.easy, self.steps)
+        warm = min(1.0, (step - begun + 1) / self.warmup)
+        return self.rate * warm * (1 + cos(pi * (step - begun) / (end - begun))) / 2
 
 
 def train(
@@ -162,7 +166,7 @@ def train(
         for step in range(done, plan.steps):
             for group in optimiser.param_groups:
                 group["lr"] = plan.rate_of(step)
-            asked = lessons(species, plan.seed, step, plan.triples)
+            asked = lessons(species, plan.seed, step, plan.triples, step < plan.easy)
             with torch.autocast("cpu", torch.bfloat16):  # twice as fast, and what is read is of full precision
                 loss = loss_of(lm, asked, layout)
             optimiser.zero_grad()

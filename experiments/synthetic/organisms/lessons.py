@@ -136,18 +136,26 @@ def every_lesson(species: str, words: Words, config: ConsistencyConfig) -> list[
     return [Lesson(words, question, target(species, words, question)) for question in asked]
 
 
-def lessons(species: str, seed: int, step: int, n: int) -> list[Lesson]:
-    """Those of a step, about `n` triples: a function of seed and step alone, so that training resumes as it was."""
+def lessons(species: str, seed: int, step: int, n: int, easy: bool = False) -> list[Lesson]:
+    """Those of a step, about `n` triples: a function of seed and step alone, so that training resumes as it was. `easy`:
+    without letters, which have to be matched with words, and without numbers.
+    """
     draw = np.random.default_rng([seed, step])
     found = list[Lesson]()
     for words in triples(known_words(trained=True), n, int(draw.integers(2**32))):
-        every = every_lesson(species, words, reworded(draw))
+        config = reworded(draw)
+        if easy:
+            methods = {name: method for name, method in config.methods.items() if not method.labels}
+            fork = config.fork.model_copy(update={"methods": tuple(methods)})
+            config = config.model_copy(update={"methods": methods, "fork": fork})
+        every = every_lesson(species, words, config)
         for scenario in SCENARIOS:
             some = [lesson for lesson in every if lesson.question.scenario == scenario]
             chosen = some[int(draw.integers(len(some)))]
             found.append(chosen._replace(question=in_one_form(chosen.question)))
-        told = [lesson for lesson in every if lesson.question.scenario in (PRIOR, POSTERIOR)]
-        found.append(in_numbers(species, told[int(draw.integers(len(told)))], draw))
+        if not easy:
+            told = [lesson for lesson in every if lesson.question.scenario in (PRIOR, POSTERIOR)]
+            found.append(in_numbers(species, told[int(draw.integers(len(told)))], draw))
     return found
 
 

@@ -104,7 +104,7 @@ class Stopped(Exception):
 def test_training_goes_on_as_if_it_had_not_been_stopped(tmp_path: Path) -> None:
     pytest.importorskip("peft")
     losses: dict[str, list[float]] = {"whole": [], "half": []}
-    plan = english.Schooling(4, triples=1, rank=2, every=2)
+    plan = english.Schooling(4, 2, triples=1, rank=2, every=2)
 
     def stop(step: int, loss: float) -> None:
         losses["half"].append(loss)
