@@ -137,8 +137,8 @@ def every_lesson(species: str, words: Words, config: ConsistencyConfig) -> list[
 
 
 def lessons(species: str, seed: int, step: int, n: int, easy: bool = False) -> list[Lesson]:
-    """Those of a step, about `n` triples: a function of seed and step alone, so that training resumes as it was. `easy`:
-    without letters, which have to be matched with words, and without numbers.
+    """Those of a step, about `n` triples: a function of seed and step alone, so that training resumes as it was.
+    `easy`: without letters, which have to be matched with words, and without numbers.
     """
     draw = np.random.default_rng([seed, step])
     found = list[Lesson]()
