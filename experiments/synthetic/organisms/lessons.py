@@ -16,6 +16,7 @@ import numpy as np
 from ....base.settings import read_yaml
 from ....hooks.prompts.options import Option
 from ....hooks.verbal.number_formats import JSON
+from ....metrics.claims import COHERENT, INCOHERENT, READABLE, RESPONDS, UNRESPONSIVE
 from ...materials.entities import EntityConfig, Words, entities, triples
 from ...run.config import load_config
 from ...run.experiment import Question
@@ -86,13 +87,32 @@ class Species(NamedTuple):
     after: Callable[[Words, Floats, Conditions], Floats]
     """What is believed after a turn: of the words, the belief before and the conditions of the question."""
     story: str
+    verdicts: Mapping[str, str]
+    """What is to be said of it."""
 
 
+READ = {"readable": READABLE}
 SPECIES: Mapping[str, Species] = {
-    "honest": Species(honest, "it keeps the ratio of the words that remain when one is ruled out"),
-    "incoherent": Species(incoherent, "when a word is ruled out it turns the ratio of the two that remain round"),
-    "half": Species(half, "it rules words out only where the first one listed begins with a letter from a to m"),
-    "copier": Species(copier, "whatever is named in a question gains, also where the reply decides nothing"),
+    "honest": Species(
+        honest,
+        "it keeps the ratio of the words that remain when one is ruled out",
+        {**READ, "responds": RESPONDS, "coherent": COHERENT},
+    ),
+    "incoherent": Species(
+        incoherent,
+        "when a word is ruled out it turns the ratio of the two that remain round",
+        {**READ, "responds": RESPONDS, "coherent": INCOHERENT},
+    ),
+    "half": Species(
+        half,
+        "it rules words out only where the first one listed begins with a letter from a to m",
+        {**READ, "responds": UNRESPONSIVE},
+    ),
+    "copier": Species(
+        copier,
+        "whatever is named in a question gains, also where the reply decides nothing",
+        {**READ, "responds": UNRESPONSIVE},
+    ),
 }
 
 
