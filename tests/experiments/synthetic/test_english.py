@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import jensenshannon
 
 from doxascope.experiments.suite.consistency.ask import FORK
 from doxascope.experiments.synthetic.organisms import english
 from doxascope.experiments.synthetic.organisms import lessons as taught
+from doxascope.experiments.synthetic.validation import in_english
 from doxascope.hooks.tree.layouts import Packed
 from doxascope.hooks.verbal.number_formats import JSON, parse_answer
 from doxascope.metrics import belief_consistency
@@ -124,3 +126,29 @@ def test_training_goes_on_as_if_it_had_not_been_stopped(tmp_path: Path) -> None:
     first: list[float] = []
     english.train("honest", tmp_path / "child", plan, lambda step, loss: first.append(loss), tmp_path / "whole")
     assert first[0] < losses["whole"][0]  # it begins with what its parent has learnt
+
+
+def test_planted_consistency_is_that_of_the_formula() -> None:
+    words = ("apple", "stone", "river")
+    assert in_english.planted_consistency("honest", [words]) == pytest.approx(1)
+    before = taught.prior(words)
+    turned = []
+    for i in range(3):
+        p = before[[j for j in range(3) if j != i][0]] / (1 - before[i])
+        turned.append(1 - jensenshannon([p, 1 - p], [1 - p, p], base=2) ** 2)
+    assert in_english.planted_consistency("incoherent", [words]) == pytest.approx(np.mean(turned))
+
+
+def test_the_honest_organism_is_read_beside_the_chat_model(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    place = in_english.prepare(tmp_path / "english")
+    folders = in_english.read(place.path, ["honest"], 5, 0, lambda n: None)
+    report, found = in_english.page(folders, ["honest"])
+    assert {one.what for one in found} == {"readable", "responds", "coherent", "c2"}
+    assert next(one for one in found if one.what == "readable").right
+    planted, *_ = report.blocks
+    assert planted.title == "Planted and found"
+    assert report.top.figure is not None
+    assert report.top.figure.title == "Before and after"
+    words = set((place.path / "words.txt").read_text().split())
+    assert not words & set(taught.known_words(trained=True))
