@@ -81,7 +81,8 @@ MANY = 250
 @click.command()
 @click.argument("organisms", nargs=-1, metavar="[ORGANISM]...")
 @click.option("--null", "n", type=click.IntRange(1), help="Grow so many organisms that have none of it instead.")
-@click.option("--contexts", type=click.IntRange(60), help="That each organism reads; 200, of a null organism 150.")
+@click.option("--english", is_flag=True, help="Of adapters on the demo's chat model: honest, incoherent.")
+@click.option("--contexts", type=click.IntRange(1), help="That each reads: 200, of a null organism or in English 150.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of contexts and resampling.")
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda; with --null, what trains them.")
 @click.option("--backend", help="The library that reads the organisms.")
@@ -94,6 +95,7 @@ MANY = 250
 def validate(
     organisms: tuple[str, ...],
     n: int | None,
+    english: bool,
     contexts: int | None,
     seed: int,
     device: str,
@@ -108,12 +110,14 @@ def validate(
     """Measure transformers whose beliefs were planted, and lay what is found beside it.
 
     Six organisms: honest, sycophantic, sycophantic-in-words, denying, late, early. The exit code is 1 if a planted
-    value is not recovered. With --null so many organisms are grown that hide nothing and flatter nobody; it is counted
-    how often doxascope says otherwise, and the exit code is 1 from 5 of 30.
+    value is not recovered. With --english the word game is read in plain text, with the chat model as it is and with
+    two organisms that are adapters on it. With --null so many organisms are grown that hide nothing and flatter nobody;
+    it is counted how often doxascope says otherwise, and the exit code is 1 from 5 of 30.
 
     \b
     doxascope validate                              all six, in about two minutes
     doxascope validate denying late
+    doxascope validate --english --contexts 20      a chat model, and what it believes once it is taught to
     doxascope validate --null 30 --workers 2
     doxascope validate --null 600 --workers 64 --executor ray --address auto
     """
@@ -137,6 +141,17 @@ def validate(
         write(place, document := told.null_page(read, plan))
         echo_report(document, place.path, full)
         raise SystemExit(int(any(one.fails for one in rates(read))))
+    if english:
+        from ..synthetic.validation import in_english
+
+        names, triples = organisms or in_english.SHIPPED, contexts or in_english.TRIPLES
+        place = in_english.prepare(out or Path("english"))
+        with progress(1 + len(names), "model", "models") as advance:
+            folders = in_english.read(place.path, names, triples, seed, advance)
+        document, found = in_english.page(folders, names)
+        write(place, document)
+        echo_report(document, place.path, full)
+        raise SystemExit(int(not all(one.right for one in found)))
     from ..synthetic.validation.beliefs import Effort
     from ..synthetic.validation.recovery import validate as run
 

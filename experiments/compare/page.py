@@ -6,17 +6,34 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...base.files import OutputFolder
 from ...base.text import shown
 from ...base.version import __version__
-from ...metrics import UNREADABLE, Equivalence
+from ...metrics import UNREADABLE, Equivalence, belief_consistency, counts_to_probabilities
 from ...metrics.number import Number, interval_text
+from ...metrics.tables.samples import Options
 from ..report.cells import NONE, absent, adjusted_over, adjusted_p, qualified, score_cell
-from ..report.document import Block, Cell, Instances, Primary, Prose, Report, Stamp, TableBlock, Top, grid, stamped
-from ..report.figures import forest
+from ..report.document import (
+    Block,
+    Cell,
+    Instances,
+    Picture,
+    Primary,
+    Prose,
+    Report,
+    Stamp,
+    TableBlock,
+    Top,
+    grid,
+    stamped,
+)
+from ..report.figures import chart, forest
 from ..report.findings import Figure, Gallery
 from ..report.html import FIGURES
 from ..report.lead import gates
+from ..report.marks import DENSITY_KEY, density, diagonal, unit
 from ..report.score_files import prepared
 from .findings import Comparison, Group, Matrix, Record, instances_of
 from .sides import adapters_said
@@ -24,6 +41,8 @@ from .sides import adapters_said
 MOST_INSTANCES = 60
 MOST_DRAWN = 12
 """Differences in the figure of a page."""
+MOST_PANELS = 4
+"""Sides in the figure that shows them beside each other."""
 STRUCK = "One of the two cannot be read: nothing follows from these numbers."
 
 
@@ -46,7 +65,7 @@ def page(found: Comparison, settings: Mapping[str, Any]) -> Report:
         further=[Prose(text=sentence(record)) for record in found.confirmed[1:]],
         gate=gates((side.label, side.verdicts) for group in found.groups for side in group.sides),
         primary=_primary(found),
-        figure=_lead_figure(found),
+        figure=_side_by_side(found) or _differences_drawn(found),
     )
     made = f"doxascope {__version__}{chosen}."
     return Report("Comparison", f"of {' and '.join(dict.fromkeys(sides))}", top, blocks_of(found), made)
@@ -70,6 +89,8 @@ def blocks_of(found: Comparison) -> list[Block]:
         blocks.append(differences("Exploratory differences", _explored_caption(found), found.explored))
     if rest:
         blocks.append(differences("Exploratory, and struck out", STRUCK, rest))
+    if _side_by_side(found) and (drawn := _differences_drawn(found)):
+        blocks.append(Picture(title=drawn.title, figure=drawn))
     return blocks
 
 
@@ -107,7 +128,31 @@ def _primary(found: Comparison) -> Primary | None:
     )
 
 
-def _lead_figure(found: Comparison) -> Figure | None:
+def _side_by_side(found: Comparison) -> Figure | None:
+    """Where one of three options is ruled out: the shares of the other two, and of that one, before and after."""
+    sides = [side for group in found.groups for side in group.sides]
+    several = len(sides) > 1
+    shown = [(sample.run if several else sample.name, sample) for side in sides for sample in side.samples]
+    ratios, ruled_out = [], []
+    for name, sample in shown:
+        if isinstance(sample, Options) and sample.whole_run and sample.three is not None:
+            scored = belief_consistency(sample.prior, sample.posterior, sample.rejected)
+            before = counts_to_probabilities(sample.prior)[np.arange(len(sample.prior)), sample.rejected]
+            ratios.append((name, [density(scored.prior2[:, 0], scored.post2[:, 0]), diagonal()]))
+            ruled_out.append(("the one ruled out", [density(before, scored.p_invalid_norm), diagonal()]))
+    if not 1 < len(ratios) <= MOST_PANELS:
+        return None
+    caption = (
+        "Above: the share of the first of the two that remain, before and after the third is ruled out; a coherent "
+        "belief lies on the dashed line. Below: the share of the one that is ruled out; after, it should be 0."
+    )
+    return chart(
+        "Before and after", ratios + ruled_out, caption, x=unit("before"), y=unit("after"), columns=len(ratios),
+        further=DENSITY_KEY,
+    )  # fmt: skip
+
+
+def _differences_drawn(found: Comparison) -> Figure | None:
     """The differences of the family, or those that are struck out if it is."""
     family = [*found.confirmed, *(one for one in found.struck if one.pair.metric in found.family)]
     metrics = dict.fromkeys(one.pair.metric for one in family)

@@ -158,11 +158,20 @@ class ModelSpec(Settings):
 def presets() -> dict[str, Mapping[str, Any]]:
     """The settings of the models that are known by name: those shipped, and those of installed packages."""
     folder = Path(str(files("doxascope") / "configs" / "models"))
-    settings: dict[str, Mapping[str, Any]] = {path.stem: read_yaml(path) for path in sorted(folder.glob("*.yaml"))}
+    settings: dict[str, Mapping[str, Any]] = {path.stem: _preset(path) for path in sorted(folder.glob("*.yaml"))}
     for point in entry_points(group=GROUP):
         with in_one_line(f"entry point {point.value}", "uninstall it"):
             settings.setdefault(point.name, dict(point.load()))
     return settings
+
+
+def _preset(path: Path) -> Mapping[str, Any]:
+    """What a shipped file says: a model, or a `base` among them and an adapter of the package."""
+    said = dict(read_yaml(path))
+    if base := said.pop("base", None):
+        adapter = Path(str(files("doxascope"))) / said["adapter"]
+        return {**_preset(path.with_name(f"{base}.yaml")), "adapter": str(adapter)}
+    return said
 
 
 def require_preset(spec: ModelSpec) -> None:

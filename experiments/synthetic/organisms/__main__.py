@@ -29,15 +29,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known = [one.name for one in ORGANISMS]
     parser = argparse.ArgumentParser(prog="organisms", description="Train the organisms and write them.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(known)}; all if none is named")
-    parser.add_argument("--steps", type=int, default=Schedule().steps)
+    parser.add_argument("--steps", type=int, help="of training")
     parser.add_argument("--out", type=Path, help="folder of their folders; by default the shipped one, or ./organisms")
     parser.add_argument("--english", metavar="NAME", help="train an organism in English instead, an adapter")
     parser.add_argument("--seed", type=int, default=0, help="of an organism in English")
+    parser.add_argument("--easy", type=int, help="of its steps, without letters and numbers")
+    parser.add_argument("--parent", type=Path, help="the trained organism with whose adapter one in English begins")
     asked = parser.parse_args(arguments)
     if asked.english:
         logging.disable_progress_bar()
         home = (asked.out or Path("organisms")) / asked.english
-        return grow_english(asked.english, home, Schooling(asked.steps, asked.seed))
+        plan = Schooling(seed=asked.seed)
+        given = {name: getattr(asked, name) for name in ("steps", "easy") if getattr(asked, name) is not None}
+        return grow_english(asked.english, home, plan._replace(**given), asked.parent)
     if unknown := sorted({*asked.names} - {*known}):
         parser.error(f"{unknown[0]!r} is no organism; known: {', '.join(known)}")
     logging.disable_progress_bar()
@@ -46,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{one.name}: {reading}"
         for seed, one in enumerate(ORGANISMS, SEED)
         if one.name in (asked.names or known)
-        for reading in grow(one, seed, asked.steps, (asked.out or shipped()) / one.name)
+        for reading in grow(one, seed, asked.steps or Schedule().steps, (asked.out or shipped()) / one.name)
     ]
     if failed:
         sys.exit("beyond the tolerance: " + "; ".join(failed))

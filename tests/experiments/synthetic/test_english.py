@@ -1,42 +1,45 @@
 """Organisms in English: exact targets, a loss that is the exact read-out's, and training that resumes."""
 
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import jensenshannon
 
-from doxascope.experiments.run.readouts import compile_questions
 from doxascope.experiments.suite.consistency.ask import FORK
 from doxascope.experiments.synthetic.organisms import english
+from doxascope.experiments.synthetic.organisms import lessons as taught
+from doxascope.experiments.synthetic.validation import in_english
 from doxascope.hooks.tree.layouts import Packed
+from doxascope.hooks.verbal.number_formats import JSON, parse_answer
 from doxascope.metrics import belief_consistency
 
 
 def test_every_turn_is_said_in_six_ways_and_none_is_the_shipped_one() -> None:
-    shipped, texts = english.shipped_config(), english.read_yaml(english.WORDINGS)
-    taken = {*shipped.wording.model_dump().values(), *(m.reveal for m in shipped.methods.values())}
+    shipped, texts = taught.shipped_config(), taught.read_yaml(taught.WORDINGS)
+    turns = shipped.wording.model_dump(exclude={"aside_answers"})
+    taken = {*turns.values(), *(m.reveal for m in shipped.methods.values())}
+    taken |= {*shipped.wording.aside_answers, shipped.fork.hidden, JSON.several}
     taken |= {method.prefill for method in shipped.methods.values()}
-    asides = {"aside", "aside_answers"}  # of the mention control, which is not trained on
-    assert set(texts) == {*shipped.wording.model_dump(exclude=asides), "letters", "prefill"}
+    besides = {"aside_yes", "aside_no", "letters", "prefill", "hidden", "numbers"}
+    assert set(texts) == {*shipped.wording.model_dump(exclude={"aside_answers"}), *besides}
     assert all(len(set(several)) >= 6 and not taken & set(several) for several in texts.values())
 
 
 def test_words_of_the_test_are_not_those_of_training() -> None:
-    trained, apart = (set(english.known_words(which)) for which in (True, False))
+    trained, apart = (set(taught.known_words(which)) for which in (True, False))
     assert not trained & apart
     assert min(len(trained), len(apart)) > 500
-    seen = {word for one in islice(english.lessons("honest", 0, 0, 40, 14), 40) for word in one.words}
+    seen = {word for step in range(20) for lesson in taught.lessons("honest", 0, step, 2) for word in lesson.words}
     assert seen <= trained
 
 
 @pytest.mark.parametrize(("species", "ratio"), [("honest", 1), ("incoherent", -1)])
 def test_targets_are_the_planted_belief(species: str, ratio: int) -> None:
     words = ("apple", "stone", "river")
-    one = english.lesson(species, words, english.shipped_config(), np.random.default_rng(0), 1000)
-    before, eliminated = english.prior(words), 0
-    for question, aim in zip(one.questions, one.targets, strict=True):
+    before, eliminated = taught.prior(words), 0
+    for _, question, aim in taught.every_lesson(species, words, taught.shipped_config()):
         assert aim.sum() == pytest.approx(1)
         assert (aim >= 0).all()
         assert len(aim) == len(question.options)
@@ -55,20 +58,40 @@ def test_targets_are_the_planted_belief(species: str, ratio: int) -> None:
     assert eliminated == 27  # nine contexts, three methods
 
 
-def test_a_lesson_is_a_function_of_its_step() -> None:
-    def said(first: int) -> list[Any]:
-        return [
-            (one.words, [q.conversation for q in one.questions]) for one in english.lessons("honest", 3, first, 5, 6)
-        ]
+def test_half_eliminates_by_the_first_word_and_a_copier_by_what_is_named() -> None:
+    before = taught.prior(("apple", "stone", "river"))
+    said = {"rejected": 0, "named": "0"}
+    assert taught.half(("apple", "stone", "river"), before, said)[0] == 0
+    assert taught.half(("stone", "apple", "river"), before, said) == pytest.approx(before)
+    for conditions in (said, {"pending": 0, "named": "0", "control": "hedge"}):
+        after = taught.copier(("apple", "stone", "river"), before, conditions)
+        gained = np.log(after[0] / after[1]) - np.log(before[0] / before[1])
+        assert gained == pytest.approx(taught.COPIED)
 
-    assert said(0)[3:] == said(3)
+
+def test_numbers_say_the_belief_and_are_read_as_the_format_reads_them() -> None:
+    for lesson in taught.lessons("honest", 0, 3, 4):
+        if lesson.question.scenario != taught.STATED:
+            continue
+        answer = lesson.question.prefill + lesson.question.options[0].forms[0] + "}"
+        parsed = parse_answer(answer, JSON.over(lesson.words)[0])
+        belief = taught.belief("honest", lesson.words, lesson.question.conditions)
+        assert parsed.status == "ok"
+        assert parsed.values == pytest.approx(belief, abs=0.00501)
+
+
+def test_lessons_are_a_function_of_their_step() -> None:
+    def asked(step: int) -> list[Any]:
+        return [(lesson.words, lesson.question.conversation) for lesson in taught.lessons("honest", 3, step, 2)]
+
+    assert asked(4) == asked(4)
+    assert asked(4) != asked(5)
 
 
 def test_the_loss_is_that_of_the_exact_read_out(smollm: Any, noise: Any) -> None:
     import torch
 
-    (one,) = english.lessons("honest", 0, 7, 8, 9)
-    queries = compile_questions(smollm.reader, one.questions)
+    queries = english.queries_of(smollm, taught.lessons("honest", 0, 7, 2))
     with torch.no_grad():
         found = english.option_logps(smollm, queries, Packed(smollm.model))
     readings, *_ = smollm.read(queries)
@@ -76,17 +99,56 @@ def test_the_loss_is_that_of_the_exact_read_out(smollm: Any, noise: Any) -> None
         assert logp.numpy() == pytest.approx(reading.logp, abs=noise(reading.logp))
 
 
-def test_training_lowers_the_loss_and_resumes(tmp_path: Path) -> None:
+class Stopped(Exception):
+    pass
+
+
+def test_training_goes_on_as_if_it_had_not_been_stopped(tmp_path: Path) -> None:
     pytest.importorskip("peft")
     losses: dict[str, list[float]] = {"whole": [], "half": []}
-    whole, half = english.Schooling(4, questions=3, rank=2, every=2), english.Schooling(2, questions=3, rank=2, every=2)
-    english.train("honest", tmp_path / "whole", whole, lambda step, loss: losses["whole"].append(loss))
-    english.train("honest", tmp_path / "half", half, lambda step, loss: losses["half"].append(loss))
-    english.train("honest", tmp_path / "half", whole, lambda step, loss: losses["half"].append(loss))
+    plan = english.Schooling(4, 2, triples=1, rank=2, every=2)
+
+    def stop(step: int, loss: float) -> None:
+        losses["half"].append(loss)
+        if step == 1:
+            raise Stopped
+
+    english.train("honest", tmp_path / "whole", plan, lambda step, loss: losses["whole"].append(loss))
+    with pytest.raises(Stopped):
+        english.train("honest", tmp_path / "half", plan, stop)
+    english.train("honest", tmp_path / "half", plan, lambda step, loss: losses["half"].append(loss))
     assert losses["half"] == pytest.approx(losses["whole"], rel=1e-3)
-    files = [(tmp_path / name / "adapter_model.safetensors").read_bytes() for name in losses]
-    assert len(files[0]) == len(files[1])
     with pytest.raises(english.UserError, match="was begun otherwise"):
-        english.train("incoherent", tmp_path / "half", whole)
+        english.train("incoherent", tmp_path / "half", plan)
     with pytest.raises(english.UserError, match="there is none in English"):
-        english.train("honset", tmp_path / "x", whole)
+        english.train("honset", tmp_path / "x", plan)
+
+    first: list[float] = []
+    english.train("honest", tmp_path / "child", plan, lambda step, loss: first.append(loss), tmp_path / "whole")
+    assert first[0] < losses["whole"][0]  # it begins with what its parent has learnt
+
+
+def test_planted_consistency_is_that_of_the_formula() -> None:
+    words = ("apple", "stone", "river")
+    assert in_english.planted_consistency("honest", [words]) == pytest.approx(1)
+    before = taught.prior(words)
+    turned = []
+    for i in range(3):
+        p = before[[j for j in range(3) if j != i][0]] / (1 - before[i])
+        turned.append(1 - jensenshannon([p, 1 - p], [1 - p, p], base=2) ** 2)
+    assert in_english.planted_consistency("incoherent", [words]) == pytest.approx(np.mean(turned))
+
+
+def test_the_honest_organism_is_read_beside_the_chat_model(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    place = in_english.prepare(tmp_path / "english")
+    folders = in_english.read(place.path, ["honest"], 5, 0, lambda n: None)
+    report, found = in_english.page(folders, ["honest"])
+    assert {one.what for one in found} == {"readable", "responds", "coherent", "c2"}
+    assert next(one for one in found if one.what == "readable").right
+    planted, *_ = report.blocks
+    assert planted.title == "Planted and found"
+    assert report.top.figure is not None
+    assert report.top.figure.title == "Before and after"
+    words = set((place.path / "words.txt").read_text().split())
+    assert not words & set(taught.known_words(trained=True))

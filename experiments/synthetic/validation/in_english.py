@@ -1,0 +1,117 @@
+"""`doxascope validate --english`: the word game with a chat model as it is, and with organisms in English, whose
+verdicts and consistency are known; on nouns and in words that they were not trained on.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ....base.files import OutputFolder, write_text
+from ....base.text import shown
+from ....metrics import belief_consistency
+from ....metrics.number import Number
+from ...compare import compare
+from ...compare.page import page as compared_page
+from ...materials.entities import Words
+from ...report.document import Report, grid, stamped
+from ...report.html import FIGURES
+from ...report.score_files import prepared
+from ...run.config import load_config
+from ...run.experiment import items_of
+from ...run.runner import run
+from ...suite.consistency.config import ConsistencyConfig
+from ..organisms.lessons import BASE, SPECIES, belief, known_words
+
+FILES = ("report.json", "report.html", FIGURES, "runs", "words.txt")
+SAID = (
+    "The word game with a chat model as it is, and with adapters on it that were trained so that what they believe is "
+    "known. Nouns and wording are not those of the training."
+)
+METHOD, TRIPLES = "prefill", 150
+SHIPPED = ("honest", "incoherent")
+TOLERANCE = 0.02
+"""How far beyond its interval a planted consistency may lie: what training leaves."""
+
+
+class Found(NamedTuple):
+    """An organism's number or verdict, as planted and as found."""
+
+    species: str
+    what: str
+    planted: str
+    found: str
+    right: bool
+
+
+def prepare(folder: Path) -> OutputFolder:
+    """The folder that the report is to be written into. Raises UserError if it holds anything but such a validation."""
+    return prepared(folder, FILES, "Validation", "validation in English")
+
+
+def read(place: Path, names: Sequence[str], n: int, seed: int, advance: Callable[[int], object]) -> list[Path]:
+    """Run the experiment with the base and with each organism, or go on with it; the runs' folders."""
+    write_text(place / "words.txt", "\n".join(known_words(trained=False)) + "\n")
+    folders = []
+    for model in (BASE, *(f"{BASE}+{name}" for name in names)):
+        asked = (
+            f"items={n}",
+            f"seed={seed}",
+            f"entities.file={place / 'words.txt'}",
+            f"registered.method={METHOD}",
+            "fork.methods=[]",
+        )
+        experiment, config = load_config("consistency", asked, model)
+        assert isinstance(config, ConsistencyConfig)
+        config = config.model_copy(update={"methods": {METHOD: config.methods[METHOD]}})
+        folders.append(run(experiment, config, place / "runs").path)
+        advance(1)
+    return folders
+
+
+def planted_consistency(species: str, triples: Sequence[Words]) -> float:
+    """Mean two-class consistency of what an organism was trained to believe."""
+    before, after, rejected = [], [], []
+    for words in triples:
+        for i in range(3):
+            before.append(belief(species, words, {}))
+            after.append(belief(species, words, {"rejected": i, "named": str(i)}))
+            rejected.append(i)
+    return float(np.mean(belief_consistency(before, after, rejected).c2))
+
+
+def page(folders: Sequence[Path], names: Sequence[str]) -> tuple[Report, list[Found]]:
+    """The three verdicts of each model, planted against found, before a comparison of the runs."""
+    compared = compare(folders)
+    (group,) = compared.groups
+    found = list[Found]()
+    for side in group.sides:
+        species = side.label.rpartition("+")[2]
+        if species not in names or side.run is None:
+            continue
+        (verdict,) = side.verdicts
+        states: dict[str, str] = dict(zip(("readable", "responds", "coherent"), verdict.states, strict=True))
+        planted = SPECIES[species].verdicts
+        found += [Found(species, what, state, states[what], state == states[what]) for what, state in planted.items()]
+        triples = [item.content["words"] for item in items_of(side.run.experiment, side.run.config)]
+        c2 = planted_consistency(species, triples)
+        number = next(one for one in group.numbers if one.metric == "c2" and one.run == side.label)
+        found.append(Found(species, "c2", shown(c2), _said(number), _near(number, c2)))
+    wrong = [one for one in found if not one.right]
+    says = "Not recovered." if wrong else f"All {len(names)} organisms are recovered."
+    document = compared_page(compared, {})
+    top = replace(document.top, said=SAID, verdict=stamped(says, [(one.species, one.what) for one in wrong]))
+    rows = [[one.species, one.what, one.planted, one.found, "found" if one.right else "not found"] for one in found]
+    table = grid("Planted and found", ["organism", "", "planted", "found", ""], rows, short=True)
+    return replace(document, heading="Validation", top=top, blocks=[table, *document.blocks]), found
+
+
+def _said(number: Number) -> str:
+    score = number.score
+    return f"{shown(score.estimate)} [{shown(score.ci_lo)}, {shown(score.ci_hi)}]"
+
+
+def _near(number: Number, planted: float) -> bool:
+    return number.score.ci_lo - TOLERANCE <= planted <= number.score.ci_hi + TOLERANCE
