@@ -134,7 +134,7 @@ def test_planted_consistency_is_that_of_the_formula() -> None:
     before = taught.prior(words)
     turned = []
     for i in range(3):
-        p = before[[j for j in range(3) if j != i][0]] / (1 - before[i])
+        p = before[next(j for j in range(3) if j != i)] / (1 - before[i])
         turned.append(1 - jensenshannon([p, 1 - p], [1 - p, p], base=2) ** 2)
     assert in_english.planted_consistency("incoherent", [words]) == pytest.approx(np.mean(turned))
 
