@@ -248,7 +248,10 @@ def _says_otherwise(
 
 def designs() -> list[Design]:
     """The designs of comparisons."""
-    each, level, power = tuple(INTERVALS.values()), "level", "power"
+    each = tuple(INTERVALS.values())
+    level: Aim = "level"
+    power: Aim = "power"
+    aims: tuple[tuple[Aim, str], ...] = (("level", ""), ("power", "-power"))
     return [
         *(
             Design(f"F-kinds-{metric}{end}", FAMILY, f"says otherwise than it computes and holds, {n} {things}", aim,
@@ -259,7 +262,7 @@ def designs() -> list[Design]:
                 ("rms_logodds", 100, "triples of words", "nat of step", 0.2, 0.8),
                 (SLOPE, 100, "urns", "of pull", 0.2, 0.6),
             )
-            for aim, end in ((level, ""), (power, "-power"))
+            for aim, end in aims
         ),
         Design("F-compare-same", FAMILY, "two kinds of one law, 80 questions", level, "differences 0",
                _apart(80, 0.0), (*each, ANY)),

@@ -163,12 +163,11 @@ def furthest(run: ScoredRun, every: pd.DataFrame, doubted: Mapping[str, str]) ->
     by = ["readout_id", "method", "stated", "probe"]
     places = every[by].drop_duplicates()
     first = every.merge(places.head(SHOWN), on=by)
-    kept = {
-        line["readout_id"] for line in run.folder.said()
-    }  # of a conversation the last turn alone holds what was said
+    kept = {line["readout_id"] for line in run.folder.said()}  # of a conversation its last turn alone
     said = run.folder.transcripts(kept.intersection(first["readout_id"]))
     instances = []
-    for (readout_id, method, stated, probe), rows in first.groupby(by, sort=False):
+    for place, rows in first.groupby(by, sort=False):
+        readout_id, method, stated, probe = map(str, place)
         beliefs = [
             f"{row.option}: says {row.said:.2f}, computes {row.computed:.2f}, holds {row.held:.2f}"
             for row in rows.itertuples()

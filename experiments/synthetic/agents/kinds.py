@@ -76,10 +76,11 @@ class SaysOtherwise:
         """Its mean in the word game, by quadrature over taste and step."""
         nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
         before, step = (grid.ravel() for grid in np.meshgrid(self.taste * np.sqrt(2) * nodes, nodes))
-        shares: list[Floats] = [
-            softmax(np.column_stack([odds, np.zeros_like(odds), np.full_like(odds, -1e3)]), axis=1)
-            for odds in (before, before + self.planted[kind] * step)
-        ]
-        found = belief_consistency(*shares, np.full(len(before), 2)).c2
+
+        def shares(odds: Floats) -> Floats:
+            return softmax(np.column_stack([odds, np.zeros_like(odds), np.full_like(odds, -1e3)]), axis=1)
+
+        after = shares(before + self.planted[kind] * step)
+        found = belief_consistency(shares(before), after, np.full(len(before), 2)).c2
         weight = np.outer(weights, weights).ravel()
         return float(np.asarray(found) @ weight / weight.sum())
