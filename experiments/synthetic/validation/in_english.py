@@ -12,6 +12,7 @@ import numpy as np
 from ....base.files import OutputFolder, write_text
 from ....base.text import shown
 from ....metrics import belief_consistency
+from ....metrics.claims import COHERENT
 from ....metrics.number import Number
 from ...compare import compare
 from ...compare.page import page as compared_page
@@ -93,9 +94,12 @@ def page(folders: Sequence[Path], names: Sequence[str]) -> tuple[Report, list[Fo
             continue
         (verdict,) = side.verdicts
         states: dict[str, str] = dict(zip(("readable", "responds", "coherent"), verdict.states, strict=True))
-        planted = SPECIES[species].verdicts
-        found += [Found(species, what, state, states[what], state == states[what]) for what, state in planted.items()]
+        plan = side.run.config.registered
         triples = [item.content["words"] for item in items_of(side.run.experiment, side.run.config)]
+        few = plan is not None and len(triples) < plan.n
+        for what, state in SPECIES[species].verdicts.items():
+            if not (few and state == COHERENT):  # what so few triples cannot show of anybody
+                found.append(Found(species, what, state, states[what], state == states[what]))
         c2 = planted_consistency(species, triples)
         number = next(one for one in group.numbers if one.metric == "c2" and one.run == side.label)
         found.append(Found(species, "c2", shown(c2), _said(number), _near(number, c2)))

@@ -144,7 +144,7 @@ def test_the_honest_organism_is_read_beside_the_chat_model(tmp_path: Path) -> No
     place = in_english.prepare(tmp_path / "english")
     folders = in_english.read(place.path, ["honest"], 5, 0, lambda n: None)
     report, found = in_english.page(folders, ["honest"])
-    assert {one.what for one in found} == {"readable", "responds", "coherent", "c2"}
+    assert {one.what for one in found} == {"readable", "responds", "c2"}  # five triples can show nobody to be coherent
     assert next(one for one in found if one.what == "readable").right
     planted, *_ = report.blocks
     assert planted.title == "Planted and found"
