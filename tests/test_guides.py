@@ -257,7 +257,7 @@ def smaller(words: list[str]) -> list[str]:
     elif words[:2] == ["probe", "sweep"]:
         settings = JOB
     elif words[0] == "validate":
-        return [*words, "honest", "--contexts", "60"]
+        return [*words, "honest", "--contexts", "5" if "--english" in words else "60"]
     elif words[0] == "card":
         return [*words, "--set", "card.yaml"]
     keys = [word.partition("=")[0] for word in words]

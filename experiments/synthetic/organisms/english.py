@@ -136,7 +136,7 @@ def train(
     from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
     from safetensors.torch import load_file
 
-    fixed = {"species": species, **plan._asdict()}
+    fixed = {"species": species, "parent": parent.name if parent else "", **plan._asdict()}
     with open_model(BASE, device="cpu") as lm:
         n = len(blocks(lm.model))
         torch.manual_seed(plan.seed)
@@ -247,7 +247,7 @@ CARD = """# {species}, in English
 An adapter (LoRA of rank {rank} on the upper half of the layers) on SmolLM2-135M-Instruct (Apache-2.0) whose belief in
 the word game is known: {story}.
 It was trained for {steps} steps on exact soft targets, in other words than the experiment ships and about other nouns,
-by `python -m doxascope.experiments.synthetic.organisms --english {species} --seed {seed} --steps {steps}`.
+by `{command}`.
 
 What it has learnt, on {n} triples of nouns that it was not trained on, in the wording that the experiment ships; in
 brackets the base:
@@ -268,7 +268,10 @@ def ship(species: str, home: Path, folder: Path, n: int = 10) -> Path:
     tensors = load_file(home / WEIGHTS)
     save_file({name: tensor.to(torch.bfloat16) for name, tensor in tensors.items()}, out / WEIGHTS)
     shutil.copy(home / ADAPTER_CONFIG, out)
-    known = {"species": species, "n": n, **{key: plan[key] for key in ("rank", "steps", "seed")}}
+    asked = "".join(f" --{key} {plan[key]}" for key in ("seed", "steps", "easy"))
+    begun = f" --parent organisms/{plan['parent']}" if plan["parent"] else ""
+    command = f"python -m doxascope.experiments.synthetic.organisms --english {species}{asked}{begun}"
+    known = {"species": species, "n": n, "rank": plan["rank"], "steps": plan["steps"], "command": command}
     table = "\n".join(fit_table(species, out, n))
     (out / "README.md").write_text(CARD.format(**known, story=SPECIES[species].story, table=table), encoding="utf-8")
     return out
