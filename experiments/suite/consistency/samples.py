@@ -11,6 +11,7 @@ import pandas as pd
 
 from ....metrics import Resampling, Score, cluster_mean, reliability_icc, word_identity_null
 from ....metrics.contract import Floats
+from ....metrics.inference.means import UNIT
 from ....metrics.number import Number
 from ....metrics.tables.belief_parts import BeliefTable, StoredTables
 from ....metrics.tables.cells import Array
@@ -316,9 +317,10 @@ class _Make:
         return Number(metric=metric, method=self.method, kind=self.kind, subset=subset, score=score)
 
     def mean(self, metric: str, rows: pd.DataFrame, values: pd.Series | None = None, subset: str = ALL) -> Number:
-        """Of the values, or of the column of that name, with its interval over triples (METRICS B11)."""
+        """Of shares, or of the column of that name, with its interval over triples (METRICS B11)."""
         values = rows[metric] if values is None else values
-        return self.number(metric, cluster_mean(values.to_numpy(), rows["cluster"].to_numpy(), how=self.how), subset)
+        score = cluster_mean(values.to_numpy(), rows["cluster"].to_numpy(), within=UNIT, how=self.how)
+        return self.number(metric, score, subset)
 
 
 def _of_readouts(make: _Make, tables: StoredTables) -> Iterator[Number]:
