@@ -113,11 +113,6 @@ class Contexts:
         """The same evidence, and what the user says."""
         return Contexts(self.warm_left, self.prior, self.draws, np.full(len(self), opinion))
 
-    def up_to(self, n: int) -> "Contexts":
-        """The first `n` draws, the others white: as long, and as much evidence as there was then."""
-        draws = np.where(np.arange(DRAWS) < n, self.draws, WHITE)
-        return Contexts(self.warm_left, self.prior, draws, self.opinion)
-
     def text(self, i: int) -> str:
         """The first message of a conversation."""
         urn = "left" if self.warm_left[i] > 0 else "right"
