@@ -30,7 +30,8 @@ def tables_of(folders: Sequence[RunFolder], allow_code: Sequence[Path] = ()) -> 
             numbers_of(name, run.config, one["scores"], one["lead"])
             for name, run, one in zip(model_names(runs), runs, stored, strict=True)
         ]
-        found += [table for table in runs[0].experiment.tables(numbers) if not table.empty]
+        made = runs[0].experiment.tables(numbers)
+        found += [table for table in made if not table.empty] or [table for table in made if table.counted]
     if not found:
         raise UserError(f"{folders[0].path}: holds no number of a paper's table ({', '.join(by_experiment)})")
     return found

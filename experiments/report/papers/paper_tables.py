@@ -125,6 +125,11 @@ class PaperTable:
         """Whether no run holds any number of it."""
         return all(cell.text == DASH for _, cells in self.rows for cell in cells)
 
+    @property
+    def counted(self) -> bool:
+        """Whether a run holds any of its numbers, defined or not."""
+        return any(cell.counted for _, cells in self.rows for cell in cells)
+
 
 def number_cell(
     value: float,

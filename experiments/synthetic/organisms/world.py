@@ -23,8 +23,6 @@ WARM = np.array([0.28, 0.24, 0.20, 0.16, 0.12])
 """Shares of the colours in the warm urn; the cold one has them in the other order."""
 WEIGHTS = np.log(WARM / WARM[::-1])
 """[colours] what a ball adds to the log-odds of the warm urn, in nats."""
-WHITE = COLOURS.index("white")
-"""A ball that says nothing."""
 DRAWS = 6
 PRIORS = (20, 35, 50, 65, 80)
 """Chances of the left urn, in percent."""
