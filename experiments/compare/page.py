@@ -41,7 +41,7 @@ from .sides import adapters_said
 MOST_INSTANCES = 60
 MOST_DRAWN = 12
 """Differences in the figure of a page."""
-MOST_PANELS = 4
+MOST_SIDES = 4
 """Sides in the figure that shows them beside each other."""
 STRUCK = "One of the two cannot be read: nothing follows from these numbers."
 
@@ -133,21 +133,21 @@ def _side_by_side(found: Comparison) -> Figure | None:
     sides = [side for group in found.groups for side in group.sides]
     several = len(sides) > 1
     shown = [(sample.run if several else sample.name, sample) for side in sides for sample in side.samples]
-    ratios, ruled_out = [], []
+    panels = []
     for name, sample in shown:
         if isinstance(sample, Options) and sample.whole_run and sample.three is not None:
             scored = belief_consistency(sample.prior, sample.posterior, sample.rejected)
             before = counts_to_probabilities(sample.prior)[np.arange(len(sample.prior)), sample.rejected]
-            ratios.append((name, [density(scored.prior2[:, 0], scored.post2[:, 0]), diagonal()]))
-            ruled_out.append(("the one ruled out", [density(before, scored.p_invalid_norm), diagonal()]))
-    if not 1 < len(ratios) <= MOST_PANELS:
+            panels.append((name, [density(scored.prior2[:, 0], scored.post2[:, 0]), diagonal()]))
+            panels.append(("the one ruled out", [density(before, scored.p_invalid_norm), diagonal()]))
+    if not 2 < len(panels) <= 2 * MOST_SIDES:
         return None
     caption = (
-        "Above: the share of the first of the two that remain, before and after the third is ruled out; a coherent "
-        "belief lies on the dashed line. Below: the share of the one that is ruled out; after, it should be 0."
+        "Left: the share of the first of the two that remain, before and after the third is ruled out; a coherent "
+        "belief lies on the dashed line. Right: the share of the one that is ruled out; after, it should be 0."
     )
     return chart(
-        "Before and after", ratios + ruled_out, caption, x=unit("before"), y=unit("after"), columns=len(ratios),
+        "Before and after", panels, caption, x=unit("before"), y=unit("after"), columns=2,
         further=DENSITY_KEY,
     )  # fmt: skip
 

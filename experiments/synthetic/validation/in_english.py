@@ -17,7 +17,7 @@ from ....metrics.number import Number
 from ...compare import compare
 from ...compare.page import page as compared_page
 from ...materials.entities import Words
-from ...report.document import Report, grid, stamped
+from ...report.document import Prose, Report, grid, stamped
 from ...report.html import FIGURES
 from ...report.score_files import prepared
 from ...run.config import load_config
@@ -106,7 +106,9 @@ def page(folders: Sequence[Path], names: Sequence[str]) -> tuple[Report, list[Fo
     wrong = [one for one in found if not one.right]
     says = "Not recovered." if wrong else f"All {len(names)} organisms are recovered."
     document = compared_page(compared, {})
-    top = replace(document.top, said=SAID, verdict=stamped(says, [(one.species, one.what) for one in wrong]))
+    lines = [Prose(text=f"{side.label}: {verdict.sentence}.") for side in group.sides for verdict in side.verdicts]
+    stamp = stamped(says, [(one.species, one.what) for one in wrong])
+    top = replace(document.top, said=SAID, verdict=stamp, further=lines, primary=None)
     rows = [[one.species, one.what, one.planted, one.found, "found" if one.right else "not found"] for one in found]
     table = grid("Planted and found", ["organism", "", "planted", "found", ""], rows, short=True)
     return replace(document, heading="Validation", top=top, blocks=[table, *document.blocks]), found
