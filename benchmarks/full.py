@@ -93,7 +93,12 @@ def steps(place: Path) -> Iterator[Step]:
         if not file.stem.startswith(JOBS):
             yield Step("presets", file.stem, (*OURS, *small_run(file.stem, place, MODEL), "--out", str(place / "runs")))
     pytest = (sys.executable, "-m", "pytest", "-q", "-rs")
-    yield Step("guides", "pages", (*pytest, "tests/test_guides.py"), (("DOXASCOPE_GUIDES", "full"),))
+    yield Step(
+        "guides",
+        "pages",
+        (*pytest, "tests/test_guides.py", "tests/test_gpu_scripts.py"),
+        (("DOXASCOPE_GUIDES", "full"),),
+    )
     yield Step("guides", "recipe", (*pytest, "tests/test_recipe.py"))
     conformance = (sys.executable, "-m", "doxascope.hooks.checks.conformance")
     yield Step("families", "all", (*conformance, "--out", str(place / "families.md")))

@@ -24,12 +24,13 @@ SMALL = {
     "sycophancy": ["-o", "items=1", "-o", "stated={}", "-o", "paraphrased=updates"],
 }
 """What makes each small."""
+FULL = os.environ.get("DOXASCOPE_GUIDES") == "full"
 STATED = ("stated.numbers=[of 10]", "registered=null")
 LETTERS = "{letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}"
 URNS, WORLDS = "domains={factual: {kind: computed, make: [urns]}}", "tasks={worlds: {kind: computed}}"
 KINDS = {
     "ask": ("answers=[texts]", *STATED),
-    "bscore": ("items=8", "runs=1", "turns=2", "controls=null", "confidence=null", *STATED),
+    "bscore": ("items=36", "runs=2", "turns=2", "controls=null", "confidence=null", *STATED),
     "consistency": ("items=8", f"methods={LETTERS}", "fork.methods=[]", *STATED),
     "martingale": ("items=8", URNS, "gate_urns=0", "reasoning=[evidence]", "stated.greedy=[]", *STATED),
     "rationality": ("items=8", "iterated=false", "prompts={standard: ''}", "said.numbers=[of 10]"),
@@ -38,7 +39,7 @@ KINDS = {
 }
 """Experiments that `kinds.sh` reads, and the settings that make each small."""
 CAUSAL = ("contexts=4", "neutral=2", "plan.random=3", "plan.random_contexts=2")
-CAUSAL += ("plan.doses=[1.0]", "plan.dose=1.0", "plan.surgery=[0.5]")
+CAUSAL += ("plan.doses=[0.5, 1.0]", "plan.dose=1.0", "plan.surgery=[0.5]")
 
 
 def options(settings: Sequence[str]) -> list[str]:
@@ -89,6 +90,8 @@ def test_a_script_does_what_it_says(script: Script, name: str) -> None:
 
 @pytest.mark.parametrize("experiment", KINDS)
 def test_every_kind_of_each_experiment_with_its_probe_job(script: Script, tmp_path: Path, experiment: str) -> None:
+    if not FULL and experiment not in ("ask", "rationality"):
+        pytest.skip("takes minutes: DOXASCOPE_GUIDES=full")
     (tmp_path / "mine.csv").write_text("question,options,truth\n" + "".join(f"Is it {i}?,a|b|c,a\n" for i in range(8)))
     given = {"QUESTIONS": str(tmp_path / "mine.csv")} if experiment == "ask" else {}
     script("kinds", *options(KINDS[experiment]), EXPERIMENT=experiment, **given)
