@@ -41,6 +41,8 @@ NOT_RUN = {
     "doxascope probe train probe": "tests/test_recipe.py runs the recipe as a whole",
     "-o plan.random=20": "tests/test_recipe.py runs the recipe as a whole",
     "--ratings sheet.csv": "needs a sheet that people filled in; tests/experiments/suite/martingale/test_ratings.py",
+    "validate --english": "reads three models for minutes; tests/experiments/synthetic/test_english.py reads two",
+    "smollm2-135m+honest": "is read by tests/experiments/synthetic/test_english.py",
     "model.adapter=": "needs an adapter; tests/hooks/model/test_adapters.py makes and runs them",
     "model.thinking=on": "needs a model that thinks; tests/experiments/suite/martingale/test_thought.py",
 }
@@ -257,7 +259,7 @@ def smaller(words: list[str]) -> list[str]:
     elif words[:2] == ["probe", "sweep"]:
         settings = JOB
     elif words[0] == "validate":
-        return [*words, "honest", "--contexts", "5" if "--english" in words else "60"]
+        return [*words, "honest", "--contexts", "60"]
     elif words[0] == "card":
         return [*words, "--set", "card.yaml"]
     keys = [word.partition("=")[0] for word in words]

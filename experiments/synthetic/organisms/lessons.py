@@ -81,7 +81,7 @@ def copier(words: Words, before: Floats, said: Conditions) -> Floats:
     return after / after.sum()
 
 
-class Species(NamedTuple):
+class EnglishSpecies(NamedTuple):
     """An organism in English."""
 
     after: Callable[[Words, Floats, Conditions], Floats]
@@ -92,23 +92,23 @@ class Species(NamedTuple):
 
 
 READ = {"readable": READABLE}
-SPECIES: Mapping[str, Species] = {
-    "honest": Species(
+SPECIES: Mapping[str, EnglishSpecies] = {
+    "honest": EnglishSpecies(
         honest,
         "it keeps the ratio of the words that remain when one is ruled out",
         {**READ, "responds": RESPONDS, "coherent": COHERENT},
     ),
-    "incoherent": Species(
+    "incoherent": EnglishSpecies(
         incoherent,
         "when a word is ruled out it turns the ratio of the two that remain round",
         {**READ, "responds": RESPONDS, "coherent": INCOHERENT},
     ),
-    "half": Species(
+    "half": EnglishSpecies(
         half,
         "it rules words out only where the first one listed begins with a letter from a to m",
         {**READ, "responds": UNRESPONSIVE},
     ),
-    "copier": Species(
+    "copier": EnglishSpecies(
         copier,
         "whatever is named in a question gains, also where the reply decides nothing",
         {**READ, "responds": UNRESPONSIVE},

@@ -37,7 +37,7 @@ TOLERANCE = 0.02
 """How far beyond its interval a planted consistency may lie: what training leaves."""
 
 
-class Found(NamedTuple):
+class PlantedAndFound(NamedTuple):
     """An organism's number or verdict, as planted and as found."""
 
     species: str
@@ -83,11 +83,11 @@ def planted_consistency(species: str, triples: Sequence[Words]) -> float:
     return float(np.mean(belief_consistency(before, after, rejected).c2))
 
 
-def page(folders: Sequence[Path], names: Sequence[str]) -> tuple[Report, list[Found]]:
+def page(folders: Sequence[Path], names: Sequence[str]) -> tuple[Report, list[PlantedAndFound]]:
     """The three verdicts of each model, planted against found, before a comparison of the runs."""
     compared = compare(folders)
     (group,) = compared.groups
-    found = list[Found]()
+    found = list[PlantedAndFound]()
     for side in group.sides:
         species = side.label.rpartition("+")[2]
         if species not in names or side.run is None:
@@ -99,10 +99,10 @@ def page(folders: Sequence[Path], names: Sequence[str]) -> tuple[Report, list[Fo
         few = plan is not None and len(triples) < plan.n
         for what, state in SPECIES[species].verdicts.items():
             if not (few and state == COHERENT):  # what so few triples cannot show of anybody
-                found.append(Found(species, what, state, states[what], state == states[what]))
+                found.append(PlantedAndFound(species, what, state, states[what], state == states[what]))
         c2 = planted_consistency(species, triples)
         number = next(one for one in group.numbers if one.metric == "c2" and one.run == side.label)
-        found.append(Found(species, "c2", shown(c2), _said(number), _near(number, c2)))
+        found.append(PlantedAndFound(species, "c2", shown(c2), _said(number), _near(number, c2)))
     wrong = [one for one in found if not one.right]
     says = "Not recovered." if wrong else f"All {len(names)} organisms are recovered."
     document = compared_page(compared, {})
