@@ -119,4 +119,5 @@ def test_a_mistake_ends_with_two(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "doxascope", "activations", "check", "nowhere"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "doxascope: nowhere: is not an activation store (no store.json)\n"
+    told = "is not an activation store (no store.json); a run keeps its activations with -o capture.layers=all"
+    assert done.stderr == f"doxascope: nowhere: {told}\n"
