@@ -74,6 +74,8 @@ def _diagnosis(out: Path) -> "Iterator[Finding]":
 # `doxascope validate`: the instrument on models whose beliefs are known.
 
 FOLDER = click.Path(path_type=Path)
+FEWEST = 60
+"""Contexts that an organism of another language must read."""
 MANY = 250
 """Null organisms that a GPU trains side by side."""
 
@@ -126,6 +128,8 @@ def validate(
     from ..synthetic.validation import report as told
 
     require_ray(executor, address=address)
+    if contexts is not None and contexts < FEWEST and not english:
+        raise click.BadParameter(f"{contexts} is not in the range x>={FEWEST}.", param_hint="'--contexts'")
     if n:
         from ...base.parallel import spread_over
         from ..synthetic.validation.claims import NullPlan, null_claims, one_thread_each, rates

@@ -58,6 +58,7 @@ def page(found: Comparison, settings: Mapping[str, Any]) -> Report:
     """One page: what was compared and what differs there, the findings, and what they are made of."""
     sides = [side.label for group in found.groups for side in group.sides]
     chosen = "".join(f", {key} {value}" for key, value in settings.items())
+    beside, differ = _side_by_side(found), _differences_drawn(found)
     top = Top(
         said="What differs on the items that both have, and by how much.",
         verdict=_verdict(found),
@@ -65,10 +66,11 @@ def page(found: Comparison, settings: Mapping[str, Any]) -> Report:
         further=[Prose(text=sentence(record)) for record in found.confirmed[1:]],
         gate=gates((side.label, side.verdicts) for group in found.groups for side in group.sides),
         primary=_primary(found),
-        figure=_side_by_side(found) or _differences_drawn(found),
+        figure=beside or differ,
     )
+    below = [Picture(title=differ.title, figure=differ)] if beside and differ else []
     made = f"doxascope {__version__}{chosen}."
-    return Report("Comparison", f"of {' and '.join(dict.fromkeys(sides))}", top, blocks_of(found), made)
+    return Report("Comparison", f"of {' and '.join(dict.fromkeys(sides))}", top, [*blocks_of(found), *below], made)
 
 
 def blocks_of(found: Comparison) -> list[Block]:
@@ -89,8 +91,6 @@ def blocks_of(found: Comparison) -> list[Block]:
         blocks.append(differences("Exploratory differences", _explored_caption(found), found.explored))
     if rest:
         blocks.append(differences("Exploratory, and struck out", STRUCK, rest))
-    if _side_by_side(found) and (drawn := _differences_drawn(found)):
-        blocks.append(Picture(title=drawn.title, figure=drawn))
     return blocks
 
 

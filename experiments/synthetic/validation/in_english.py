@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ....base.errors import UserError, nearest
 from ....base.files import OutputFolder, write_text
 from ....base.text import shown
 from ....metrics import belief_consistency
 from ....metrics.claims import COHERENT
-from ....metrics.number import Number
 from ...compare import compare
 from ...compare.page import page as compared_page
 from ...materials.entities import Words
@@ -25,6 +25,8 @@ from ...run.experiment import items_of
 from ...run.runner import run
 from ...suite.consistency.config import ConsistencyConfig
 from ..organisms.lessons import BASE, SPECIES, belief, known_words
+from .recovery import Recovered
+from .report import number_text
 
 FILES = ("report.json", "report.html", FIGURES, "runs", "words.txt")
 SAID = (
@@ -53,7 +55,12 @@ def prepare(folder: Path) -> OutputFolder:
 
 
 def read(place: Path, names: Sequence[str], n: int, seed: int, advance: Callable[[int], object]) -> list[Path]:
-    """Run the experiment with the base and with each organism, or go on with it; the runs' folders."""
+    """Run the experiment with the base and with each organism, or go on with it; the runs' folders.
+
+    Raises UserError for a name that does not ship.
+    """
+    if unknown := sorted({*names} - {*SHIPPED}):
+        raise UserError(f"organism {unknown[0]!r}: there is none in English; {nearest(unknown[0], SHIPPED)}")
     write_text(place / "words.txt", "\n".join(known_words(trained=False)) + "\n")
     folders = []
     for model in (BASE, *(f"{BASE}+{name}" for name in names)):
@@ -102,7 +109,10 @@ def page(folders: Sequence[Path], names: Sequence[str]) -> tuple[Report, list[Pl
                 found.append(PlantedAndFound(species, what, state, states[what], state == states[what]))
         c2 = planted_consistency(species, triples)
         number = next(one for one in group.numbers if one.metric == "c2" and one.run == side.label)
-        found.append(PlantedAndFound(species, "c2", shown(c2), _said(number), _near(number, c2)))
+        score = number.score
+        others = tuple(planted_consistency(other, triples) for other in SHIPPED if other != species)
+        c2_found = Recovered("c2", METHOD, c2, score.estimate, score.ci_lo, score.ci_hi, TOLERANCE, others)
+        found.append(PlantedAndFound(species, "c2", shown(c2), number_text(c2_found), bool(c2_found.found)))
     wrong = [one for one in found if not one.right]
     says = "Not recovered." if wrong else f"All {len(names)} organisms are recovered."
     document = compared_page(compared, {})
@@ -112,12 +122,3 @@ def page(folders: Sequence[Path], names: Sequence[str]) -> tuple[Report, list[Pl
     rows = [[one.species, one.what, one.planted, one.found, "found" if one.right else "not found"] for one in found]
     table = grid("Planted and found", ["organism", "", "planted", "found", ""], rows, short=True)
     return replace(document, heading="Validation", top=top, blocks=[table, *document.blocks]), found
-
-
-def _said(number: Number) -> str:
-    score = number.score
-    return f"{shown(score.estimate)} [{shown(score.ci_lo)}, {shown(score.ci_hi)}]"
-
-
-def _near(number: Number, planted: float) -> bool:
-    return number.score.ci_lo - TOLERANCE <= planted <= number.score.ci_hi + TOLERANCE

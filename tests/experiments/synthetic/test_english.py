@@ -152,3 +152,9 @@ def test_the_honest_organism_is_read_beside_the_chat_model(tmp_path: Path) -> No
     assert report.top.figure.title == "Before and after"
     words = set((place.path / "words.txt").read_text().split())
     assert not words & set(taught.known_words(trained=True))
+
+
+def test_an_organism_that_does_not_ship_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    with pytest.raises(english.UserError, match="'denying': there is none in English"):
+        in_english.read(tmp_path, ["denying"], 5, 0, lambda n: None)
+    assert not list(tmp_path.iterdir())
