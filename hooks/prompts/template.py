@@ -89,8 +89,9 @@ class ChatTemplate:
         assert worker.stdin
         assert worker.stdout
         timer = Timer(PATIENCE * SECONDS, worker.kill)
-        timer.start()
+        timer.daemon = True
         try:
+            timer.start()  # an interrupt may come while it starts, and must not leave the process waiting for it
             worker.stdin.write(json.dumps({**question, "seconds": SECONDS}) + "\n")
             worker.stdin.flush()
             line = worker.stdout.readline()
@@ -102,7 +103,7 @@ class ChatTemplate:
         finally:
             late = not timer.is_alive()
             timer.cancel()
-            timer.join()
+        timer.join()
         if not line:
             _end(worker)
             late = late or worker.returncode in STOPPED
