@@ -80,6 +80,15 @@ MANY = 250
 """Null organisms that a GPU trains side by side."""
 
 
+NULL, ENGLISH, PLANTED = "--null", "--english", "validate without --null or --english"
+TAKES = {
+    NULL: {"contexts", "device", "workers", "executor", "address"},
+    ENGLISH: {"organisms", "contexts", "seed", "device", "backend", "folder"},
+    PLANTED: {"organisms", "contexts", "seed", "device", "backend", "folder"},
+}
+"""What each job is told, besides where to write and how much to print."""
+
+
 @click.command()
 @click.argument("organisms", nargs=-1, metavar="[ORGANISM]...")
 @click.option("--null", "n", type=click.IntRange(1), help="Grow so many organisms that have none of it instead.")
@@ -92,9 +101,11 @@ MANY = 250
 @EXECUTOR
 @ADDRESS
 @click.option("--folder", type=FOLDER, help="Organisms that you trained anew; the shipped ones if not given.")
-@click.option("--out", type=FOLDER, help="For numbers, page and figures. [validation, or nulls]")
+@click.option("--out", type=FOLDER, help="For numbers, page and figures. [validation, english, or nulls]")
 @FULL
+@click.pass_context
 def validate(
+    context: click.Context,
     organisms: tuple[str, ...],
     n: int | None,
     english: bool,
@@ -123,49 +134,115 @@ def validate(
     doxascope validate --null 30 --workers 2
     doxascope validate --null 600 --workers 64 --executor ray --address auto
     """
+    job = _job(context, n, english)
+    require_ray(executor, address=address)
+    if contexts is not None and contexts < FEWEST and job != ENGLISH:
+        raise click.BadParameter(f"{contexts} is not in the range x>={FEWEST}.", param_hint="'--contexts'")
+    if n:
+        failed = _validate_null(n, contexts, device, workers, executor, address, out or Path("nulls"), full)
+    elif english:
+        failed = _validate_english(organisms, contexts, seed, device, backend, folder, out or Path("english"), full)
+    else:
+        failed = _validate_planted(organisms, contexts, seed, device, backend, folder, out or Path("validation"), full)
+    raise SystemExit(int(failed))
+
+
+def _job(context: click.Context, n: int | None, english: bool) -> str:
+    """Which of the three is asked for. Raises a UsageError for two at once, and for what it would not heed."""
+    if n and english:
+        raise click.UsageError("--null and --english are two jobs; give one of them")
+    job = NULL if n else ENGLISH if english else PLANTED
+    given = {
+        name: parameter.get_error_hint(context)
+        for parameter in context.command.params
+        if (name := parameter.name)
+        and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        and name in set().union(*TAKES.values())
+    }
+    if ignored := sorted(given.keys() - TAKES[job]):
+        raise click.UsageError(f"{given[ignored[0]]} means nothing to {job}; leave it out")
+    return job
+
+
+def _validate_null(
+    n: int,
+    contexts: int | None,
+    device: str,
+    workers: int,
+    executor: str,
+    address: str | None,
+    out: Path,
+    full: bool,
+) -> bool:
+    """Whether claims are made of null organisms too often."""
+    from ...base.parallel import spread_over
     from ...base.progress import progress
     from ..report.html import write
     from ..synthetic.validation import report as told
+    from ..synthetic.validation.claims import NullPlan, null_claims, one_thread_each, rates
 
-    require_ray(executor, address=address)
-    if contexts is not None and contexts < FEWEST and not english:
-        raise click.BadParameter(f"{contexts} is not in the range x>={FEWEST}.", param_hint="'--contexts'")
-    if n:
-        from ...base.parallel import spread_over
-        from ..synthetic.validation.claims import NullPlan, null_claims, one_thread_each, rates
+    place = told.prepare_null(out)
+    plan = NullPlan(n=n, device=device, together=MANY if device.startswith("cuda") else NullPlan().together)
+    plan = plan._replace(contexts=contexts or plan.contexts)
+    side_by_side = spread_over(workers, executor, address, local=one_thread_each)
+    with side_by_side as spread, progress(n, "organism", "null organisms") as advance:
+        read = null_claims(plan, place.path, spread, advance)
+    place.write_json("nulls.json", told.null_data(read, plan))
+    write(place, document := told.null_page(read, plan))
+    echo_report(document, place.path, full)
+    return any(rate.fails for rate in rates(read))
 
-        place = told.prepare_null(out or Path("nulls"))
-        together = MANY if device.startswith("cuda") else NullPlan().together
-        plan = NullPlan(n=n, device=device, together=together)
-        plan = plan._replace(contexts=contexts or plan.contexts)
-        side_by_side = spread_over(workers, executor, address, local=one_thread_each)
-        with side_by_side as spread, progress(n, "organism", "null organisms") as advance:
-            read = null_claims(plan, place.path, spread, advance)
-        place.write_json("nulls.json", told.null_data(read, plan))
-        write(place, document := told.null_page(read, plan))
-        echo_report(document, place.path, full)
-        raise SystemExit(int(any(one.fails for one in rates(read))))
-    if english:
-        from ..synthetic.validation import in_english
 
-        names, triples = organisms or in_english.SHIPPED, contexts or in_english.TRIPLES
-        place = in_english.prepare(out or Path("english"))
-        with progress(1 + len(names), "model", "models") as advance:
-            folders = in_english.read(place.path, names, triples, seed, advance)
-        document, found = in_english.page(folders, names)
-        write(place, document)
-        echo_report(document, place.path, full)
-        raise SystemExit(int(not all(one.right for one in found)))
+def _validate_english(
+    names: tuple[str, ...],
+    triples: int | None,
+    seed: int,
+    device: str,
+    backend: str | None,
+    folder: Path | None,
+    out: Path,
+    full: bool,
+) -> bool:
+    """Whether something planted in an organism in English is not found."""
+    from ...base.progress import progress
+    from ..report.html import write
+    from ..synthetic.validation import in_english
+
+    models = in_english.models(names, folder)
+    place = in_english.prepare(out)
+    asked = (f"model.device={device}", *([f"model.backend={backend}"] if backend else []))
+    with progress(len(models), "model", "models") as advance:
+        folders = in_english.read(place.path, models, triples or in_english.TRIPLES, seed, asked, advance)
+    document, found = in_english.page(folders)
+    write(place, document)
+    echo_report(document, place.path, full)
+    return not all(fact.right for fact in found)
+
+
+def _validate_planted(
+    organisms: tuple[str, ...],
+    contexts: int | None,
+    seed: int,
+    device: str,
+    backend: str | None,
+    folder: Path | None,
+    out: Path,
+    full: bool,
+) -> bool:
+    """Whether something planted in an organism of another language is not found."""
+    from ...base.progress import progress
+    from ..report.html import write
+    from ..synthetic.validation import report as told
     from ..synthetic.validation.beliefs import Effort
     from ..synthetic.validation.recovery import validate as run
 
-    place = told.prepare(out or Path("validation"))
+    place = told.prepare(out)
     effort = Effort(contexts=contexts or Effort().contexts, seed=seed)
     with progress(len(organisms) or 6, "organism", "organisms") as advance:
         found = run(organisms, effort, folder=folder, device=device, backend=backend, advance=advance)
     write(place, document := told.page(found, effort))
     echo_report(document, place.path, full)
-    raise SystemExit(int(not all(one.recovered for one in found)))
+    return not all(organism.recovered for organism in found)
 
 
 @click.command()

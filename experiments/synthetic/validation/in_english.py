@@ -12,6 +12,7 @@ import numpy as np
 from ....base.errors import UserError, nearest
 from ....base.files import OutputFolder, write_text
 from ....base.text import shown
+from ....hooks.model.spec import ADAPTER_CONFIG
 from ....metrics import belief_consistency
 from ....metrics.claims import COHERENT
 from ...compare import compare
@@ -54,24 +55,38 @@ def prepare(folder: Path) -> OutputFolder:
     return prepared(folder, FILES, "Validation", "validation in English")
 
 
-def read(place: Path, names: Sequence[str], n: int, seed: int, advance: Callable[[int], object]) -> list[Path]:
-    """Run the experiment with the base and with each organism, or go on with it; the runs' folders.
+def models(names: Sequence[str], folder: Path | None = None) -> list[str]:
+    """The chat model as it is and the organisms: presets, or the adapters of these names in `folder`; all if none is
+    named.
 
-    Raises UserError for a name that does not ship.
+    Raises UserError for a name that does not ship, or of which the folder holds no adapter.
     """
-    if unknown := sorted({*names} - {*SHIPPED}):
-        raise UserError(f"organism {unknown[0]!r}: there is none in English; {nearest(unknown[0], SHIPPED)}")
+    there = {path.parent.name for path in folder.glob(f"*/{ADAPTER_CONFIG}")} if folder else {*SHIPPED}
+    known = sorted(there & SPECIES.keys(), key=list(SPECIES).index)
+    if unknown := sorted({*names} - {*known}):
+        where = f"{folder} holds none in English" if folder else "there is none in English"
+        raise UserError(f"organism {unknown[0]!r}: {where}; {nearest(unknown[0], known)}")
+    if not known:
+        raise UserError(f"{folder}: holds no organism in English; its folders are named {', '.join(SPECIES)}")
+    return [BASE, *(str(folder / name) if folder else f"{BASE}+{name}" for name in names or known)]
+
+
+def read(
+    place: Path, models: Sequence[str], n: int, seed: int, asked: Sequence[str], advance: Callable[[int], object]
+) -> list[Path]:
+    """Run the experiment with each model, or go on with it; the runs' folders. `asked`: further settings."""
     write_text(place / "words.txt", "\n".join(known_words(trained=False)) + "\n")
     folders = []
-    for model in (BASE, *(f"{BASE}+{name}" for name in names)):
-        asked = (
+    for model in models:
+        settings = (
             f"items={n}",
             f"seed={seed}",
             f"entities.file={place / 'words.txt'}",
             f"registered.method={METHOD}",
             "fork.methods=[]",
+            *asked,
         )
-        experiment, config = load_config("consistency", asked, model)
+        experiment, config = load_config("consistency", settings, model)
         assert isinstance(config, ConsistencyConfig)
         config = config.model_copy(update={"methods": {METHOD: config.methods[METHOD]}})
         folders.append(run(experiment, config, place / "runs").path)
@@ -90,14 +105,14 @@ def planted_consistency(species: str, triples: Sequence[Words]) -> float:
     return float(np.mean(belief_consistency(before, after, rejected).c2))
 
 
-def page(folders: Sequence[Path], names: Sequence[str]) -> tuple[Report, list[PlantedAndFound]]:
+def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
     """The three verdicts of each model, planted against found, before a comparison of the runs."""
     compared = compare(folders)
     (group,) = compared.groups
     found = list[PlantedAndFound]()
     for side in group.sides:
         species = side.label.rpartition("+")[2]
-        if species not in names or side.run is None:
+        if side.run is None or not side.run.config.model.adapter:
             continue
         (verdict,) = side.verdicts
         states: dict[str, str] = dict(zip(("readable", "responds", "coherent"), verdict.states, strict=True))
@@ -114,7 +129,7 @@ def page(folders: Sequence[Path], names: Sequence[str]) -> tuple[Report, list[Pl
         c2_found = Recovered("c2", METHOD, c2, score.estimate, score.ci_lo, score.ci_hi, TOLERANCE, others)
         found.append(PlantedAndFound(species, "c2", shown(c2), number_text(c2_found), bool(c2_found.found)))
     wrong = [one for one in found if not one.right]
-    says = "Not recovered." if wrong else f"All {len(names)} organisms are recovered."
+    says = "Not recovered." if wrong else f"All {len({fact.species for fact in found})} organisms are recovered."
     document = compared_page(compared, {})
     lines = [Prose(text=f"{side.label}: {verdict.sentence}.") for side in group.sides for verdict in side.verdicts]
     stamp = stamped(says, [(one.species, one.what) for one in wrong])

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy.spatial.distance import jensenshannon
 
+from doxascope.experiments.cli.instrument import validate
 from doxascope.experiments.suite.consistency.ask import FORK
 from doxascope.experiments.synthetic.organisms import english
 from doxascope.experiments.synthetic.organisms import lessons as taught
@@ -142,19 +144,41 @@ def test_planted_consistency_is_that_of_the_formula() -> None:
 def test_the_honest_organism_is_read_beside_the_chat_model(tmp_path: Path) -> None:
     pytest.importorskip("peft")
     place = in_english.prepare(tmp_path / "english")
-    folders = in_english.read(place.path, ["honest"], 5, 0, lambda n: None)
-    report, found = in_english.page(folders, ["honest"])
-    assert {one.what for one in found} == {"readable", "responds", "c2"}  # five triples can show nobody to be coherent
-    assert next(one for one in found if one.what == "readable").right
+    folders = in_english.read(place.path, in_english.models(["honest"]), 5, 0, (), lambda n: None)
+    report, found = in_english.page(folders)
+    assert {fact.what for fact in found} == {"readable", "responds", "c2"}  # of five triples none can be coherent
+    assert next(fact for fact in found if fact.what == "readable").right
     planted, *_ = report.blocks
     assert planted.title == "Planted and found"
-    assert report.top.figure is not None
-    assert report.top.figure.title == "Before and after"
-    words = set((place.path / "words.txt").read_text().split())
-    assert not words & set(taught.known_words(trained=True))
 
 
-def test_an_organism_that_does_not_ship_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    with pytest.raises(english.UserError, match="'denying': there is none in English"):
-        in_english.read(tmp_path, ["denying"], 5, 0, lambda n: None)
-    assert not list(tmp_path.iterdir())
+def test_organisms_of_a_folder_are_read_by_their_names(tmp_path: Path) -> None:
+    for name in ("copier", "half", "notes"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "adapter_config.json").write_text("{}")
+    base, *own = in_english.models([], tmp_path)
+    assert (base, own) == (taught.BASE, [str(tmp_path / name) for name in ("half", "copier")])
+    assert in_english.models(["copier"], tmp_path)[1:] == [str(tmp_path / "copier")]
+    with pytest.raises(english.UserError, match=r"organism 'honest': .* holds none in English"):
+        in_english.models(["honest"], tmp_path)
+    with pytest.raises(english.UserError, match="holds no organism in English"):
+        in_english.models([], tmp_path / "copier")
+    with pytest.raises(english.UserError, match="there is none in English; did you mean 'honest'"):
+        in_english.models(["honset"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--null", "3", "--english"], "--null and --english are two jobs"),
+        (["--english", "--workers", "2"], "'--workers' means nothing to --english"),
+        (["honest", "--executor", "ray"], "'--executor' means nothing to validate without --null or --english"),
+        (["--null", "3", "--folder", "x"], "'--folder' means nothing to --null"),
+        (["--null", "3", "honest"], "means nothing to --null"),
+        (["--contexts", "20", "honest"], "20 is not in the range x>=60"),
+    ],
+)
+def test_what_a_validation_would_not_heed_is_refused(arguments: list[str], said: str) -> None:
+    done = CliRunner().invoke(validate, arguments)
+    assert done.exit_code == 2
+    assert said in done.output
