@@ -44,6 +44,7 @@ from .model.loading import TextSide, load_model, load_text_side
 from .model.spec import ModelSpec, resolve_model
 from .prompts.chat import Conversation, as_conversations
 from .prompts.options import TERMINATORS, Option, make_options
+from .tree.attention import takes_joined
 from .tree.memory import Budgets, budgets_of
 
 if TYPE_CHECKING:
@@ -183,8 +184,8 @@ class LanguageModel:
     ) -> Callable[[], list[PackedReading]]:
         """The same for several sets of queries, without waiting for a GPU: what is returned waits for it.
 
-        `together`: several sets in one forward pass. What a set reads does not depend on the others (see
-        `start_reading`).
+        `together`: several sets in one forward pass, where the model's attention can be told of them. What a set reads
+        does not depend on the others (see `start_reading`).
         """
         return start_reading(
             requests,
@@ -194,7 +195,7 @@ class LanguageModel:
             temperatures=temperatures,
             capture=as_plan(capture),
             lens=lens,
-            joined=together and self.chosen.path == "packed",
+            joined=together and self.chosen.path == "packed" and takes_joined(self.backend.model),
         )
 
     def read_grown(

@@ -5,7 +5,7 @@ edited is written here, once.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from ...base.errors import UserError
 from ..edits.changes import Edit
 from ..model.blocks import Point, Site, Tap, blocks, forward_order, input_device, upload
 from ..tree.layouts import NOWHERE, Batch, Layout, Packed
-from ..tree.token_tree import Ints, Pack
+from ..tree.token_tree import Ints, Pack, TokenTree, cut_into_packs
 
 if TYPE_CHECKING:
     import torch
@@ -62,6 +62,12 @@ class Backend(ABC):
     @abstractmethod
     def forward(self, inputs: Mapping[str, Any], taps: Mapping[Point, Tap]) -> "torch.Tensor":
         """One pass, each tap called once, in order: [B, T, d_model] after the final norm. Leaves no hook behind."""
+
+    def cut(self, tree: TokenTree, read: Iterable[int], budget: int) -> list[Pack]:
+        """Packs whose forward passes have at most `budget` tokens; a path has more where no pass goes on from another
+        (see `cut_into_packs`).
+        """
+        return cut_into_packs(tree, read, budget, continues=self.layout.continues)
 
     def run(
         self, pack: Pack, *, capture: Capture | None = None, edits: Sequence[Edit] = (), lens_layers: Sequence[int] = ()

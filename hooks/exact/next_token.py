@@ -65,5 +65,5 @@ def _of_one(
                 divergence[node] = max(0.0, float((plain[0].exp() * (plain[0] - row)).nansum()))
         return output.tokens_run
 
-    run_packs(tree, {unedited, *ends.values()}, budget, take)
+    run_packs(tree, {unedited, *ends.values()}, budget, take, lm.backend.cut)
     return {name: divergence[node] for name, node in ends.items()}

@@ -25,7 +25,7 @@ from ..model.blocks import blocks, input_device, tapped
 from ..model.head import Head
 from ..prompts.options import Option
 from ..tree.memory import Cost, run_packs
-from ..tree.token_tree import Pack, TokenTree, cut_into_packs, join_packs
+from ..tree.token_tree import Pack, TokenTree, join_packs
 from .log_probs import UNEMBED_ROWS, Competitor, Steps, at_most_one, log_sum, refuse_nan, row_blocks, starts, sum_groups
 from .queries import Query
 from .query_tree import QueryTree, swap_edits
@@ -145,7 +145,7 @@ def start_reading(
         """Packs of each set by itself."""
         nodes = np.array(sorted(read))
         parts = np.split(nodes, np.searchsorted(nodes, built.begins[1:]))
-        packs = [pack for part in parts for pack in cut_into_packs(tree, part.tolist(), budget)]
+        packs = [pack for part in parts for pack in backend.cut(tree, part.tolist(), budget)]
         return join_packs(packs, budget) if joined else packs
 
     def take(pack: Pack) -> int:

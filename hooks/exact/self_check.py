@@ -36,6 +36,8 @@ REACHES = ("sliding_window", "attention_chunk_size", "index_topk")
 REACH = 2048
 """The farthest of them that the check can afford to leave."""
 BUDGET = 1024
+PIECES = 4
+"""In so many passes, or a few more, the longest path is read to see whether one goes on from another."""
 SHORT = 2
 """How many probes are short enough to be run a token at a time."""
 
@@ -68,9 +70,16 @@ def choose_path(
     plain = [read_plain(query, model) for query in queries]
     faults = []
 
-    def gap(layout: str, n: int = len(queries)) -> float:
-        readings = read_packed(queries[:n], make(LAYOUTS[layout]), head, budget=BUDGET).readings
+    def gap(layout: str, n: int = len(queries), budget: int = BUDGET) -> float:
+        readings = read_packed(queries[:n], make(LAYOUTS[layout]), head, budget=budget).readings
         return max(gap_nat(reading, reference) for reading, reference in zip(readings, plain, strict=False))
+
+    def goes_on(layout: str, allowed: float) -> bool:
+        """Whether a pack can take several passes."""
+        try:
+            return gap(layout, budget=max(map(_length, queries)) // PIECES) <= allowed
+        except Exception:  # as below
+            return False
 
     for path, layout in LAYOUTS.items():
         try:
@@ -89,9 +98,15 @@ def choose_path(
         if worst <= allowed:
             if faults:
                 log.warning("%s is read by the %s path (%s)", type(model).__name__, path, "; ".join(faults))
-            return Chosen(path, make(layout))
+            backend = make(layout)
+            backend.layout.continues = backend.layout.continues and goes_on(path, allowed)
+            return Chosen(path, backend)
         faults.append(f"{path} and plain forward passes differ by {worst:.2g} nat")
     raise UserError(f"{type(model).__name__} cannot be read exactly: {'; '.join(faults)}")
+
+
+def _length(query: Query) -> int:
+    return len(query.prompt.ids) + max(len(path) for paths in query.paths.paths for path in paths)
 
 
 def gap_nat(reading: ExactReading, reference: ExactReading) -> float:

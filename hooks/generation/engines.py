@@ -71,7 +71,7 @@ class ReadText(NamedTuple):
 def read_texts(
     prompts: Sequence[Ids], texts: Sequence[Ids], sampling: Sampling, backend: Backend, head: Head, budget: int
 ) -> list[ReadText]:
-    """Read every token of texts after their prompts, in one tree and packs of at most `budget` tokens, or of a text."""
+    """Read every token of texts after their prompts, in one tree and passes of about `budget` tokens."""
     import torch
 
     tree = TokenTree()
@@ -95,7 +95,7 @@ def read_texts(
             values[:, nodes[children]] = read.double().cpu().numpy()
         return output.tokens_run
 
-    run_packs(tree, np.unique(above).tolist(), max(budget, max(tree.depths) + 1), take)
+    run_packs(tree, np.unique(above).tolist(), budget, take, backend.cut)
     return [ReadText(values[0, path], values[1, path], values[2:, path]) for path in paths]
 
 

@@ -24,7 +24,7 @@ from ..model.blocks import body, input_device, tapped
 from ..model.head import Head
 from ..tree.attention import FULL, SLIDING, additive_mask, attention_layers, mark_groups
 from ..tree.memory import Cost
-from ..tree.token_tree import Ints, TokenTree, cut_into_packs
+from ..tree.token_tree import Ints, TokenTree
 
 if TYPE_CHECKING:
     import torch
@@ -187,7 +187,7 @@ class RecomputedHistories(Histories):
                 path = _path(leaf)
                 wanted[tree.add([node.token for node in path], marks=[node.mark for node in path])[-1]] = leaf
         edits = marked_edits(tree.marks.items())
-        for pack in cut_into_packs(tree, wanted, self.budget):
+        for pack in self.backend.cut(tree, wanted, self.budget):
             for place, hidden in zip(pack.nodes.tolist(), self.backend.run(pack, edits=edits).hidden, strict=True):
                 wanted[place].hidden = hidden
 

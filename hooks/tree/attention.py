@@ -48,6 +48,11 @@ def attends_by_blocks(model: "PreTrainedModel") -> bool:
     return model.config._attn_implementation == BLOCKS
 
 
+def takes_joined(model: "PreTrainedModel") -> bool:
+    """Whether the pieces of a joined pack attend each by itself: other kernels know nothing of the marks of a mask."""
+    return model.config._attn_implementation in (KERNEL, BLOCKS)
+
+
 def mark_trunk(mask: "torch.Tensor", trunk: int) -> "torch.Tensor":
     """Say that the first `trunk` tokens of a mask [1, 1, T, T] see each other causally, and nothing else."""
     setattr(mask, _MARK, trunk)
@@ -190,6 +195,25 @@ def pack_masks(pack: Pack, config: "PretrainedConfig", dtype: "torch.dtype", dev
         masks[SLIDING] = mark_trunk(
             additive_mask(hidden, dtype), pack.trunk if pack.trunk <= text.sliding_window else 0
         )
+    return masks if len(masks) > 1 else next(iter(masks.values()))
+
+
+def piece_masks(
+    pack: Pack, rows: Ints, columns: Ints, config: "PretrainedConfig", dtype: "torch.dtype", device: "torch.device"
+) -> Any:
+    """The same [1, 1, rows, columns] for some tokens of a pack, over all that are in a cache with them; both are
+    indices within the pack.
+    """
+    row, column, end, position = (
+        upload(numbers.astype(np.int32), device) for numbers in (rows, columns, pack.ends[columns], pack.positions)
+    )
+    hidden = (row[:, None] < column) | (row[:, None] >= end)
+    masks, kinds = {}, attention_layers(config)
+    if FULL in kinds:
+        masks[FULL] = additive_mask(hidden, dtype)
+    if SLIDING in kinds:
+        hidden |= position[row][:, None] - position[column] >= config.get_text_config().sliding_window
+        masks[SLIDING] = additive_mask(hidden, dtype)
     return masks if len(masks) > 1 else next(iter(masks.values()))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...base.errors import UserError
 from ..model.blocks import body, input_device, upload
-from .attention import attends_by_blocks, attention_layers, block_masks, pack_masks, use_tree_attention
+from .attention import attends_by_blocks, attention_layers, block_masks, pack_masks, piece_masks, use_tree_attention
 from .flex import padded
 from .token_tree import FILLER, ROOT, Ints, Pack
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 
 NOWHERE = -1
+DENSE = 4096
+"""Tokens of a piece, at most: its mask over all that it sees is held whole."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,9 @@ class Batch:
 class Layout(Protocol):
     """Lays out packs for one model."""
 
+    continues: bool
+    """Whether a pack may take several passes, so that none of its tokens is run twice however long they are."""
+
     def __init__(self, model: "PreTrainedModel") -> None: ...
 
     def batches(self, pack: Pack) -> Iterator[Batch]:
@@ -56,6 +61,9 @@ class Layout(Protocol):
 class Packed:
     """The whole pack in one row: every token once, seeing its ancestors alone.
 
+    A pack that is too long for one pass goes through in pieces, depth first. What a piece sees outside itself is the
+    path to its first token: that path's keys and values are all that is kept between two passes.
+
     Raises UserError at once for a model whose attention cannot take the mask of a tree.
     """
 
@@ -63,9 +71,13 @@ class Packed:
         attention_layers(model.config)
         use_tree_attention(model)
         self.model = model
+        self.continues = "past_key_values" in signature(body(model).forward).parameters
 
     def batches(self, pack: Pack) -> Iterator[Batch]:
         """See `Layout.batches`."""
+        if pack.most:
+            yield from self._pieces(pack)
+            return
         device, every = input_device(self.model), np.arange(len(pack))
         blocks = attends_by_blocks(self.model)
         whole, masks = (padded(pack), block_masks) if blocks else (pack, pack_masks)
@@ -77,6 +89,48 @@ class Packed:
         tokens = np.where(whole.members == FILLER, NOWHERE, np.arange(len(whole)))
         yield Batch(inputs, tokens, home=every)
 
+    def _pieces(self, pack: Pack) -> Iterator[Batch]:
+        """One pass after the other: each leaves its keys and values in the cache from which the next goes on."""
+        from transformers import DynamicCache
+
+        device = input_device(self.model)
+        # Without a configuration every layer keeps every column, and the mask alone decides what is in a window.
+        cache, columns = DynamicCache(), np.empty(0, dtype=np.int64)
+        size = min(pack.most, DENSE)
+        for start in range(0, len(pack), size):
+            rows = np.arange(start, min(start + size, len(pack)))
+            path = _above(pack, start)
+            _keep_columns(cache, np.searchsorted(columns, path), len(columns))
+            columns = np.concatenate([path, rows])
+            home = np.full(len(pack), NOWHERE)
+            home[rows] = np.arange(len(rows))
+            inputs = {
+                "input_ids": upload(pack.tokens[rows], device)[None],
+                "position_ids": upload(pack.positions[rows], device)[None],
+                "attention_mask": piece_masks(pack, rows, columns, self.model.config, self.model.dtype, device),
+                "past_key_values": cache,
+                "use_cache": True,
+            }
+            yield Batch(inputs, rows, home)
+
+
+def _above(pack: Pack, token: int) -> Ints:
+    """Indices within the pack of the ancestors of a token, the first one first."""
+    path, above = [], int(pack.parents[token])
+    while above != ROOT:
+        path.append(above)
+        above = int(pack.parents[above])
+    return np.array(path[::-1], dtype=np.int64)
+
+
+def _keep_columns(cache: Any, columns: Ints, n: int) -> None:
+    """Drop all but these of the `n` columns of a cache."""
+    if len(columns) == n:
+        return
+    for layer in cache.layers:
+        kept = upload(columns, layer.keys.device)
+        layer.keys, layer.values = layer.keys.index_select(2, kept), layer.values.index_select(2, kept)
+
 
 class Padded:
     """Each path from a first token to a leaf in a row of its own, for what can neither be packed nor forked.
@@ -85,6 +139,8 @@ class Padded:
     reads as it would alone, at the positions that the model gives by itself (some take none from outside). A token
     that lies on several paths is read on the first.
     """
+
+    continues = False
 
     def __init__(self, model: "PreTrainedModel") -> None:
         self.model = model
@@ -246,6 +302,7 @@ class Forked:
     Raises UserError at once for a model that takes no cache.
     """
 
+    continues = False
     lengths: tuple[int, int | None] = 1, None
     """See `levels`."""
 

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 
 from ...base.errors import UserError
 from ..model.blocks import input_device
-from .token_tree import Pack, TokenTree, cut_into_packs
+from .token_tree import Pack, TokenTree
 
 log = logging.getLogger("doxascope")
+
+SMALLEST = 64
+"""Tokens of a pass that goes on from others, below which it is the keys and values that do not fit."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def run_packs(
     read: Iterable[int],
     budget: int,
     run: Callable[[Pack], int],
-    cut: Callable[[TokenTree, Iterable[int], int], list[Pack]] = cut_into_packs,
+    cut: Callable[[TokenTree, Iterable[int], int], list[Pack]],
 ) -> Cost:
     """Give all packs of the nodes `read`, as they are `cut`, to `run`, which keeps what it reads and returns the tokens
     it took.
@@ -68,10 +71,11 @@ def run_packs(
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            if len(todo[0].rows) == 1:
+            first = todo[0]
+            if first.most <= SMALLEST if first.most else len(first.rows) == 1:
                 raise UserError(
-                    f"out of memory on a single path of {len(todo[0])} tokens; shorten the prompt, or use a smaller "
-                    "dtype or a larger device"
+                    f"out of memory on a single path of {first.positions.max() + 1} tokens; shorten the prompt, or use "
+                    "a smaller dtype or a larger device"
                 ) from error
         else:
             done += 1

@@ -1,11 +1,12 @@
 """The token tree: all prompts and all options of a batch, every shared token once; and its packs.
 
-A *pack* is a set of nodes, closed under ancestors, that one forward pass computes. A token attends to its
-ancestors alone and stands at its depth, so each path reads exactly as it would alone.
+A *pack* is a set of nodes, closed under ancestors, that one forward pass computes, or several that go on from each
+other's keys and values. A token attends to its ancestors alone and stands at its depth, so each path reads exactly as
+it would alone.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,9 @@ FILLER = -1
 """The node of a token that is nobody's."""
 BLOCK = 128
 """Tokens of a block: where attention goes by blocks, each way, and where packs that are joined begin."""
+
+REPEATED = 0.05
+"""Of the tokens that are needed: more are not run again in further packs, where passes can go on from each other."""
 
 Ints = NDArray[np.int64]
 
@@ -148,7 +152,7 @@ def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> int:
 
 @dataclass(frozen=True)
 class Pack:
-    """What one forward pass computes: T tokens of a tree, depth first, and R of them to be read."""
+    """What is computed together: T tokens of a tree, depth first, and R of them to be read."""
 
     tokens: Ints
     """[T] ids. Of siblings the one with the deepest leaf comes first, so that the longest path is the beginning."""
@@ -164,6 +168,8 @@ class Pack:
     """[R] indices within the pack at which to read."""
     pieces: "tuple[tuple[int, Pack], ...]" = ()
     """The packs that it joins, if it does, and where each begins."""
+    most: int = 0
+    """Tokens of a forward pass, where it takes several; 0: one computes all."""
 
     @property
     def nodes(self) -> Ints:
@@ -184,50 +190,74 @@ class Pack:
         return (place >= place.T) & (place < self.ends)
 
 
-def cut_into_packs(tree: TokenTree, read: Iterable[int], budget: int) -> list[Pack]:
+def cut_into_packs(tree: TokenTree, read: Iterable[int], budget: int, *, continues: bool = False) -> list[Pack]:
     """Cut the part of the tree that `read` needs into packs of at most `budget` tokens.
 
     Each node of `read` is a row of exactly one pack; ancestors are repeated where a pack needs them. A path
     longer than the budget is a pack of its own.
+
+    `continues`: instead of that, and of repeating more than a few, give one pack that takes several forward passes of
+    so many tokens.
     """
+    numbers = [np.array(values, dtype=np.int64) for values in (tree.tokens, tree.parents, tree.depths)]
+    rows = sorted(set(read))
+    needed = _with_ancestors(tree, rows) if continues and rows else []
+    most_repeated = REPEATED * len(needed) if continues else np.inf
+    packs, repeated = list[tuple[list[int], list[int]]](), 0
+    for inside, own in _cut(tree, rows, budget):
+        packs.append((inside, own))
+        repeated += len(inside)
+        if continues and (len(inside) > budget or repeated > len(needed) + most_repeated):
+            return [replace(_make_pack(numbers, needed, rows), most=budget)]
+    return [_make_pack(numbers, *pack) for pack in packs]
+
+
+def _cut(tree: TokenTree, rows: Iterable[int], budget: int) -> Iterator[tuple[list[int], list[int]]]:
+    """The nodes of each pack, and those of them that are read."""
     parents = tree.parents
-    numbers = [np.array(values, dtype=np.int64) for values in (tree.tokens, parents, tree.depths)]
-    packs: list[Pack] = []
     latest = [-1] * len(tree) + [0]  # the last pack that each node is in; the parent of first tokens is in all
-    inside, rows = list[int](), list[int]()
+    inside, read = list[int](), list[int]()
     number = 0
-    for node in sorted(set(read)):  # up from each node to the first ancestor that this pack holds already
+    for node in rows:  # up from each node to the first ancestor that this pack holds already
         known, above = len(inside), node
         while latest[above] != number:
             latest[above] = number
             inside.append(above)
             above = parents[above]
-        if rows and len(inside) > budget:  # without this node the pack was full; it begins the next, with its path
-            packs.append(_make_pack(numbers, inside[:known], rows))
+        if read and len(inside) > budget:  # without this node the pack was full; it begins the next, with its path
+            yield inside[:known], read
             number = latest[ROOT] = number + 1
-            inside, rows = tree.ancestors(node)[::-1], []
+            inside, read = tree.ancestors(node)[::-1], []
             for above in inside:
                 latest[above] = number
-        rows.append(node)
-    if rows:
-        packs.append(_make_pack(numbers, inside, rows))
-    return packs
+        read.append(node)
+    if read:
+        yield inside, read
+
+
+def _with_ancestors(tree: TokenTree, nodes: Sequence[int]) -> list[int]:
+    """Nodes and all above them, each once."""
+    (every,) = _cut(tree, nodes, len(tree))
+    return every[0]
 
 
 def join_packs(packs: Sequence[Pack], length: int) -> list[Pack]:
     """Packs together in longer ones, in their order, each of `length` tokens whatever is in it, and each piece from a
-    block on: then what a piece reads does not depend on its neighbours. One that is too long stays alone.
+    block on: then what a piece reads does not depend on its neighbours. One that is too long stays alone, and one that
+    takes several passes as it is.
     """
     joined: list[list[Pack]] = []
     room = 0
     for pack in packs:
+        if pack.most:
+            continue
         blocks = -(-len(pack) // BLOCK) * BLOCK
         if blocks > room:
             joined.append([])
             room = max(length, blocks)
         joined[-1].append(pack)
         room -= blocks
-    return [join(some, length) for some in joined]
+    return [*(pack for pack in packs if pack.most), *(join(some, length) for some in joined)]
 
 
 def join(packs: Sequence[Pack], length: int) -> Pack:

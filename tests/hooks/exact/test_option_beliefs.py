@@ -13,6 +13,7 @@ from doxascope.hooks.exact.queries import Query
 from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.options import OptionPaths, make_options
 from doxascope.hooks.tree.memory import Cost
+from doxascope.hooks.tree.token_tree import REPEATED
 
 OPTIONS = make_options(
     ["coral", "shirt", "radio"], ["{option}", "{Option}", "I chose {option}", 'The word is "{option}']
@@ -58,7 +59,8 @@ def test_packed_equals_plain_on_a_real_model(
     smollm: Any, asked: Asked, plain: list[ExactReading], budget: int, noise: Callable[[Any], float]
 ) -> None:
     readings, cost, _ = smollm.read(asked.queries, budget=budget)
-    assert (cost.packs == 1) == (budget == 10_000)
+    assert cost.tokens_tree > 200
+    assert cost.tokens_run <= (1 + REPEATED) * cost.tokens_tree
     for one, other in zip(readings, plain, strict=True):
         assert largest_difference(one, other) < noise(other.logp)
 
