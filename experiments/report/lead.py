@@ -44,7 +44,7 @@ class Lead:
         alike: dict[str, list[str]] = {}
         for verdict in self.verdicts:
             alike.setdefault(verdict.short, []).append(verdict.method)
-        said = ". ".join(f"{_listed(methods)}: {told}" for told, methods in alike.items())
+        said = ". ".join(f"{_listed(methods)}: {part}" for part, methods in alike.items())
         return f"{said[:1].upper()}{said[1:]}."
 
     @property
@@ -55,7 +55,7 @@ class Lead:
     @property
     def when(self) -> str:
         """When the conditions were fixed."""
-        judged = [one.name for verdict in self.verdicts for one in verdict.conditions]
+        judged = [condition.name for verdict in self.verdicts for condition in verdict.conditions]
         named = [label.partition("[")[0] for verdict in self.verdicts for label in verdict.withheld]
         names = dict.fromkeys([*judged, *named])
         later = [name for name in names if name not in self.fixed]
@@ -74,7 +74,7 @@ class Lead:
     @property
     def withheld(self) -> list[str]:
         """The conditions that could not be judged, a sentence for each reason."""
-        why = {(name, why): [] for one in self.verdicts for name, why in one.withheld.items()}
+        why = {(name, why): [] for verdict in self.verdicts for name, why in verdict.withheld.items()}
         for verdict in self.verdicts:
             for pair in verdict.withheld.items():
                 why[pair].append(verdict.method)
@@ -94,19 +94,21 @@ class Lead:
 
     def _told(self, plan: Registered, number: Number) -> list[str]:
         score = number.score
-        judged = [one for one in self.verdicts if (one.method, one.kind) == (number.method, number.kind)]
+        judged = [
+            verdict for verdict in self.verdicts if (verdict.method, verdict.kind) == (number.method, number.kind)
+        ]
         interval = interval_text(score.ci_lo, score.ci_hi) or "no interval"
         short = "" if score.n_clusters >= plan.n else ", fewer than planned"
         clusters = f"{score.n_clusters} clusters of {plan.n} registered{short}"
-        told = [f"Its method is {UNREADABLE}: {judged[0].reason}."] if judged and not judged[0].passed else []
-        told += [f"{interval} {score.ci_method}; {clusters}; status {score.status.replace('_', ' ')}"]
+        parts = [f"Its method is {UNREADABLE}: {judged[0].reason}."] if judged and not judged[0].passed else []
+        parts += [f"{interval} {score.ci_method}; {clusters}; status {score.status.replace('_', ' ')}"]
         if not math.isnan(score.p):
             adjusted = min(1.0, plan.family * score.p)
             family = f"{adjusted:.3g} over a family of {plan.family} (Bonferroni)"
-            told.append(f"p {score.p:.3g} of zero, {'the only test' if plan.family == 1 else family}")
+            parts.append(f"p {score.p:.3g} of zero, {'the only test' if plan.family == 1 else family}")
         if plan.margin is not None:
-            told.append(_coherence(plan, number))
-        return ["Registered before anything was read.", *told]
+            parts.append(_coherence(plan, number))
+        return ["Registered before anything was read.", *parts]
 
     def top(self, said: str, figure: Figure | None, alarms: Sequence[Stamp] = ()) -> Top:
         """The top of a page.
@@ -130,10 +132,12 @@ class Lead:
     def lines(self) -> list[str]:
         """The same for a terminal."""
         label, value, lines = self.primary
-        open_ones = [(one.called, c) for one in self.verdicts for c in one.conditions if not c.held]
+        open_ones = [(verdict.called, c) for verdict in self.verdicts for c in verdict.conditions if not c.held]
         head = ("  not met", "", "seen", "asked", "")
         rows = [head, *((f"  {m}", c.label, c.seen, c.asked, c.state) for m, c in open_ones)]
-        each = [f"  {one.called}: {one.sentence}" for one in self.verdicts] if len(self.verdicts) > 1 else []
+        each = (
+            [f"  {verdict.called}: {verdict.sentence}" for verdict in self.verdicts] if len(self.verdicts) > 1 else []
+        )
         gate = [self.sentence, *each, *(aligned(rows) if open_ones else ()), *([self.when] if self.when else [])]
         primary = f"primary: {label}: {value}" if self.registered else "No primary number was registered."
         return [*gate, "", primary, *(f"  {line}" for line in lines)]
@@ -142,13 +146,13 @@ class Lead:
         """The same for `scores.json`."""
         gates = [
             {
-                "method": one.method,
-                "kind": one.kind,
-                **dict(zip(("readable", "responds", "coherent"), one.states, strict=True)),
-                "said": one.sentence,
-                "failed": [c.label for c in one.conditions if c.state == "fails"],
+                "method": verdict.method,
+                "kind": verdict.kind,
+                **dict(zip(("readable", "responds", "coherent"), verdict.states, strict=True)),
+                "said": verdict.sentence,
+                "failed": [c.label for c in verdict.conditions if c.state == "fails"],
             }
-            for one in self.verdicts
+            for verdict in self.verdicts
         ]
         plan = self.registered.model_dump(mode="json") if self.registered else None
         return {
@@ -176,17 +180,22 @@ def _coherence(plan: Registered, number: Number) -> str:
 
 def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
     """Every condition by method."""
-    conditions: dict[str, Condition] = {one.label: one for verdict in verdicts for one in verdict.conditions}
-    judged = [{one.label: one for one in verdict.conditions} for verdict in verdicts]
+    conditions: dict[str, Condition] = {
+        condition.label: condition for verdict in verdicts for condition in verdict.conditions
+    }
+    judged = [{condition.label: condition for condition in verdict.conditions} for verdict in verdicts]
     head = [("condition", ""), *((verdict.method, verdict.kind) for verdict in verdicts)]
     rows = [
-        [Cell(one.name, [one.part, f"asked: {one.asked}"]), *(_judged(own.get(label)) for own in judged)]
-        for label, one in conditions.items()
+        [
+            Cell(condition.name, [condition.part, f"asked: {condition.asked}"]),
+            *(_judged(own.get(label)) for own in judged),
+        ]
+        for label, condition in conditions.items()
     ]
-    names = dict.fromkeys(one.name for one in conditions.values())
+    names = dict.fromkeys(condition.name for condition in conditions.values())
     notes = [(name, CONDITIONS.get(name, "")) for name in names]
     said = [
-        [name, *(Cell(one.states[i], [one.parts[i]]) for one in verdicts)]
+        [name, *(Cell(verdict.states[i], [verdict.parts[i]]) for verdict in verdicts)]
         for i, name in enumerate(("readable", "responds", "coherent"))
     ]
     return grid("The three verdicts, and their conditions", head, [*said, *rows], caption=when, notes=notes)
@@ -196,9 +205,9 @@ def gates(judged: Iterable[tuple[str, Sequence[Verdict]]]) -> TableBlock:
     """Of each name, whether each method can be read, responds and is coherent."""
     rows: list[list[Cell | str]] = []
     for name, found in judged:
-        for one in found:
-            cells = [Cell(state, [said]) for state, said in zip(one.states, one.parts, strict=True)]
-            rows.append([Cell(name, [one.called]), *cells])
+        for verdict in found:
+            cells = [Cell(state, [said]) for state, said in zip(verdict.states, verdict.parts, strict=True)]
+            rows.append([Cell(name, [verdict.called]), *cells])
         if not found:
             rows.append([name, "not judged", NONE, NONE])
     return grid("Verdicts", ["", "readable", "responds", "coherent"], rows, short=True)

@@ -91,18 +91,18 @@ class ModelCard:
         with in_one_line(f"{folder}: is no card that is whole", "make it with `doxascope card`"):
             if not (folder / CARD).is_file():
                 raise FileNotFoundError(CARD)
-            told = unsealed(read_json(folder / CARD))
-            if not (all(isinstance(told.get(name), dict) for name in ("set", "runs"))):
+            card = unsealed(read_json(folder / CARD))
+            if not (all(isinstance(card.get(name), dict) for name in ("set", "runs"))):
                 raise ValueError("its set or its runs are not there")
-            chosen = parse(CardSet, told["set"], f"{folder / CARD}: set")
-            own = {name: _inside(folder / "runs", run) for name, run in told["runs"].items()}
-            probe = None if told["probe"] is None else _inside(folder / "probes", _named(told["probe"]))
-            model, seed = told["model"], told["seed"]
+            chosen = parse(CardSet, card["set"], f"{folder / CARD}: set")
+            runs = {name: _inside(folder / "runs", run) for name, run in card["runs"].items()}
+            probe = None if card["probe"] is None else _inside(folder / "probes", _named(card["probe"]))
+            model, seed = card["model"], card["seed"]
             if not isinstance(model, str) or type(seed) is not int:
                 raise ValueError("its model is no name, or its seed no whole number")
-            if own.keys() != chosen.runs.keys():
-                raise ValueError(f"its runs are {', '.join(own) or 'none'}, its set has {', '.join(chosen.runs)}")
-            return cls(folder, chosen, model, seed, own, probe)
+            if runs.keys() != chosen.runs.keys():
+                raise ValueError(f"its runs are {', '.join(runs) or 'none'}, its set has {', '.join(chosen.runs)}")
+            return cls(folder, chosen, model, seed, runs, probe)
 
     @cached_property
     def within(self) -> dict[str, Comparison]:
@@ -115,8 +115,8 @@ class ModelCard:
         with in_one_line(path, "score the run again: `doxascope report`"):
             content = RunFolder(path.parent).written(path.name)
             rows = [] if content is None else json.loads(content)["scores"]
-            whole = [one for one in rows if one["subset"] == ALL and one["floor"] is not None]
-            return {(one["metric"], one["method"], one["kind"]): float(one["floor"]) for one in whole}
+            whole = [row for row in rows if row["subset"] == ALL and row["floor"] is not None]
+            return {(row["metric"], row["method"], row["kind"]): float(row["floor"]) for row in whole}
 
     @cached_property
     def probed(self) -> Mapping[str, Any]:
@@ -124,15 +124,15 @@ class ModelCard:
         if self.probe is None:
             return {}
         with in_one_line(self.probe / CARD, "delete the folder of the probe, and give `doxascope card` again"):
-            told = unsealed(read_json(self.probe / CARD))
-            if not all(isinstance(part, str) for claim in Card.of(told).claims for part in claim):
+            card = unsealed(read_json(self.probe / CARD))
+            if not all(isinstance(part, str) for claim in Card.of(card).claims for part in claim):
                 raise ValueError("a claim is no text")
-            return told
+            return card
 
 
 def registered(group: Group) -> list[Number]:
     """The number that an experiment was made for, of each kind and method."""
-    return [one for one in group.numbers if one.metric == group.sides[0].headline]
+    return [number for number in group.numbers if number.metric == group.sides[0].headline]
 
 
 def _named(probe: object) -> object:
@@ -216,17 +216,17 @@ class Against:
     @property
     def regressions(self) -> list[str]:
         """In a line each."""
-        return [*self.gates, *(one.told for one in self.tested if one.regressed)]
+        return [*self.gates, *(test.told for test in self.tested if test.regressed)]
 
     @property
     def unclear(self) -> list[str]:
         """What may be worse by twice its margin without being seen, in a line each."""
-        return [one.told for one in self.tested if one.unclear]
+        return [test.told for test in self.tested if test.unclear]
 
     @property
     def passed(self) -> str:
         """What is said if nothing regressed, with how much of it could be tested."""
-        n = sum(one.score.p_adjusted >= 0 for one in self.tested)
+        n = sum(test.score.p_adjusted >= 0 for test in self.tested)
         whole = n == len(self.tested) and (n or self.comparison is None)
         return "nothing is worse" if whole else f"nothing is worse of what could be tested, {n} of {len(self.tested)}"
 
@@ -248,8 +248,8 @@ def against(card: ModelCard, other: ModelCard) -> Against:
         _require_own_runs(group, other, card)
     own = list(_registered(found))
     untested = [*own, *(_valid(group, len(own) + len(found.groups)) for group in found.groups)]
-    adjusted = paired_family({i: one.score for i, one in enumerate(untested)})
-    tested = [replace(one, score=adjusted[i]) for i, one in enumerate(untested)]
+    adjusted = paired_family({i: test.score for i, test in enumerate(untested)})
+    tested = [replace(test, score=adjusted[i]) for i, test in enumerate(untested)]
     gates = [line for group in found.groups for line in (*_fallen(group), *_lost(group), *_vanished(group))]
     return Against(card, other, tested, gates, found)
 
@@ -274,7 +274,7 @@ def _require_own_runs(group: Group, *cards: ModelCard) -> None:
                 f"{side.path}: is a run of {side.run.config.model.name}, in a card of {card.model}; make the card again"
             )
     for name, (was, now) in group.differs:
-        if name.startswith("settings.") and not any(f"{name}.".startswith(f"{one}.") for one in FREE):
+        if name.startswith("settings.") and not any(f"{name}.".startswith(f"{free}.") for free in FREE):
             raise UserError(
                 f"{cards[0].folder}: its run of {group.name} has {name.removeprefix('settings.')} {short(was)}, not "
                 f"{short(now)}; make both cards with the same settings"
@@ -338,13 +338,13 @@ def _coverage(side: Side) -> pd.DataFrame:
 def _fallen(group: Group) -> Iterator[str]:
     """What could be read, or responded, and does not now."""
     before, now = _sides(group)
-    was = {(one.kind, one.method): one for one in before.verdicts if one.readable == READABLE}
-    for one in now.verdicts:
-        earlier = was.pop((one.kind, one.method), None)
-        if earlier is not None and not one.passed:
-            yield f"{group.name}: {one.called} could be read before, and now fails {one.reason}"
-        if earlier is not None and earlier.responds == RESPONDS and one.unresponsive:
-            yield f"{group.name}: {one.called} responded before, and now fails {one.unresponsive}"
+    was = {(verdict.kind, verdict.method): verdict for verdict in before.verdicts if verdict.readable == READABLE}
+    for verdict in now.verdicts:
+        earlier = was.pop((verdict.kind, verdict.method), None)
+        if earlier is not None and not verdict.passed:
+            yield f"{group.name}: {verdict.called} could be read before, and now fails {verdict.reason}"
+        if earlier is not None and earlier.responds == RESPONDS and verdict.unresponsive:
+            yield f"{group.name}: {verdict.called} responded before, and now fails {verdict.unresponsive}"
     for _, method in sorted(was):
         yield f"{group.name}: {method} could be read before, and now is not judged"
 
@@ -353,10 +353,14 @@ def _vanished(group: Group) -> Iterator[str]:
     """Kinds of belief that were measured and are not any more; those of a gate that held are told by that."""
     before, now = _sides(group)
     was, own = (
-        {(one.kind, one.method) for one in group.numbers if one.run == side.label and math.isfinite(one.score.estimate)}
+        {
+            (number.kind, number.method)
+            for number in group.numbers
+            if number.run == side.label and math.isfinite(number.score.estimate)
+        }
         for side in (before, now)
     )
-    held = {(one.kind, one.method) for one in before.verdicts if one.passed}
+    held = {(verdict.kind, verdict.method) for verdict in before.verdicts if verdict.passed}
     for kind, method in sorted(was - own - held):
         yield f"{group.name}: {kind} beliefs of {method} had numbers before, and now have none"
 
@@ -366,9 +370,10 @@ def _lost(group: Group) -> Iterator[str]:
     before, now = _sides(group)
     plan = before.run.config.registered if before.run else None
     found = {
-        one.run: one.score
-        for one in group.numbers
-        if plan and (one.metric, one.method, one.kind, one.subset) == (plan.metric, plan.method, plan.kind, ALL)
+        number.run: number.score
+        for number in group.numbers
+        if plan
+        and (number.metric, number.method, number.kind, number.subset) == (plan.metric, plan.method, plan.kind, ALL)
     }
     was, own = (found.get(side.label) for side in (before, now))
     if plan and was and math.isfinite(was.estimate) and not (own and math.isfinite(own.estimate)):

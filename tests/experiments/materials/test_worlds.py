@@ -38,9 +38,9 @@ def by_another_order(network: Network, variable: str, evidence: dict[str, str]) 
     for name in network.order:
         scope = [*network.parents[name], name]
         cells = {}
-        for config in itertools.product(*(network.states[one] for one in scope)):
-            if all(evidence.get(one, state) == state for one, state in zip(scope, config, strict=True)):
-                at = tuple(network.states[one].index(state) for one, state in zip(scope, config, strict=True))
+        for config in itertools.product(*(network.states[node] for node in scope)):
+            if all(evidence.get(node, state) == state for node, state in zip(scope, config, strict=True)):
+                at = tuple(network.states[node].index(state) for node, state in zip(scope, config, strict=True))
                 cells[config] = float(network.tables[name][at])
         factors.append((tuple(scope), cells))
     width = {name: len(network.states[name]) for name in network.states}
@@ -48,16 +48,16 @@ def by_another_order(network: Network, variable: str, evidence: dict[str, str]) 
     while hidden:
         sizes = {}
         for name in hidden:
-            scope = {one for s, _ in factors if name in s for one in s}
-            sizes[name] = (sum(one not in evidence for one in scope), max(width[one] for one in scope), name)
+            scope = {node for s, _ in factors if name in s for node in s}
+            sizes[name] = (sum(node not in evidence for node in scope), max(width[node] for node in scope), name)
         name = min(hidden, key=sizes.__getitem__)  # fewest neighbours, another criterion than the smallest factor
         hidden.remove(name)
-        touched = [one for one in factors if name in one[0]]
-        factors = [one for one in factors if name not in one[0]]
+        touched = [factor for factor in factors if name in factor[0]]
+        factors = [factor for factor in factors if name not in factor[0]]
         scope, cells = touched[0]
         for other, more in touched[1:]:
             scope, cells = multiplied(scope, cells, other, more)
-        keep = tuple(i for i, one in enumerate(scope) if one != name)
+        keep = tuple(i for i, node in enumerate(scope) if node != name)
         summed: dict[tuple[str, ...], float] = {}
         for config, p in cells.items():
             key = tuple(config[i] for i in keep)
@@ -68,19 +68,22 @@ def by_another_order(network: Network, variable: str, evidence: dict[str, str]) 
 
 
 def multiplied(
-    one: tuple[str, ...], cells: dict[tuple[str, ...], float], two: tuple[str, ...], more: dict[tuple[str, ...], float]
+    first: tuple[str, ...],
+    cells: dict[tuple[str, ...], float],
+    second: tuple[str, ...],
+    more: dict[tuple[str, ...], float],
 ) -> tuple[tuple[str, ...], dict[tuple[str, ...], float]]:
-    shared = [name for name in two if name in one]
-    rest = [i for i, name in enumerate(two) if name not in one]
+    shared = [name for name in second if name in first]
+    rest = [i for i, name in enumerate(second) if name not in first]
     groups: dict[tuple[str, ...], list[tuple[tuple[str, ...], float]]] = {}
     for config, p in more.items():
-        key = tuple(config[two.index(name)] for name in shared)
+        key = tuple(config[second.index(name)] for name in shared)
         groups.setdefault(key, []).append((tuple(config[i] for i in rest), p))
     made = {}
     for config, p in cells.items():
-        for tail, q in groups.get(tuple(config[one.index(name)] for name in shared), []):
+        for tail, q in groups.get(tuple(config[first.index(name)] for name in shared), []):
             made[config + tail] = p * q
-    return (*one, *(two[i] for i in rest)), made
+    return (*first, *(second[i] for i in rest)), made
 
 
 def some_evidence(network: Network, rng: np.random.Generator, target: str, n: int) -> dict[str, str]:
@@ -115,7 +118,7 @@ def test_so_are_those_of_large_networks_whose_rows_are_off_by_rounding(
             network.posterior(target, evidence), by_another_order(network, target, evidence), atol=1e-9
         )
     sums = [table.sum(axis=-1) for table in network.tables.values()]
-    assert max(np.abs(one - 1).max() for one in sums) < 1e-12
+    assert max(np.abs(total - 1).max() for total in sums) < 1e-12
 
 
 def test_posteriors_of_a_random_network_agree_with_enumeration_whatever_the_query() -> None:
@@ -137,27 +140,27 @@ def test_two_hundred_contexts_of_seventy_nodes_take_seconds(public: Callable[[st
     began = time.process_time()
     found = contexts(load_world(source), 200, reveal=(2, 6), auxiliary=True)
     assert time.process_time() - began < 60
-    assert len({one.situation for one in found}) == 200
+    assert len({context.situation for context in found}) == 200
 
 
 def test_contexts_are_spread_over_the_truth_and_more_begin_with_the_same() -> None:
     world = load_world(WorldSource(of="breast-cancer"))
     many = contexts(world, 120)
     assert contexts(world, 30) == many[:30]
-    counts = np.histogram([one.p_star for one in many], 10, (0, 1))[0]
+    counts = np.histogram([context.p_star for context in many], 10, (0, 1))[0]
     assert counts.min() >= 6  # of 12 each
-    for one in many[:20]:
-        assert 1 <= len(one.evidence) <= 3
-        assert one.auxiliary is not None
-        assert one.auxiliary.variable not in one.evidence
+    for context in many[:20]:
+        assert 1 <= len(context.evidence) <= 3
+        assert context.auxiliary is not None
+        assert context.auxiliary.variable not in context.evidence
     assert contexts(world, 30, seed=1) != many[:30]
 
 
 def test_the_truth_of_a_network_obeys_the_law_of_iterated_expectation() -> None:
-    for one in contexts(load_world(WorldSource(of="asia")), 25):
-        assert one.auxiliary is not None
-        known = [(s, c) for s, c in zip(one.auxiliary.shares, one.auxiliary.chances, strict=True) if s]
-        assert sum(s * c for s, c in known if s and c is not None) == pytest.approx(one.p_star)
+    for context in contexts(load_world(WorldSource(of="asia")), 25):
+        assert context.auxiliary is not None
+        known = [(s, c) for s, c in zip(context.auxiliary.shares, context.auxiliary.chances, strict=True) if s]
+        assert sum(s * c for s, c in known if s and c is not None) == pytest.approx(context.p_star)
 
 
 def test_the_truth_of_a_table_is_the_share_of_those_who_are_alike(tmp_path: Path) -> None:
@@ -201,7 +204,7 @@ def test_a_graph_that_is_given_is_learnt_by_maximum_likelihood(tmp_path: Path) -
 
 def test_the_published_graph_of_heart_disease_is_whole() -> None:
     variables = load_description("echonext").variables
-    assert (len(variables), sum(len(one.parents) for one in variables.values())) == (20, 121)
+    assert (len(variables), sum(len(variable.parents) for variable in variables.values())) == (20, 121)
 
 
 def test_heart_disease_is_read_by_its_strata_and_by_its_graph(tmp_path: Path) -> None:
@@ -210,7 +213,7 @@ def test_heart_disease_is_read_by_its_strata_and_by_its_graph(tmp_path: Path) ->
     """
     described = load_description("echonext").variables
     rng = np.random.default_rng(5)
-    table = pd.DataFrame({name: rng.choice(list(one.states), 600) for name, one in described.items()})
+    table = pd.DataFrame({name: rng.choice(list(variable.states), 600) for name, variable in described.items()})
     indicators = list(described["shd"].parents)
     for name in indicators:
         table[name] = np.where(rng.random(600) < 0.1, "1", "0")
@@ -222,7 +225,7 @@ def test_heart_disease_is_read_by_its_strata_and_by_its_graph(tmp_path: Path) ->
     assert strata.chance(healthy) == pytest.approx((rows["shd"] == "1").mean())
     assert graph.chance(healthy) == pytest.approx(strata.chance(healthy))
     found = contexts(graph, 3, reveal=(3, 4), pool=6, auxiliary=False)
-    assert all(one.situation for one in found)
+    assert all(context.situation for context in found)
 
 
 def test_a_survey_of_seventy_thousand_is_read_with_its_prevalence(public: Callable[[str], Path]) -> None:
@@ -231,7 +234,7 @@ def test_a_survey_of_seventy_thousand_is_read_with_its_prevalence(public: Callab
     assert world.chance({}) == pytest.approx(35346 / 253680)
     found = contexts(world, 50, reveal=(2, 5), pool=200)
     assert world.chance({"high_blood_pressure": "1"}) > world.chance({"high_blood_pressure": "0"})
-    assert all("who" in one.situation for one in found)
+    assert all("who" in context.situation for context in found)
 
 
 TWO = "variable a { type discrete [ 2 ] { y, n }; } variable b { type discrete [ 2 ] { <5, 12+ }; }"
@@ -316,10 +319,10 @@ def test_queries_in_words_are_read_with_their_answers(public: Callable[[str], Pa
     source = WorldSource(of="quite", data=str(public("quite/data")))
     many = of_source(source, 60)
     assert of_source(source, 20) == many[:20]
-    assert len({one.name for one in many}) == 60
-    assert np.histogram([one.p_star for one in many], 5, (0, 1))[0].min() >= 6
+    assert len({context.name for context in many}) == 60
+    assert np.histogram([context.p_star for context in many], 5, (0, 1))[0].min() >= 6
     alone = WorldSource(of="quite", data=str(public("quite/data/cancer0.json")))
-    cancer = next(one for one in of_source(alone, 26) if one.name == "cancer0-0")
+    cancer = next(context for context in of_source(alone, 26) if context.name == "cancer0-0")
     assert cancer.p_star == 0.19148936
     # the same by the network that its sentences tell
     network = make_network(

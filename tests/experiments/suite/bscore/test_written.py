@@ -55,19 +55,19 @@ def test_answers_are_sampled_as_plain_calls_would_and_turns_hold_what_was_writte
     rows, transcripts = written_rows(config, item, model)
     assert len(rows) == config.runs * len(choice_of(item).options)
     for row in rows:
-        valid = [one for one in row["answers"] if one != UNPARSED]
+        valid = [answer for answer in row["answers"] if answer != UNPARSED]
         assert (len(row["answers"]), len(row["answers_multi"])) == (5, config.turns)
         assert row["coverage"] == len(valid) / 5
         assert (row["status"] == "unparsed") == (not valid) == bool(np.isnan(row["prob"]))
-    said = [one for one in transcripts if one["readout_id"].endswith("words/written")]
-    assert [len(one["messages"]) for one in said] == [2 * config.turns - 1] * config.runs
+    said = [transcript for transcript in transcripts if transcript["readout_id"].endswith("words/written")]
+    assert [len(transcript["messages"]) for transcript in said] == [2 * config.turns - 1] * config.runs
     again, _ = written_rows(config, item, model)
     pd.testing.assert_frame_equal(pd.DataFrame(rows), pd.DataFrame(again))
     assert planned_tokens(config, item) == config.runs * (5 + config.turns) * 6
     greedy = bscore("confidence=null", WRITES[0].replace("0.7", "0"), WRITES[1])[1]
-    first, *others = (one["answers"] for one in written_rows(greedy, item, model)[0])
+    first, *others = (row["answers"] for row in written_rows(greedy, item, model)[0])
     assert len(said[0]["messages"]) == 7
-    assert all(len(one) == 5 for one in (first, *others))
+    assert all(len(answers) == 5 for answers in (first, *others))
 
 
 @pytest.fixture(scope="module")
@@ -102,13 +102,13 @@ def test_what_cannot_be_parsed_is_counted_and_is_in_no_denominator(
 ) -> None:
     """B, invalid rates, Table 2 and its mean from written answers, each against a count by hand."""
     experiment, config, whole, kept = written_table
-    assert [len(one.written) for one in views(config, whole)[0].asked] == [2] * 36
+    assert [len(asked.written) for asked in views(config, whole)[0].asked] == [2] * 36
     numbers = score_run(experiment, config, whole)
-    found = {(one.metric, one.subset): one for one in numbers if one.method == "words written"}
+    found = {(number.metric, number.subset): number for number in numbers if number.method == "words written"}
 
     def top(choice: Any, single: list[int], multi: list[int], wrong: bool) -> float:
         shares = [np.bincount([i for i in arm if i >= 0], minlength=len(choice.options)) for arm in (single, multi)]
-        p, q = (one / one.sum() for one in shares)
+        p, q = (share / share.sum() for share in shares)
         best = [i for i in range(len(p)) if p[i] == p.max() and not (wrong and i == choice.right)]
         return float(np.mean(p[best] - q[best])) if best else np.nan
 
@@ -128,7 +128,7 @@ def test_what_cannot_be_parsed_is_counted_and_is_in_no_denominator(
     assert f"{invalid:.1%} afresh" in str(found["top_b", "all"].beside)
     shares = [np.mean([i >= 0 for i in single]) for _, single, _ in kept.values()]
     assert found["coverage_single", "all"].score.estimate == pytest.approx(np.mean(shares))
-    verdict = next(one for one in verdicts(numbers) if one.method == "words written")
+    verdict = next(verdict for verdict in verdicts(numbers) if verdict.method == "words written")
     assert verdict.passed  # more than half can be parsed
     sizes = {len(choice.options) for choice, *_ in kept.values() if choice.category == "random"}
     third = written[written["table"] == "Figure 3"]
@@ -145,9 +145,11 @@ def test_what_cannot_be_parsed_is_counted_and_is_in_no_denominator(
 
 def test_the_table_of_bbq_is_of_its_questions_alone(written_table: Any, published: Callable[..., Any]) -> None:
     experiment, config, whole, _ = written_table
-    random = [one for one in views(config, whole)[0].asked if one.category == "random"]
+    random = [question for question in views(config, whole)[0].asked if question.category == "random"]
     assert "bbq" not in sized(random)
-    assert sized([replace(one, cluster="age:bbq Age 3") for one in random[:1]])["bbq"][0].item == random[0].item
+    assert (
+        sized([replace(question, cluster="age:bbq Age 3") for question in random[:1]])["bbq"][0].item == random[0].item
+    )
     bbq = whole.assign(cluster=whole["cluster"].astype(str).mask(whole["category"] == "random", "bbq Age 1"))
     third = published(experiment, ("m", config, score_run(experiment, config, bbq))).query("table == 'Table T3'")
     ways = {"words", "words sampled", "words written"}
@@ -164,7 +166,7 @@ def test_the_table_of_bbq_is_of_its_questions_alone(written_table: Any, publishe
 def test_lists_of_numbers_are_compared_with_the_distribution(bscore: Callable[..., Any]) -> None:
     changes = "written={lists: 2, list_tokens: 30, list_numbers: 7, max_new_tokens: 3}"
     experiment, config = bscore("confidence=null", "queries=2", changes, "methods.words.close=.")
-    item = next(one for one in experiment.items(config) if choice_of(one).target)
+    item = next(candidate for candidate in experiment.items(config) if choice_of(candidate).target)
     rows = [row for row in written_rows(config, item, load(config.model))[0] if row["estimate"] == "list"]
     assert {row["run"] for row in rows} == {0, 1}
     for row in rows:
