@@ -118,7 +118,7 @@ def test_swapped_contexts_in_one_tree_read_as_plain_hooks_make_them(
 ) -> None:
     backend = TransformersBackend(lm.model, LAYOUTS[layout])
     readings, cost, _ = read_packed(contexts.queries, backend, lm.head, budget=budget)
-    assert (cost.packs == 1) == (budget == 1000)
+    assert (cost.packs == 1) == (budget == 1000 or layout == "packed")  # which goes through in pieces
     for reading, plain in zip(readings, contexts.plain, strict=True):
         assert largest_difference(reading, plain) < noise(plain.logp)
     free, *changed, _ = readings
