@@ -217,7 +217,7 @@ def plan(
     )
     if planned.tokens_sampled:
         echo(f"and up to {planned.tokens_sampled:,} tokens sampled, of thoughts and answers")
-    echo(f"longest pack {planned.longest_pack} tokens, mask {planned.mask_bytes / 1e6:.1f} MB")
+    echo(f"longest forward pass {planned.longest_pass:,} tokens, mask {planned.mask_bytes / 1e6:.1f} MB")
     for line in planned.registered:
         echo(line)
     echo(f"\nfirst read-out, {first.readout_id}:")

@@ -3,6 +3,7 @@ the tokens of every surface form and what each weighs.
 """
 
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -38,9 +39,10 @@ class Plan:
     """That would, if each surface form were a forward pass of its own."""
     tokens_sampled: int
     """At most: of thoughts, of sampled answers, and of stated ones."""
-    longest_pack: int
+    longest_pass: int
+    """Tokens that go through the model at once, at most."""
     mask_bytes: int
-    """Of the longest pack's attention mask."""
+    """Of the largest attention mask of a pass."""
     example: Sequence[Question]
     """The questions of the first item that can be read."""
     registered: Sequence[str] = ()
@@ -55,7 +57,7 @@ def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
     text = load_text_side(config.model)
     reader = PromptReader(config.model, text, config.terminators)
     thoughts = config.thoughts.draws * config.thoughts.max_new_tokens if config.model.thinking == "on" else 0
-    readouts = tokens_run = one_by_one = longest = sampled = 0
+    readouts = tokens_run = one_by_one = longest = mask = sampled = 0
     looked_at = items[:: max(1, len(items) // PLANNED_ITEMS)][:PLANNED_ITEMS]
     example: Sequence[Question] = ()
     for item in looked_at:
@@ -72,10 +74,11 @@ def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
             trees.append(experiment.planned_queries(config, item, reader, text.n_layers))
         for queries in filter(None, trees):
             built = QueryTree(queries)
-            packs = [len(pack) for pack in cut_into_packs(built.tree, built.read_nodes, config.budget)]
+            packs = cut_into_packs(built.tree, built.read_nodes, config.budget, continues=True)
             readouts += len(queries)
-            tokens_run += sum(packs)
-            longest = max(longest, *packs)
+            tokens_run += sum(map(len, packs))
+            longest = max(longest, *(pack.widest[0] for pack in packs))
+            mask = max(mask, *(math.prod(pack.widest) for pack in packs))
             one_by_one += sum(
                 len(q.prompt.ids) + len(path) for q in queries for paths in q.paths.paths for path in paths
             )
@@ -88,8 +91,8 @@ def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
         tokens_run=round(tokens_run * scale),
         tokens_one_by_one=round(one_by_one * scale),
         tokens_sampled=round(sampled * scale),
-        longest_pack=longest,
-        mask_bytes=MASK_BYTES * longest**2,
+        longest_pass=longest,
+        mask_bytes=MASK_BYTES * mask,
         example=example,
         size=experiment.size(config),
         registered=foreseen(config, items),

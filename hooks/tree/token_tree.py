@@ -181,6 +181,13 @@ class Pack:
         """How many of the first tokens are one path."""
         return int((np.cumsum(self.parents != np.arange(-1, len(self) - 1)) == 0).sum())
 
+    @property
+    def widest(self) -> tuple[int, int]:
+        """Most tokens of a forward pass, and how many they see at most: rows and columns of its mask."""
+        if not self.most:
+            return len(self), len(self)
+        return self.most, min(len(self), int(self.positions.max()) + self.most)
+
     def __len__(self) -> int:
         return len(self.tokens)
 
