@@ -18,7 +18,14 @@ from ...report.figures import forest
 from ...report.findings import Gallery, Instance
 from ..scores import ScoredRun, resampling
 
-WORDS = {"verbal": "says", "judge": "is said to hold", "exact": "computes", "lens": "holds inside", "probe": "holds"}
+WORDS = {
+    "verbal": "says",
+    "judge": "is said to hold",
+    "exact": "computes",
+    "lens": "holds inside",
+    "probe": "holds",
+    "acted": "acts on",
+}
 """Kind of belief -> what the model does with it, in the order in which a table has them."""
 NAMED = "/"
 """Before the name of a probe, after that of the method whose exact beliefs it is of."""
@@ -80,8 +87,9 @@ def side_by_side(
             return Cell(NONE, ["not defined"])
         return score_cell(found.score, struck=(kind, method) in failed)
 
+    does = "says, computes, holds and acts on" if "acted" in dict(columns) else "says, computes and holds"
     table = TableBlock(
-        title="What it says, computes and holds",
+        title=f"What it {does}",
         short=True,
         name="Kinds of belief",
         caption="The same numbers of every kind of belief, of the same conversations. Struck out: no belief, or none "
@@ -96,7 +104,7 @@ def side_by_side(
         ],
     )
     drawn = forest(
-        f"{headline.replace('_', ' ')} of what it says, computes and holds",
+        f"{headline.replace('_', ' ')} of what it {does}",
         [
             (f"{WORDS[kind]}: {method}", whole[kind, method, headline].score, (kind, method) in failed)
             for kind, method in columns

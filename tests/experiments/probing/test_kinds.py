@@ -64,6 +64,8 @@ HEADLINES = {
 }
 SEVERAL = {"consistency", "bscore", "ask"}
 """Experiments whose questions have more than two options."""
+ACTED = {"rationality"}
+"""Experiments with a choice whose stakes vary."""
 OWN_NUMBERS = {"rationality"}
 """Experiments whose stated numbers have a setting of their own."""
 QUESTIONS = "".join(
@@ -100,10 +102,11 @@ def test_one_run_has_every_kind_under_the_same_names(every_kind: Callable[..., P
     scores = json.loads((folder / "scores.json").read_text())["scores"]
     for metric in HEADLINES[name]:
         found = {row["kind"] for row in scores if row["metric"] == metric and row["subset"] == "all"}
-        assert {"exact", "verbal", "probe"} <= found
+        assert {"exact", "verbal", "probe", *(["acted"] if name in ACTED else [])} <= found
     excess = [row["method"] for row in scores if row["metric"] == "stated_excess"]
     assert excess == (["of 10 numbers"] if name in SEVERAL else [])  # of two options one is asked for
-    assert "What it says, computes and holds" in (folder / "report.html").read_text()
+    does = "says, computes, holds and acts on" if name in ACTED else "says, computes and holds"
+    assert f"What it {does}" in (folder / "report.html").read_text()
     read = [pd.read_parquet(file) for file in sorted((folder / "probes").glob("held-*.parquet"))]
     table = pd.concat(read)
     assert table.groupby("readout_id")["prob"].sum().to_numpy() == pytest.approx(1)
