@@ -354,8 +354,8 @@ def _floor(squares: Floats, r: Floats) -> Floats:
 def indifference_point(chance: ArrayLike, log_odds: ArrayLike) -> tuple[float, str]:
     """The chance of a bet at which a bet on the event with the same prize is taken half of the time, and a status.
 
-    Whoever prefers the prize to nothing takes the event's bet if its probability is higher, whatever the utilities; with
-    shocks that favour neither, both are taken equally often where the chance is the belief (METRICS E17).
+    Whoever prefers the prize to nothing takes the event's bet if its probability is higher, whatever the utilities;
+    with shocks that favour neither, both are taken equally often where the chance is the belief (METRICS E17).
 
     Args:
         chance: [m] known chances of the other bet, in [0, 1], all different.

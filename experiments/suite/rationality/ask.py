@@ -232,8 +232,8 @@ def _tickets(config: RationalityConfig, item: Item) -> Iterator[Question]:
 
 
 def acted_rows(config: RationalityConfig, item: Item, rows: Sequence[Mapping[str, Any]]) -> Rows:
-    """The belief that the exact choices between tickets, among these rows of the belief table, act on (METRICS E17). The
-    log-odds of both orders of the bets are averaged, so that a taste for the first, or the last, is left out.
+    """The belief that the exact choices between tickets, among these rows of the belief table, act on (METRICS E17).
+    The log-odds of both orders of the bets are averaged: a taste for the first, or the last, is left out.
     """
     bets = [row for row in rows if row["scenario"] == TICKET and row["kind"] == "exact"]
     if not bets:

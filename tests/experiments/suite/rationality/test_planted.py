@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-
 from scipy.special import expit, logit
 
 from doxascope.experiments.run.addons.inner_readouts import ADJUSTED, scored_beside
