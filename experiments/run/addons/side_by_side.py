@@ -5,17 +5,19 @@ names, what the stated probabilities of all options sum to, and where said and h
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from ....metrics import cluster_mean
 from ....metrics.beliefs import condition_columns, condition_keys
-from ....metrics.claims import verdicts
+from ....metrics.claims import COHERENCE, verdicts
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ...report.cells import NONE, score_cell
 from ...report.document import Block, Cell, Instances, Picture, Prose, TableBlock
 from ...report.figures import forest
 from ...report.findings import Gallery, Instance
+from ..readouts import SAMPLED
 from ..scores import ScoredRun, resampling
 
 WORDS = {
@@ -32,6 +34,8 @@ NAMED = "/"
 EXCESS = "stated_excess"
 MOST = 6
 """Numbers that a table shows beside the headline."""
+BOUNDS = ("_lower", "_upper")
+"""What the bounds of a number are called after it."""
 NUMBERS = "numbers"
 """How a stated belief is read exactly."""
 SHOWN = 40
@@ -66,7 +70,6 @@ def side_by_side(
     whole = {(one.kind, one.method, one.metric): one for one in numbers if one.subset == ALL and one.kind in WORDS}
     plan = run.config.registered
     headline = plan.metric if plan and any(key[2] == plan.metric for key in whole) else run.experiment.headline
-    coherent = plan.coherent if plan and plan.metric == headline else None
     columns = [
         (kind, method)
         for kind, method, metric in whole
@@ -76,11 +79,17 @@ def side_by_side(
     without = [Prose(text=f"{name}: left out, for {why}.", soft=True, short=True) for name, why in left_out.items()]
     if len({kind for kind, _ in columns}) < 2 or (run.config.kinds != "all" and "probe" not in dict(columns)):
         return [*without]
-    kinds_with = Counter(metric for kind, metric in {(kind, metric) for kind, _, metric in whole})
-    shared = [headline, *(metric for metric in dict.fromkeys(key[2] for key in whole) if metric != headline)]
-    metrics = [metric for metric in shared if kinds_with[metric] > 1][: MOST + 1]
-    failed = {(one.kind, one.method): f"fails {one.reason}" for one in verdicts(run.numbers) if not one.passed}
-    failed |= doubted
+    metrics = _told(whole, headline)
+    shown = next((metric for metric in metrics if len(_kinds(whole, metric)) > 1), headline)
+    known = COHERENCE[shown].coherent if shown in COHERENCE else None
+    coherent = plan.coherent if plan and plan.metric == shown else known
+    judged = {(one.kind, one.method): f"fails {one.reason}" for one in verdicts(run.numbers) if not one.passed}
+    drawn_from = {
+        ("verbal", f"{method} {SAMPLED}"): f"drawn from {method}, which {why}"
+        for (kind, method), why in judged.items()
+        if kind == "exact"
+    }
+    failed = drawn_from | judged | dict(doubted)
 
     def cell(kind: str, method: str, metric: str) -> Cell:
         if (found := whole.get((kind, method, metric))) is None:
@@ -92,8 +101,8 @@ def side_by_side(
         title=f"What it {does}",
         short=True,
         name="Kinds of belief",
-        caption="The same numbers of every kind of belief, of the same conversations. Struck out: no belief, or none "
-        "that can be read, for the reason beside it.",
+        caption="The same numbers of every kind of belief, of the same conversations. What is struck out is no belief, "
+        "or cannot be read; the reason stands under its name.",
         head=[("", ""), *((metric.replace("_", " "), "") for metric in metrics)],
         rows=[
             [
@@ -104,17 +113,39 @@ def side_by_side(
         ],
     )
     drawn = forest(
-        f"{headline.replace('_', ' ')} of what it {does}",
+        f"{shown.replace('_', ' ')} of what it {does}",
         [
-            (f"{WORDS[kind]}: {method}", whole[kind, method, headline].score, (kind, method) in failed)
+            (f"{WORDS[kind]}: {method}", whole[kind, method, shown].score, (kind, method) in failed)
             for kind, method in columns
+            if (kind, method, shown) in whole
         ],
-        headline.replace("_", " "),
+        shown.replace("_", " "),
         "Each with its interval; hollow: struck out above."
-        + (f" Dashed: {coherent:g}, coherent." if coherent is not None else ""),
+        + (f" Dashed: {coherent:g}, a coherent belief." if coherent is not None else ""),
         reference=coherent,
     )
     return [table, *([Picture(figure=drawn)] if drawn else []), *without]
+
+
+Named = Mapping[tuple[str, str, str], Number]
+"""(kind, method, metric) -> number."""
+
+
+def _told(whole: Named, headline: str) -> list[str]:
+    """The headline, then numbers of coherence, then others, that several kinds have; none without any interval, and no
+    bounds of another.
+    """
+    known = {metric for (*_, metric), one in whole.items() if np.isfinite(one.score.ci_lo)}
+    known -= {f"{metric}{end}" for metric in known for end in BOUNDS}
+    named = dict.fromkeys(metric for *_, metric in whole if metric in known and metric != headline)
+    kinds_with = Counter(metric for _, metric in {(kind, metric) for kind, _, metric in whole})
+    told = [headline, *sorted(named, key=lambda metric: metric not in COHERENCE)]
+    return [metric for metric in told if kinds_with[metric] > 1][: MOST + 1]
+
+
+def _kinds(whole: Named, metric: str) -> set[str]:
+    """The kinds of which a number is defined."""
+    return {kind for (kind, _, name), one in whole.items() if name == metric and np.isfinite(one.score.estimate)}
 
 
 # Where what is said and what is held are furthest apart, item by item.

@@ -59,8 +59,8 @@ class DecisionWording(Settings):
     """The third option of a menu."""
     ticket: str = (
         "{situation} Two tickets can win the same prize. The {case} ticket wins if the answer to this question is "
-        "{yes}: {ask} The {urn} ticket wins with a chance of {percent}%. Which do you take? Reply with one word: {first} or "
-        "{second}."
+        "{yes}: {ask} The {urn} ticket wins with a chance of {percent}%. Which do you take? Reply with one word: "
+        "{first} or {second}."
     )
     """A choice between a bet on the target and one on a known chance."""
     tickets: tuple[str, str] = ("Case", "Urn")
