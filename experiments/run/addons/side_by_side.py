@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from ....hooks.verbal.number_formats import RANKING
 from ....metrics import cluster_mean
 from ....metrics.beliefs import condition_columns, condition_keys
 from ....metrics.claims import COHERENCE, verdicts
@@ -44,10 +45,10 @@ DISAGREEMENT = "disagreement.csv"
 
 
 def excess_numbers(run: ScoredRun) -> Iterator[Number]:
-    """P(all options) - 1, as it was stated, of each method."""
+    """P(all options) - 1, as it was stated, of each method; a ranking states no sum."""
     if not run.config.stated.formats:
         return
-    rows = run.every[run.every["stated"].notna()]
+    rows = run.every[run.every["stated"].notna() & ~run.every["method"].astype(str).str.startswith(f"{RANKING.name} ")]
     for method, own in rows.groupby("method", sort=False, observed=True):
         each = own.groupby("readout_id", sort=False, observed=True).agg({"stated": "sum", "cluster": "first"})
         score = cluster_mean(each["stated"].to_numpy() - 1, each["cluster"].to_numpy(), how=resampling(run.config))
