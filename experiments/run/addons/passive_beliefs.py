@@ -37,7 +37,7 @@ from ..experiment import Experiment, Item, RunConfig
 from ..folder import RunFolder
 from ..scores import Added, Begun, ScoredRun, as_taken, resampling
 from .inner_readouts import GATE, GATE_FAILED, judging, named_apart, numbers_table, scored_beside
-from .side_by_side import DISAGREEMENT, disagreements, excess_numbers, furthest, side_by_side
+from .side_by_side import DISAGREEMENT, apart_numbers, disagreements, excess_numbers, furthest, side_by_side
 
 TOKEN = "token"
 """The condition of a belief that was read in passing: at which token of the prompt,"""
@@ -305,6 +305,7 @@ class ProbeBeliefs:
                 failed[meta.name] = why
                 doubted |= {("probe", str(method)): why for method in named["method"].unique()}
         apart = disagreements(run, read, (*OWN, *READINGS))
+        numbers += apart_numbers(run, apart, (*OWN, *READINGS))
         every = [*run.numbers, *numbers]
         beside = [*side_by_side(run, every, doubted, left_out(run.folder)), *furthest(run, apart, failed)]
         files = {} if apart.empty else {DISAGREEMENT: as_csv(apart)}

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from ....hooks.verbal.number_formats import RANKING
-from ....metrics import cluster_mean
+from ....metrics import UNIT, cluster_mean
 from ....metrics.beliefs import condition_columns, condition_keys
 from ....metrics.claims import COHERENCE, verdicts
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
-from ...report.cells import NONE, score_cell
+from ...report.cells import NONE, score_cell, scored_table
 from ...report.document import Block, Cell, Instances, Picture, Prose, TableBlock
 from ...report.figures import forest
 from ...report.findings import Gallery, Instance
@@ -32,6 +32,11 @@ WORDS = {
 """Kind of belief -> what the model does with it, in the order in which a table has them."""
 NAMED = "/"
 """Before the name of a probe, after that of the method whose exact beliefs it is of."""
+APART = {
+    "said_from_computed": "of what it says from what it computes",
+    "said_from_held": "of what it says from what it holds",
+}
+"""Distances of what is said from the other kinds, in words."""
 EXCESS = "stated_excess"
 MOST = 6
 """Numbers that a table shows beside the headline."""
@@ -125,7 +130,16 @@ def side_by_side(
         + (f" Dashed: {coherent:g}, a coherent belief." if coherent is not None else ""),
         reference=coherent,
     )
-    return [table, *([Picture(figure=drawn)] if drawn else []), *without]
+    far = [number for number in numbers if number.metric in APART]
+    lengths = scored_table(
+        far,
+        lambda one: [one.method, *filter(None, [failed.get(("verbal", one.method.partition(", ")[0]))])],
+        short=True,
+        title="How far is what it says from what it computes and holds?",
+        caption="Mean distance (total variation) of the two distributions over the options, at the same places: 0 "
+        "alike, 1 nothing in common.",
+    )
+    return [table, *([Picture(figure=drawn)] if drawn else []), *([lengths] if far else []), *without]
 
 
 Named = Mapping[tuple[str, str, str], Number]
@@ -178,11 +192,47 @@ def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame], apart: Col
     if every.empty:
         return every
     by = ["place", "method", "stated", "probe"]
-    every["distance"] = (every["said"] - every["held"]).abs().groupby([every[column] for column in by]).transform("sum")
+    every["distance"] = (every["said"] - every["held"]).abs()
+    every["distance"] = every["distance"].groupby([every[column] for column in by]).transform("sum", min_count=1)
     every["distance"] /= 2
     every = every.sort_values(["distance", *by, "option_index"], ascending=[False, *[True] * 5], kind="stable")
     about = ["item", "cluster", "scenario", "step", "readout_id", *by[1:], "option", "said", "held", "computed"]
     return every[[*about, "distance"]].reset_index(drop=True)
+
+
+def apart_numbers(run: ScoredRun, every: pd.DataFrame, apart: Collection[str]) -> Iterator[Number]:
+    """How far what is said lies from what is computed, and from what each probe reads of it: the mean total variation
+    of the two distributions over the options, 0 alike, 1 nothing in common, over places that both have.
+
+    Args:
+        run: that was scored.
+        every: of `disagreements`.
+        apart: columns that say how, not where, a belief is read.
+    """
+    stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
+    exact = run.every[(run.every["kind"] == "exact") & (run.every["of"].astype(str) == "")]
+    if stated.empty or exact.empty:
+        return
+    known = {column for column in condition_columns(exact) if exact[column].notna().any()}
+    computed, said = _at_places(exact, known, apart), _at_places(stated, known, apart)
+    both = computed.merge(said[["place", "method", "option_index", "prob"]], on=["place", "option_index"])
+    both["distance"] = (both["prob_x"] - both["prob_y"]).abs() / 2
+    by_place = both.groupby(["method_x", "method_y", "place"], sort=False)
+    places = by_place["distance"].sum(min_count=1).to_frame().assign(cluster=by_place["cluster"].first())
+    found = [
+        ("said_from_computed", f"{form}, {method}", rows)
+        for (method, form), rows in places.groupby(["method_x", "method_y"], sort=False)
+    ]
+    if len(every):
+        held = every.drop_duplicates(["readout_id", "method", "stated", "probe"])
+        found += [
+            ("said_from_held", f"{form}, {method}/{probe}", rows)
+            for (method, form, probe), rows in held.groupby(["method", "stated", "probe"], sort=False)
+        ]
+    for metric, name, rows in found:
+        distance, clusters = rows["distance"].to_numpy(dtype=np.float64), rows["cluster"].to_numpy()
+        score = cluster_mean(distance, clusters, within=UNIT, how=resampling(run.config))
+        yield Number(metric=metric, method=name, kind="verbal", score=score, quantity=APART[metric], code="F1")
 
 
 def _at_places(rows: pd.DataFrame, known: Collection[str], apart: Collection[str]) -> pd.DataFrame:

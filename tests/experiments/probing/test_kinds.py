@@ -139,6 +139,14 @@ def test_the_items_in_which_said_and_held_differ_are_listed(every_kind: Callable
         asked = pd.MultiIndex.from_frame(table[["readout_id", "option"]])
         assert table["computed"].to_numpy() == pytest.approx(read.loc[asked].to_numpy())
     assert set(table["item"]) == set(exact["item"].astype(str))
+    scores = json.loads((folder / "scores.json").read_text())["scores"]
+    far = {row["method"]: row["estimate"] for row in scores if row["metric"] == "said_from_held"}
+    for (form, method, probe), rows in table.groupby(["stated", "method", "probe"]):
+        once = rows.drop_duplicates("readout_id").groupby("cluster")["distance"]
+        low, high = once.mean().min(), once.mean().max()
+        assert low - 1e-9 <= far.pop(f"{form}, {method}/{probe}") <= high + 1e-9
+    assert not far
+    assert any(row["metric"] == "said_from_computed" and 0 <= row["estimate"] <= 1 for row in scores)
     assert "Where said and held differ most" in (folder / "report.html").read_text()
 
 
