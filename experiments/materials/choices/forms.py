@@ -11,6 +11,8 @@ from ....base.errors import UserError
 from ....base.settings import Settings, check_placeholders
 from ....hooks.prompts.chat import Message
 from ....hooks.prompts.options import Option, make_options
+from ....hooks.prompts.places import Position
+from ....probes.features import OF_OPTION
 from .sources import LETTERS, OPTIONS, Choice
 
 ALL_UP_TO = 4
@@ -115,6 +117,25 @@ def user_turn(choice: Choice, form: ChoiceForm, order: Order) -> Message:
         "role": "user",
         "content": form.inline.format(question=text) if whole else form.ask.format(question=text, options=shown),
     }
+
+
+def option_positions(choice: Choice, form: ChoiceForm, order: Order) -> dict[str, Position]:
+    """Where each option's own text ends in the turn that lists them, by its number whatever its place; none where none
+    are listed.
+    """
+    content = user_turn(choice, form, order)["content"]
+    shown = [
+        form.option.format(option=choice.options[which], letter=LETTERS[place : place + 1])
+        for place, which in enumerate(order)
+    ]
+    start, found = content.find(form.between.join(shown)), {}
+    for piece, which in zip(shown, order, strict=True) if start >= 0 else ():
+        text = choice.options[which]
+        at = start + piece.rfind(text)
+        before = sum(content.startswith(text, i) for i in range(at))
+        found[f"{OF_OPTION}-{which}"] = Position(message=-1, text=text, occurrence=before)
+        start += len(piece) + len(form.between)
+    return found
 
 
 def labels_of(form: ChoiceForm, order: Order) -> Sequence[str] | None:

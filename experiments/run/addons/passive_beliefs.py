@@ -29,7 +29,7 @@ from ....metrics.tables.samples import ALL
 from ....probes.dataset import READINGS
 from ....probes.evidence.calibration import update_behind_probe
 from ....probes.evidence.token_lead import lead_in_tokens
-from ....probes.features import NOTHING, READ_OUT, TOO_FEW
+from ....probes.features import NOTHING, OF_OPTION, READ_OUT, TOO_FEW
 from ....probes.probe import ProbeMeta
 from ...report.cells import score_cell
 from ...report.document import Block, Cell, Prose, grid
@@ -293,7 +293,7 @@ class ProbeBeliefs:
         for meta, table in applied(run.folder):
             read[meta.name] = table
             early = meta.reading_site == "before the question"
-            plain = _probe_scores(run, table) if meta.options == 2 else []
+            plain = _probe_scores(run, table) if meta.options == 2 and meta.position != OF_OPTION else []
             scored = [*plain, *beside_asked(run, table, "probe", meta.name, trajectories=early)]
             named = by_exact_method(meta, table, run.beliefs)
             scored += scored_beside(run.experiment, run.config, run.beliefs, named)

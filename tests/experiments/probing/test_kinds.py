@@ -174,7 +174,7 @@ def without_probe(tiny_for: Callable[[str], Path], tmp_path_factory: pytest.Temp
 def test_what_is_left_out_is_told_with_its_reason_everywhere(
     without_probe: Path, every_kind: Callable[..., Path], tmp_path: Path
 ) -> None:
-    why = "probe of texts, 3 options: left out, for 2 groups; cross-fitting takes at least 3."
+    why = "probe of texts: left out, for 2 groups; cross-fitting takes at least 3."
     found = compare([without_probe])
     of_ask = load_set("quick").model_copy(update={"runs": {"ask": {}}, "probe": None})
     card = ModelCard(tmp_path, of_ask, "tiny-ask", 0, {"ask": without_probe}, None)
@@ -186,7 +186,7 @@ def test_what_is_left_out_is_told_with_its_reason_everywhere(
     table = read(doubted / "report.json").blocks
     (told,) = [block for block in table if isinstance(block, TableBlock) and block.name == "Kinds of belief"]
     notes = {row[0].below[0]: row[0].below[1:] for row in told.rows}
-    assert notes["probe: texts/held-texts-3"] == [few]
+    assert notes["probe: texts/held-texts-options"] == [few]
     top = card_page(replace(card, runs={"ask": doubted})).top
     assert isinstance(top.verdict, Stamp)
     assert any(few in reason for _, reason in top.verdict.lines)
@@ -223,7 +223,7 @@ def test_the_shipped_probe_job_takes_the_run(every_kind: Callable[..., Path], tm
 
 def test_apply_without_activations_says_what_to_do(every_kind: Callable[..., Path], tmp_path: Path) -> None:
     shutil.copytree(every_kind("ask"), bare := tmp_path / "bare", ignore=shutil.ignore_patterns("activations"))
-    job = load_job("probe-ask", [bare], [f"probe={bare / 'probes' / 'kept' / 'held-texts-3'}"])
+    job = load_job("probe-ask", [bare], [f"probe={bare / 'probes' / 'kept' / 'held-texts-options'}"])
     with pytest.raises(UserError, match=r"a run keeps its activations with -o capture\.layers=all"):
         apply_job(job, bare)
 
