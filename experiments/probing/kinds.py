@@ -2,7 +2,6 @@
 what it computes and what it says.
 """
 
-import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,14 +23,13 @@ from ...probes.job import RegisteredPlace, train
 from ...probes.probe import Probe
 from ..run.addons.passive_beliefs import LEFT_OUT, PROBES_FOLDER
 from ..run.config import stored_config
-from ..run.experiment import Experiment, RunConfig, items_of
+from ..run.experiment import Experiment, RunConfig
 from ..run.folder import RunFolder
 from ..run.runner import report, run
 from .data import NO_NAME, Loaded, load_runs
 from .jobs import apply_job
 from .settings import ProbeJob
 
-log = logging.getLogger("doxascope")
 NAME = "held"
 """What these probes are called."""
 KEPT = f"{PROBES_FOLDER}/kept"
@@ -54,10 +52,6 @@ def run_kinds(
     Arguments and errors are those of `run`, and of `read_kinds`.
     """
     every = config.kinds == "all"
-    if every and (n := len({item.cluster for item in items_of(experiment, config)})) < StudyPlan().thresholds.groups:
-        log.warning(
-            "kinds: probes of %d clusters are called %r; it takes %d", n, TOO_FEW, StudyPlan().thresholds.groups
-        )
     folder = run(experiment, config, out, scored=not every, **how)
     if every and not folder.missing:
         read_kinds(folder.path, allow_code)
