@@ -32,8 +32,9 @@ WORDS = {
 """Kind of belief -> what the model does with it, in the order in which a table has them."""
 NAMED = "/"
 """Before the name of a probe, after that of the method whose exact beliefs it is of."""
+FROM_COMPUTED = "said_from_computed"
 APART = {
-    "said_from_computed": "of what it says from what it computes",
+    FROM_COMPUTED: "of what it says from what it computes",
     "said_from_held": "of what it says from what it holds",
 }
 """Distances of what is said from the other kinds, in words."""
@@ -131,9 +132,15 @@ def side_by_side(
         reference=coherent,
     )
     far = [number for number in numbers if number.metric in APART]
+
+    def doubts(number: Number) -> list[str]:
+        form, _, other = number.method.partition(", ")
+        both = (("verbal", form), ("exact" if number.metric == FROM_COMPUTED else "probe", other))
+        return [number.method, *(f"{name[1]}: {failed[name]}" for name in both if name in failed)]
+
     lengths = scored_table(
         far,
-        lambda one: [one.method, *filter(None, [failed.get(("verbal", one.method.partition(", ")[0]))])],
+        doubts,
         short=True,
         title="How far is what it says from what it computes and holds?",
         caption="Mean distance (total variation) of the two distributions over the options, at the same places: 0 "
@@ -220,7 +227,7 @@ def apart_numbers(run: ScoredRun, every: pd.DataFrame, apart: Collection[str]) -
     by_place = both.groupby(["method_x", "method_y", "place"], sort=False)
     places = by_place["distance"].sum(min_count=1).to_frame().assign(cluster=by_place["cluster"].first())
     found = [
-        ("said_from_computed", f"{form}, {method}", rows)
+        (FROM_COMPUTED, f"{form}, {method}", rows)
         for (method, form), rows in places.groupby(["method_x", "method_y"], sort=False)
     ]
     if len(every):
