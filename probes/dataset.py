@@ -200,9 +200,11 @@ def belief_over_options(logit: ArrayLike, readout_ids: ArrayLike) -> Floats:
     """[n] the belief in each option, by what speaks for it in log-odds [n]: the softmax over the rows of its read-out
     [n].
     """
-    speaks = pd.Series(np.asarray(logit, dtype=np.float64)).groupby(np.asarray(readout_ids))
-    mass = np.exp(speaks.transform(lambda own: own - own.max()))
-    return (mass / mass.groupby(np.asarray(readout_ids)).transform("sum")).to_numpy()
+    speaks, of = np.asarray(logit, dtype=np.float64), np.unique(np.asarray(readout_ids), return_inverse=True)[1]
+    most = np.full(of.max() + 1, -np.inf)
+    np.maximum.at(most, of, speaks)
+    mass = np.exp(speaks - most[of])
+    return mass / np.bincount(of, mass)[of]
 
 
 def _single_conditions(exact: pd.DataFrame) -> dict[str, list[Any]]:

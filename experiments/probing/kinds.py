@@ -139,11 +139,11 @@ def _judged(loaded: Loaded, probe: Probe, plan: StudyPlan) -> Probe:
 
 def _gain_of_options(loaded: Loaded, probe: Probe) -> tuple[Floats, NDArray[Any]]:
     """Of each read-out, by how many nats it is closer to the exact belief than options all alike; and its group."""
-    data, of = loaded.data, loaded.data.rows["readout_id"]
+    data = loaded.data
+    _, first, of, size = np.unique(data.rows["readout_id"], return_index=True, return_inverse=True, return_counts=True)
     belief = belief_over_options(probe.logit(data.read(loaded.at), data.groups), of)
-    gain = data.target.prob * np.log(np.clip(belief, LOSS_EPS, 1) * of.groupby(of).transform("size"))
-    each = gain.groupby(of).sum()
-    return each.to_numpy(), data.rows.groupby("readout_id")["group"].first().loc[each.index].to_numpy()
+    gain = data.target.prob * np.log(np.clip(belief, LOSS_EPS, 1) * size[of])
+    return np.bincount(of, gain), data.groups[first]
 
 
 def _called(probe: Probe, loaded: Loaded, gain: Floats, groups: NDArray[Any], plan: StudyPlan) -> Probe:

@@ -131,7 +131,7 @@ def test_one_direction_reads_options_that_change_from_question_to_question(
     read = belief_over_options(probe.logit(data.read(at), data.groups), rows["readout_id"])
     assert pd.Series(read).groupby(rows["readout_id"]).sum().to_numpy() == pytest.approx(1)
     size = rows.groupby("readout_id")["readout_id"].transform("size")
-    gain = (rows["p_exact"] * np.log(read * size)).groupby(rows["readout_id"]).sum()
+    gain = (rows["p_exact"] * np.log(read * size)).groupby(rows["readout_id"]).sum().to_numpy(dtype=np.float64)
     best = (rows["p_exact"] * np.log(rows["p_exact"] * size)).groupby(rows["readout_id"]).sum()
-    t = gain.mean() / gain.sem()
+    t = float(gain.mean() / gain.std() * np.sqrt(len(gain)))
     assert (gain.mean() > 0.9 * best.mean() and t > 5) if held else t < 2

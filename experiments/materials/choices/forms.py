@@ -107,10 +107,7 @@ class ChoiceForm(Settings):
 
 def user_turn(choice: Choice, form: ChoiceForm, order: Order) -> Message:
     """What is asked, with the options in this order."""
-    shown = form.between.join(
-        form.option.format(option=choice.options[which], letter=LETTERS[place : place + 1])
-        for place, which in enumerate(order)
-    )
+    shown = form.between.join(_listed(choice, form, order))
     text = choice.text.replace(OPTIONS, shown)
     whole = not choice.listed or OPTIONS in choice.text
     return {
@@ -119,15 +116,20 @@ def user_turn(choice: Choice, form: ChoiceForm, order: Order) -> Message:
     }
 
 
+def _listed(choice: Choice, form: ChoiceForm, order: Order) -> list[str]:
+    """Each option as it is listed."""
+    return [
+        form.option.format(option=choice.options[which], letter=LETTERS[place : place + 1])
+        for place, which in enumerate(order)
+    ]
+
+
 def option_positions(choice: Choice, form: ChoiceForm, order: Order) -> dict[str, Position]:
     """Where each option's own text ends in the turn that lists them, by its number whatever its place; none where none
     are listed.
     """
     content = user_turn(choice, form, order)["content"]
-    shown = [
-        form.option.format(option=choice.options[which], letter=LETTERS[place : place + 1])
-        for place, which in enumerate(order)
-    ]
+    shown = _listed(choice, form, order)
     start, found = content.find(form.between.join(shown)), {}
     for piece, which in zip(shown, order, strict=True) if start >= 0 else ():
         text = choice.options[which]

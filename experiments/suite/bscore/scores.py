@@ -107,7 +107,7 @@ def _orders(make: _Make, asked: Sequence[Asked], subset: str) -> Iterator[Number
     yield make.ratio("order_share", several, sums, subset, quantity)
 
 
-def _masses(view: MethodView) -> tuple[dict[str, list[float]], dict[str, list[str]]]:
+def _masses(view: MethodView) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     """Afresh and in conversation, the coverage of every read-out, and the question of each."""
     read = {"afresh": [(one.item, mass) for one in view.asked for mass in one.coverage]}
     if view.held:

@@ -22,7 +22,9 @@ from doxascope.experiments.probing.settings import load_job
 from doxascope.experiments.report.document import Prose, Stamp, TableBlock
 from doxascope.experiments.report.record import read
 from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.experiment import items_of
 from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.plan import foreseen
 from doxascope.hooks.store import ActivationStore
 
 ONE_METHOD = {
@@ -106,7 +108,10 @@ def test_one_run_has_every_kind_under_the_same_names(every_kind: Callable[..., P
     excess = [row["method"] for row in scores if row["metric"] == "stated_excess"]
     assert excess == (["of 10 numbers"] if name in SEVERAL else [])  # of two options one is asked for
     does = "says, computes, holds and acts on" if name in ACTED else "says, computes and holds"
-    assert f"What it {does}" in (folder / "report.html").read_text()
+    page = (folder / "report.html").read_text()
+    assert f"What it {does}" in page
+    for drawn in ("says: of 10 numbers", "computes: ", "holds: "):
+        assert f">{drawn}" in page  # a row of the figure
     read = [pd.read_parquet(file) for file in sorted((folder / "probes").glob("held-*.parquet"))]
     table = pd.concat(read)
     assert table.groupby("readout_id")["prob"].sum().to_numpy() == pytest.approx(1)
@@ -190,6 +195,15 @@ def test_what_is_left_out_is_told_with_its_reason_everywhere(
     top = card_page(replace(card, runs={"ask": doubted})).top
     assert isinstance(top.verdict, Stamp)
     assert any(few in reason for _, reason in top.verdict.lines)
+
+
+def test_it_is_said_before_reading_that_there_are_too_few_clusters_for_probes(tiny_for: Callable[[str], Path]) -> None:
+    for kinds, items, lines in (("all", 7, 1), ("all", 60, 0), ("chosen", 7, 0)):
+        settings = [f"items={items}", f"kinds={kinds}", "registered=null"]
+        experiment, config = load_config("truth", settings, str(tiny_for("truth")))
+        told = foreseen(config, items_of(experiment, config))
+        assert len(told) == lines
+        assert all("too few groups to say" in line and "7 clusters" in line for line in told)
 
 
 def test_a_probe_job_finds_the_files_of_a_run_from_anywhere(
