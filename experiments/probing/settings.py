@@ -82,7 +82,7 @@ class ProbeJob(Settings):
     def _options_are_read_alone(self) -> "ProbeJob":
         beside = ("positions", "pool", "heads", "rivals", "untrained", "neutral", "option", "targets")
         if self.position == OF_OPTION and (given := [name for name in beside if getattr(self, name)]):
-            raise ValueError(f"{given[0]}: is not read at the options' own tokens; leave it out, or give a position")
+            raise ValueError(f"{given[0]}: is not read at the options' own tokens; empty it, as by -o positions=[]")
         return self
 
     @model_validator(mode="after")
