@@ -295,7 +295,7 @@ def _of_each_option(
         for row in _rows(
             {str(key): value for key, value in first.loc[name].items()},
             [named[name, i] for i in range(len(own))],
-            own.to_numpy(dtype=np.float64),
+            np.asarray(own, dtype=np.float64),
             int(place[name]),
             probe,
         )

@@ -143,7 +143,7 @@ def _gain_of_options(loaded: Loaded, probe: Probe) -> tuple[Floats, NDArray[Any]
     _, first, of, size = np.unique(data.rows["readout_id"], return_index=True, return_inverse=True, return_counts=True)
     belief = belief_over_options(probe.logit(data.read(loaded.at), data.groups), of)
     gain = data.target.prob * np.log(np.clip(belief, LOSS_EPS, 1) * size[of])
-    return np.bincount(of, gain), data.groups[first]
+    return np.bincount(of, gain).astype(np.float64), data.groups[first]
 
 
 def _called(probe: Probe, loaded: Loaded, gain: Floats, groups: NDArray[Any], plan: StudyPlan) -> Probe:
