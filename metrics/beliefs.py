@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .contract import RANGE_SLACK
 
-KINDS = ("exact", "lens", "probe", "verbal", "judge")
+KINDS = ("exact", "lens", "probe", "verbal", "judge", "acted")
 INNER_KINDS = ("lens", "probe")
 """The kinds that are read from inner layers. All others are what the model says, or what is said of it."""
 STATUSES = (

@@ -4,6 +4,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ..base.errors import UserError, in_one_line, nearest
+from ..hooks.store import ActivationStore
 from ..metrics.beliefs import condition_columns, condition_keys
 from ..metrics.contract import Floats, probabilities
 from ..metrics.divergence import clipped_logit
-from .features import Features, ReadAt
+from .features import OF_OPTION, Features, ReadAt
 
 # What a probe is trained on: a probability, on the log-odds scale where it is regressed on (PROBES 1, 2).
 
@@ -134,20 +136,23 @@ OF_THE_RUN = ("cluster", "store", "exact", "verbal", "p_exact", "p_verbal")
 """Columns that a run alone can tell: whose they are, where their activations lie, and what the model believes."""
 
 
-def belief_rows(beliefs: pd.DataFrame, readout_ids: Sequence[str], option: str | None = None) -> pd.DataFrame:
+def belief_rows(
+    beliefs: pd.DataFrame, readout_ids: Sequence[str], option: str | None = None, number: int = 0
+) -> pd.DataFrame:
     """One row per read-out that was captured: its group, its conditions, and the beliefs about one option.
 
     Args:
         beliefs: a belief table, of exact and, if there are any, verbal rows.
         readout_ids: those whose activations are stored.
-        option: whose probability is the belief; None: the first option of each read-out.
+        option: whose probability is the belief; None: that of the option's `number` in each read-out.
+        number: of the option where none is named.
 
     `exact` and `verbal` are log-odds, `p_exact`, `p_verbal` and `outcome` probabilities.
 
     Raises UserError if the table and the store share no read-out, or no read-out has that option.
     """
     stored = pd.Index(readout_ids).unique()
-    exact = _about(beliefs[beliefs["kind"] == "exact"], option)
+    exact = _about(beliefs[beliefs["kind"] == "exact"], option, number)
     exact = exact[exact["readout_id"].astype(str).isin(stored)]
     if exact.empty:
         known = sorted(set(beliefs["option"].astype(str)))
@@ -157,7 +162,7 @@ def belief_rows(beliefs: pd.DataFrame, readout_ids: Sequence[str], option: str |
     rows = exact[["readout_id", "cluster", "item", *WHERE]].astype(str)
     rows = rows.assign(group=rows["cluster"], **_single_conditions(exact)).reset_index(drop=True)
     prob = exact["prob"].to_numpy(dtype=np.float64)
-    verbal = _about(beliefs[beliefs["kind"] == "verbal"], option)
+    verbal = _about(beliefs[beliefs["kind"] == "verbal"], option, number)
     source = verbal["of"].astype(str).where(verbal["of"].astype(str) != "", verbal["readout_id"].astype(str))
     said = verbal["prob"].to_numpy(dtype=np.float64)
     stated, by_place = (pd.Series(said, key).groupby(level=0).mean() for key in (source.to_numpy(), _places(verbal)))
@@ -174,6 +179,32 @@ def belief_rows(beliefs: pd.DataFrame, readout_ids: Sequence[str], option: str |
         exact=clipped_logit(prob, "exact")[0],
         verbal=clipped_logit(p_verbal, "verbal", eps=1e-3)[0],
     )
+
+
+def option_rows(beliefs: pd.DataFrame, store: ActivationStore) -> pd.DataFrame:
+    """The same, a row for each option of each read-out whose options' own tokens were captured; `option_index` is its
+    number. Raises UserError if there is none.
+    """
+    every, found = store.rows(), []
+    for number in count():
+        stored = every[every["position"] == f"{OF_OPTION}-{number}"]
+        if stored.empty:
+            break
+        found.append(belief_rows(beliefs, sorted(set(stored["readout_id"])), number=number).assign(option_index=number))
+    if not found:
+        raise UserError(f"{store.path}: holds no options' own tokens; `ask` and `bscore` keep them with -o kinds=all")
+    return pd.concat(found, ignore_index=True)
+
+
+def belief_over_options(logit: ArrayLike, readout_ids: ArrayLike) -> Floats:
+    """[n] the belief in each option, by what speaks for it in log-odds [n]: the softmax over the rows of its read-out
+    [n].
+    """
+    speaks, of = np.asarray(logit, dtype=np.float64), np.unique(np.asarray(readout_ids), return_inverse=True)[1]
+    most = np.full(of.max() + 1, -np.inf)
+    np.maximum.at(most, of, speaks)
+    mass = np.exp(speaks - most[of])
+    return mass / np.bincount(of, mass)[of]
 
 
 def _single_conditions(exact: pd.DataFrame) -> dict[str, list[Any]]:
@@ -245,7 +276,7 @@ def _places(beliefs: pd.DataFrame) -> list[str]:
     ]
 
 
-def _about(beliefs: pd.DataFrame, option: str | None) -> pd.DataFrame:
+def _about(beliefs: pd.DataFrame, option: str | None, number: int) -> pd.DataFrame:
     if option is None:
-        return beliefs[beliefs["option_index"] == 0]
+        return beliefs[beliefs["option_index"] == number]
     return beliefs[beliefs["option"].astype(str) == option]

@@ -13,6 +13,10 @@ from ..base.errors import UserError, nearest
 from ..hooks.store import ActivationStore
 from ..metrics.contract import Floats
 
+OF_OPTION = "option"
+"""The position of a row that is about one option: where that option's own text ends, which a store has as `option-0`,
+`option-1`, ..., by the number of the option."""
+
 
 class ReadAt(NamedTuple):
     """Where one set of features is read."""
@@ -62,11 +66,23 @@ class StoreFeatures:
     """[n]."""
     n_heads: int | None = None
     """Of the site `head_out`."""
+    options: Sequence[int] = ()
+    """[n] number of the option that a row is about, where it is about one."""
 
     def read(self, at: ReadAt) -> Floats:
         """See `Features`. Raises UserError for a row that has no activations there, naming it."""
         found: Floats | None = None
         which, wanted = np.asarray(self.store), np.asarray(self.readout_ids)
+        if at.position == OF_OPTION and len(self.options):
+            number = np.asarray(self.options)
+            for option in np.unique(number):
+                mine = np.flatnonzero(number == option)
+                part = StoreFeatures(self.stores, which[mine].tolist(), wanted[mine].tolist(), self.n_heads)
+                values = part.read(at._replace(position=f"{OF_OPTION}-{option}"))
+                found = np.full((len(number), values.shape[1]), np.nan) if found is None else found
+                found[mine] = values
+            assert found is not None
+            return found
         for number, store in enumerate(self.stores):
             mine = np.flatnonzero(which == number)
             names = set(wanted[mine])

@@ -20,6 +20,7 @@ from ...metrics.number import Number
 from ...metrics.scoring.measured import chosen, measured
 from ...metrics.tables.sample_rows import GLUE, Updates, label_text, with_key
 from ...metrics.tables.samples import Multiclass, Sample, sample_name
+from ...probes.features import OF_OPTION
 from ..run.addons.inner_readouts import ReadInside, named_apart, profiles
 from ..run.addons.passive_beliefs import applied, by_exact_method, left_out, unreadable
 from ..run.experiment import RunConfig
@@ -87,7 +88,8 @@ def _probes(run: Run, said: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | 
     exact = said[(said["kind"] == "exact") & (said["of"].astype(str) == "")]
     options = exact["readout_id"].astype(str).value_counts()
     for meta, table in applied(run.folder):
-        if meta.options == OF_ONE_OPTION and (options.reindex(table["of"].unique()) > OF_ONE_OPTION).any():
+        one = meta.options == OF_ONE_OPTION and meta.position != OF_OPTION
+        if one and (options.reindex(table["of"].unique()) > OF_ONE_OPTION).any():
             yield f"probe {meta.name}", "reads one option, and these beliefs are over more than two"
             continue
         yield f"probe {meta.name}", by_exact_method(meta, table, said)

@@ -18,9 +18,18 @@ from ...hooks.prompts.places import Position
 from ...hooks.store import ActivationStore, Header
 from ...hooks.store.header import HEADS
 from ...metrics.contract import Floats
-from ...probes.dataset import READINGS, ProbeData, belief_rows, join_targets, make_target, option_targets, target_values
+from ...probes.dataset import (
+    READINGS,
+    ProbeData,
+    belief_rows,
+    join_targets,
+    make_target,
+    option_rows,
+    option_targets,
+    target_values,
+)
 from ...probes.evidence.controls import LAYER_0
-from ...probes.features import ReadAt, ReadingSite, StoreFeatures, reading_site
+from ...probes.features import OF_OPTION, ReadAt, ReadingSite, StoreFeatures, reading_site
 from ...probes.sweep import at_depth
 from ..run.config import stored_config
 from ..run.experiment import Experiment, Item, Question, RunConfig
@@ -65,17 +74,20 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
     first: Position | None = None
     for number, (run, store) in enumerate(zip(job.runs, stores, strict=True)):
         folder = RunFolder.open(run)
-        there = [set(store.rows(position=name)["readout_id"]) for name in positions]
         beliefs = folder.beliefs()
-        rows = _described(belief_rows(beliefs, sorted(set.intersection(*there)), job.option))
+        if job.position == OF_OPTION:
+            rows = _described(option_rows(beliefs, store))
+        else:
+            there = [set(store.rows(position=name)["readout_id"]) for name in positions]
+            rows = _described(belief_rows(beliefs, sorted(set.intersection(*there)), job.option))
         several.append(beliefs[beliefs["readout_id"].astype(str).isin(set(rows["readout_id"]))])
         asked = _positions(run, allow_code)
-        first = first or next((place for place, _ in asked.get(job.position, ())), None)
+        first = first or next((place for place, _ in asked.get(_stored(job.position), ())), None)
         prompts = _prompts(folder)
         for name in positions:
-            position_site = _site(asked.get(name, ()), store.rows(position=name), prompts)
+            position_site = _site(asked.get(_stored(name), ()), store.rows(position=_stored(name)), prompts)
             sites[name] = position_site if sites[name] == "before the question" else sites[name]
-        tables.append(_texts(rows, folder, _message(asked.get(job.position, ()))).assign(store=number))
+        tables.append(_texts(rows, folder, _message(asked.get(_stored(job.position), ()))).assign(store=number))
     rows = _chosen(pd.concat(tables, ignore_index=True), job)
     values = target_values(rows, job.target)
     known = np.isfinite(values)
@@ -83,7 +95,8 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
         raise UserError(f"target {job.target!r}: no read-out has it")
     rows = rows[known].reset_index(drop=True)
     n_heads = header.n_heads
-    features = StoreFeatures(stores, rows["store"].tolist(), rows["readout_id"].tolist(), n_heads)
+    options_of = rows["option_index"].tolist() if job.position == OF_OPTION else ()
+    features = StoreFeatures(stores, rows["store"].tolist(), rows["readout_id"].tolist(), n_heads, options_of)
     swept = tuple(dict.fromkeys((job.site, *job.sites)))
     points = tuple(
         point
@@ -91,7 +104,8 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
         for point in _heads(ReadAt(site, layer, position), n_heads if job.heads else None)
     )
     options = None
-    if job.target == "exact" and job.option is None and job.targets is None and len(several) == 1:
+    one_direction = job.option is not None or job.targets is not None or job.position == OF_OPTION
+    if job.target == "exact" and not one_direction and len(several) == 1:
         options = option_targets(several[0], rows["readout_id"].tolist())
     data = ProbeData(rows, make_target(job.target, values[known]), features, points, options)
     registered = ReadAt(job.site, at_depth(points, job.study.depth, n_layers_of(header)), job.position)
@@ -100,6 +114,11 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
     if "resid_pre" in header.sites and 0 in header.layers and embedded != registered:
         others[LAYER_0] = features.read(embedded)
     return Loaded(data, header, registered, {name: sites[name] for name in positions}, first, others)
+
+
+def _stored(position: str) -> str:
+    """What a store calls it: of the options' own tokens, that of the first."""
+    return f"{OF_OPTION}-0" if position == OF_OPTION else position
 
 
 def by_model(job: ProbeJob) -> list[ProbeJob]:

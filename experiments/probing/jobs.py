@@ -20,10 +20,12 @@ from ...hooks.store import ActivationStore
 from ...metrics import COLUMNS, Resampling, belief_table, brier
 from ...metrics.contract import Floats, Score
 from ...metrics.inference.means import cluster_mean
+from ...probes.dataset import belief_over_options, option_rows
 from ...probes.evidence.calibration import calibrate
 from ...probes.evidence.controls import UNTRAINED
 from ...probes.evidence.crossfit import auc, log_loss
 from ...probes.evidence.study import Beside
+from ...probes.features import OF_OPTION, StoreFeatures
 from ...probes.job import Judged, RegisteredPlace, run_job, train
 from ...probes.probe import Probe
 from ...probes.report_card import USED, CausalVerdict, Verdict
@@ -228,8 +230,12 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = (), *, re
     store = ActivationStore.open(run)
     probe.require_fit(store.header, probe.meta.at)
     beliefs = folder.beliefs()
-    every, values = store.read(layer=probe.meta.layer, site=probe.meta.site, position=probe.meta.position)
     exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
+    if probe.meta.position == OF_OPTION:
+        table, n = _of_each_option(job, probe, beliefs, exact, store)
+        _keep(folder, probe, table, allow_code, reported=reported)
+        return n
+    every, values = store.read(layer=probe.meta.layer, site=probe.meta.site, position=probe.meta.position)
     exact = exact[exact["readout_id"].astype(str).isin(chosen_readouts(job, beliefs, set(every["readout_id"])))]
     first = _of_option(exact, job.option)
     if first.empty and not exact.empty:
@@ -249,14 +255,52 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = (), *, re
         for (_, own), told, value, token in zip(first.iterrows(), names, prob, tokens, strict=True)
         for row in _rows({str(name): one for name, one in own.items()}, told, value, int(token), probe)
     )
+    _keep(folder, probe, table, allow_code, reported=reported)
+    return len(first)
+
+
+def _keep(
+    folder: RunFolder, probe: Probe, table: pd.DataFrame, allow_code: tuple[Path, ...], *, reported: bool
+) -> None:
+    """Write what a probe read in a run."""
     with folder.writing():
-        (run / PROBES_FOLDER).mkdir(exist_ok=True)
+        (folder.path / PROBES_FOLDER).mkdir(exist_ok=True)
         folder.write_table(f"{PROBES_FOLDER}/{probe.meta.name}.parquet", table)
         folder.write_json(f"{PROBES_FOLDER}/{probe.meta.name}.json", probe.meta.model_dump(mode="json"))
         folder.record(*(f"{PROBES_FOLDER}/{probe.meta.name}{suffix}" for suffix in (".parquet", ".json")))
         if reported:
             report(folder, *stored_config(folder.config, allow_code))
-    return len(first)
+
+
+def _of_each_option(
+    job: ProbeJob, probe: Probe, beliefs: pd.DataFrame, exact: pd.DataFrame, store: ActivationStore
+) -> tuple[pd.DataFrame, int]:
+    """What a probe of options' own tokens reads, and of how many read-outs."""
+    rows = option_rows(beliefs, store)
+    rows = rows[rows["readout_id"].isin(chosen_readouts(job, beliefs, set(rows["readout_id"])))]
+    rows = rows.sort_values(["readout_id", "option_index"], kind="stable").reset_index(drop=True)
+    ids, numbers = rows["readout_id"].tolist(), rows["option_index"].tolist()
+    x = StoreFeatures([store], [0] * len(rows), ids, store.header.n_heads, numbers).read(probe.meta.at)
+    prob = pd.Series(belief_over_options(probe.logit(x, rows["cluster"]), rows["readout_id"]))
+    if not np.isfinite(prob).all():
+        name = ids[int(np.argmax(~np.isfinite(prob)))]
+        raise UserError(f"{store.path}: {name!r} holds an activation that is no number; read the run anew")
+    exact = exact.assign(readout_id=exact["readout_id"].astype(str))
+    named = exact.set_index(["readout_id", "option_index"])["option"].astype(str)
+    first = exact[exact["option_index"] == 0].set_index("readout_id", drop=False)
+    place = store.rows(position=f"{OF_OPTION}-0").drop_duplicates("readout_id").set_index("readout_id")["token_index"]
+    found = [
+        row
+        for name, own in prob.groupby(rows["readout_id"], sort=False)
+        for row in _rows(
+            {str(key): value for key, value in first.loc[name].items()},
+            [named[name, i] for i in range(len(own))],
+            np.asarray(own, dtype=np.float64),
+            int(place[name]),
+            probe,
+        )
+    ]
+    return belief_table(found), rows["readout_id"].nunique()
 
 
 def _owners(first: pd.DataFrame, job: ProbeJob, probe: Probe) -> pd.Series:
@@ -325,7 +369,7 @@ def _rows(own: dict[str, Any], options: Sequence[str], prob: Floats, token: int,
         TOKEN: token,
         "status": "ok",
     }
-    shared |= {"outcome": np.nan} if probe.others else {}
+    shared |= {"outcome": np.nan} if probe.others or probe.meta.position == OF_OPTION else {}
     return [
         shared | {"option": option, "option_index": i, "prob": p}
         for i, (option, p) in enumerate(zip(options, prob.tolist(), strict=True))

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...base.errors import UserError
 from ...hooks.store import ActivationStore
 from ...metrics import Resampling
 from ...metrics.contract import Floats
 from ...metrics.inference.means import cluster_mean
-from ...probes.dataset import belief_rows
+from ...probes.dataset import belief_over_options, belief_rows
 from ...probes.evidence.crossfit import LOSS_EPS
 from ...probes.evidence.study import StudyPlan
-from ...probes.features import DECODED, NOTHING, READ_OUT, TOO_FEW
+from ...probes.features import DECODED, NOTHING, OF_OPTION, READ_OUT, TOO_FEW
 from ...probes.groups import MIN_FOLDS, grouped_folds
 from ...probes.job import RegisteredPlace, train
 from ...probes.probe import Probe
@@ -40,6 +41,7 @@ class ProbedMethod(NamedTuple):
 
     method: str
     n_options: int
+    """0: any number, each option read at its own tokens."""
 
 
 def run_kinds(
@@ -73,13 +75,16 @@ def read_kinds(path: Path, allow_code: tuple[Path, ...] = ()) -> None:
     except UserError as error:
         found, left_out["every method"] = [], str(error)
     for cell in found:
-        where = {"method": cell.method, "n_options": cell.n_options}
-        job = ProbeJob(runs=(path,), target="exact", position=experiment.probed, where=where, name=_name(cell))
+        where: dict[str, Any] = (
+            {"method": cell.method, "n_options": cell.n_options} if cell.n_options else {"method": cell.method}
+        )
+        position = experiment.probed if cell.n_options else OF_OPTION
+        job = ProbeJob(runs=(path,), target="exact", position=position, where=where, name=_name(cell))
         try:
             loaded = load_runs(job, allow_code)
             probe = _judged(loaded, _trained(loaded, job), job.study)
         except UserError as error:
-            left_out[f"{cell.method}, {cell.n_options} options"] = str(error)
+            left_out[f"{cell.method}, {cell.n_options} options" if cell.n_options else cell.method] = str(error)
             continue
         kept = path / KEPT / job.name
         with folder.writing():
@@ -93,18 +98,20 @@ def read_kinds(path: Path, allow_code: tuple[Path, ...] = ()) -> None:
 
 
 def probed_methods(folder: RunFolder, position: str) -> list[ProbedMethod]:
-    """Those of the exact read-outs whose activations at a position are kept. Raises UserError if there are none."""
-    stored = ActivationStore.open(folder.path).rows(position=position)
-    rows = belief_rows(folder.beliefs(), stored["readout_id"].tolist())
-    return [
-        ProbedMethod(str(method), int(n))
-        for method, n in sorted({*zip(rows["method"], rows["n_options"], strict=True)})
-    ]
+    """Those of the exact read-outs whose activations at a position are kept; where those of the options' own tokens
+    are, as options change from question to question, they are read there. Raises UserError if there are none.
+    """
+    store = ActivationStore.open(folder.path)
+    rows = belief_rows(folder.beliefs(), store.rows(position=position)["readout_id"].tolist())
+    every = store.rows()
+    listed = rows["readout_id"].isin(set(every[every["position"] == f"{OF_OPTION}-0"]["readout_id"]))
+    cells = {*zip(rows["method"], rows["n_options"].where(~listed, 0), strict=True)}
+    return [ProbedMethod(str(method), int(n)) for method, n in sorted(cells)]
 
 
 def _name(cell: ProbedMethod) -> str:
     """Of a probe, which names files."""
-    return NO_NAME.sub("-", f"{NAME}-{cell.method[:60]}-{cell.n_options}")
+    return NO_NAME.sub("-", f"{NAME}-{cell.method[:60]}-{cell.n_options or 'options'}")
 
 
 def _trained(loaded: Loaded, job: ProbeJob) -> Probe:
@@ -120,11 +127,29 @@ def _trained(loaded: Loaded, job: ProbeJob) -> Probe:
 def _judged(loaded: Loaded, probe: Probe, plan: StudyPlan) -> Probe:
     """Called what it is: of too few groups, or no better than the mean of the other folds, it reads no belief."""
     data = loaded.data
+    if loaded.at.position == OF_OPTION:
+        gain, groups = _gain_of_options(loaded, probe)
+        return _called(probe, loaded, gain, groups, plan)
     prob = data.options if data.options is not None else np.column_stack([data.target.prob, 1 - data.target.prob])
     folds = grouped_folds(data.groups, min(plan.folds, data.n_groups), plan.seed)
     base = np.stack([prob[folds != fold].mean(axis=0) for fold in folds])
     gain = _loss(prob, base) - _loss(prob, probe.beliefs(data.read(loaded.at), data.groups))
-    score = cluster_mean(gain, data.groups, how=Resampling(seed=plan.seed))
+    return _called(probe, loaded, gain, data.groups, plan)
+
+
+def _gain_of_options(loaded: Loaded, probe: Probe) -> tuple[Floats, NDArray[Any]]:
+    """Of each read-out, by how many nats it is closer to the exact belief than options all alike; and its group."""
+    data = loaded.data
+    _, first, of, size = np.unique(data.rows["readout_id"], return_index=True, return_inverse=True, return_counts=True)
+    belief = belief_over_options(probe.logit(data.read(loaded.at), data.groups), of)
+    gain = data.target.prob * np.log(np.clip(belief, LOSS_EPS, 1) * size[of])
+    return np.bincount(of, gain).astype(np.float64), data.groups[first]
+
+
+def _called(probe: Probe, loaded: Loaded, gain: Floats, groups: NDArray[Any], plan: StudyPlan) -> Probe:
+    """By its gain in log-loss, nats, of read-outs in groups."""
+    data = loaded.data
+    score = cluster_mean(gain, groups, how=Resampling(seed=plan.seed))
     if data.n_groups < plan.thresholds.groups:
         called = TOO_FEW
     elif not score.ci_lo > 0:

@@ -18,6 +18,7 @@ from ...hooks.store.header import HEADS
 from ...probes.causal.plan import CausalPlan
 from ...probes.evidence.controls import OWN_CONTROLS
 from ...probes.evidence.study import StudyPlan
+from ...probes.features import OF_OPTION
 from ...probes.probe import ENDINGS, NAME
 from ...probes.statements import MOST_CHATS
 from ..run.config import apply_override, put
@@ -43,7 +44,8 @@ class ProbeJob(Settings):
     """Column -> value or values: only these read-outs, for example `method: asked`."""
     site: str = "resid_post"
     position: str = "statement"
-    """With the layer rule `study.depth`, the registered place."""
+    """With the layer rule `study.depth`, the registered place. `option`: a row for each option of a read-out, read
+    where its own text ends, by one direction for all options, which may change from question to question."""
     sites: tuple[str, ...] = ()
     """That are swept besides."""
     positions: tuple[str, ...] = ()
@@ -74,6 +76,13 @@ class ProbeJob(Settings):
     def _name_is_free(self) -> "ProbeJob":
         if self.name.lower() in TAKEN or Path(self.name).suffix.lower() in ENDINGS:
             raise ValueError(f"name: {self.name!r} is that of a file of the job, or ends as one; give another")
+        return self
+
+    @model_validator(mode="after")
+    def _options_are_read_alone(self) -> "ProbeJob":
+        beside = ("positions", "pool", "heads", "rivals", "untrained", "neutral", "option", "targets")
+        if self.position == OF_OPTION and (given := [name for name in beside if getattr(self, name)]):
+            raise ValueError(f"{given[0]}: is not read at the options' own tokens; empty it, as by -o positions=[]")
         return self
 
     @model_validator(mode="after")

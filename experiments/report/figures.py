@@ -197,7 +197,7 @@ def _rows_drawn(
             axes.plot(score.estimate, -height, "o", color=MARK, markersize=4, fillstyle=fill)
             if bars:
                 axes.plot(bars[id(score)], -height, **BESIDE)
-            axes.text(0.0, 0.2 - height, label, transform=axes.get_yaxis_transform(), fontsize=8)
+            axes.text(0.0, 0.26 - height, label, transform=axes.get_yaxis_transform(), fontsize=8)
             height += 1
         axes.ticklabel_format(axis="x", useOffset=False)
         Axis(axis, (min(ends) - margin, max(ends) + margin), most=4).apply(axes, "x")

@@ -15,6 +15,8 @@ from ...hooks.exact.queries import PromptReader, Query
 from ...hooks.lm import LanguageModel, open_model
 from ...hooks.model.loading import load_text_side
 from ...hooks.tree.token_tree import cut_into_packs
+from ...probes.evidence.study import StudyPlan
+from ...probes.features import TOO_FEW
 from .experiment import Experiment, Item, Question, RunConfig, items_of
 from .readouts import compile_questions
 from .stated_beliefs import planned_answers, planned_numbers
@@ -100,8 +102,14 @@ def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
 
 
 def foreseen(config: RunConfig, items: Sequence[Item]) -> list[str]:
-    """What the clusters of these items can show of the registered number, in lines; none without one."""
-    return [] if config.registered is None else config.registered.foreseen(len({item.cluster for item in items}))
+    """What the clusters of these items can show of the registered number, and with `kinds: all` whether they suffice
+    for probes, in lines; none without either.
+    """
+    n, least = len({item.cluster for item in items}), StudyPlan().thresholds.groups
+    lines = [] if config.registered is None else list(config.registered.foreseen(n))
+    if config.kinds == "all" and n < least:
+        lines.append(f"kinds: what probes of {n} clusters hold is called {TOO_FEW!r} and struck out; it takes {least}")
+    return lines
 
 
 def _readable(experiment: Experiment, config: RunConfig, item: Item, reader: PromptReader) -> Sequence[Question]:

@@ -101,7 +101,7 @@ def planned_answers(config: RunConfig, places: Sequence[BeliefPlace]) -> int:
 
 def _longest(number_format: NumberFormat) -> int:
     """Most tokens of an answer."""
-    return ANSWER_TOKENS * max(1, len(number_format.labels) - 1)
+    return ANSWER_TOKENS * max(1, number_format.n_values - 1)
 
 
 class StatedRead(NamedTuple):
@@ -198,7 +198,7 @@ def _answered(
         middle = len(own[0][1]) // 2
         halves = (slice(middle), slice(middle, None)) if method == "sampled" and place.halves else (slice(None),)
         for reading, half in enumerate(halves):
-            said = [stated_by(each[half], len(form.labels), config.low_coverage) for form, each in own]
+            said = [stated_by(each[half], form.n_values, config.low_coverage) for form, each in own]
             for row in one.rows(method, said):
                 apart = {"readout_id": f"{row['readout_id']}.{reading}", "reading": reading} if len(halves) > 1 else {}
                 yield place.columns() | row | apart

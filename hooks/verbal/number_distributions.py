@@ -137,7 +137,10 @@ class NumberReading:
         """What the answers state in the mean, number by number. A later number is that of the answers that came so far;
         the last one's mass, without what was not followed, is the share of whole answers.
         """
-        return Stated(tuple(line.mean for line in self.lines), self.belief.coverage, self.belief.status(low_coverage))
+        means = [line.mean for line in self.lines]
+        if self.question.format.numbers[0].each:  # of a ranking
+            means = (self.belief.prob @ np.array([number.each for number in self.belief.numbers])).tolist()
+        return Stated(tuple(means), self.belief.coverage, self.belief.status(low_coverage))
 
 
 @dataclass

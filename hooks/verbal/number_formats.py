@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import permutations, product
 
 from ...base.errors import UserError
 from ..prompts.options import END
@@ -24,6 +25,8 @@ class WrittenNumber:
     """The probability that it means, in [0, 1]."""
     forms: tuple[str, ...]
     """Every text that says it."""
+    each: tuple[float, ...] = ()
+    """Of a ranking of several options, the probability of every one; `value` is that of the first."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class NumberFormat:
     has a question of its own, or, with `each`, about all of them in one answer."""
     each: tuple[str, ...] = ()
     """The labels of such an answer: before the first option and before each other one, which is `{option}`."""
+    ranked: bool = False
+    """Whether the options are ranked: then what is written is a ranking, and `numbers` are those of the options."""
 
     def __post_init__(self) -> None:
         if len(self.numbers) < 2 or not self.labels:
@@ -67,6 +72,11 @@ class NumberFormat:
     def spelled(self) -> dict[str, WrittenNumber]:
         """The number that each form says."""
         return {form: number for number in self.numbers for form in number.forms}
+
+    @property
+    def n_values(self) -> int:
+        """How many probabilities an answer states."""
+        return len(self.numbers[0].each) or len(self.labels)
 
     @cached_property
     def scale(self) -> tuple[float, float]:
@@ -89,13 +99,14 @@ class NumberFormat:
         def fill(text: str) -> str:
             return text.replace("{yes}", yes).replace("{no}", no)
 
-        return replace(self, instruction=fill(self.instruction), labels=tuple(map(fill, self.labels)))
+        numbers = ranking_numbers((yes, no)) if self.ranked else self.numbers
+        return replace(self, instruction=fill(self.instruction), labels=tuple(map(fill, self.labels)), numbers=numbers)
 
     def over(self, options: Sequence[str]) -> tuple["NumberFormat", ...]:
         """The questions for the probabilities of some options: of two, one for that of the first; of more, one for all
         of them, or one for each. Their numbers, one after the other, are those of the options in their order.
 
-        Raises UserError for more than two options where the format has no words for several.
+        Raises UserError for more than two options where the format has no words for several, and more than it can rank.
 
         >>> JSON.over(["red", "green", "blue"])[0].labels
         ('{"red": ', ', "green": ', ', "blue": ')
@@ -112,6 +123,8 @@ class NumberFormat:
             words = {"{options}": named, "{option}": option, '"{option}"': quoted}
             return re.sub(r'"\{option\}"|\{options?\}', lambda found: words[found[0]], text)
 
+        if self.ranked:
+            return (replace(self, instruction=fill(self.several), numbers=ranking_numbers(options)),)
         if not self.each:
             return tuple(replace(self, instruction=fill(self.several, option)) for option in options)
         first, later = self.each
@@ -230,7 +243,51 @@ def count_format(n: int = 10) -> NumberFormat:
     )
 
 
-FORMATS = {one.name: one for one in (UNIT, INTEGER, PERCENT, JSON, LINES, UNIT_LINES, count_format())}
+MOST_RANKED = 4
+"""Options: the rankings of five, with ties, have 1,920 texts."""
+
+
+def ranking_numbers(options: Sequence[str]) -> tuple[WrittenNumber, ...]:
+    """Every ranking of the options, with ties, whose members stand in any order, and the probabilities that it means:
+    the mean of all distributions that keep it, as likely as each other. The j-th of k has (1/j + ... + 1/k) / k; those
+    that tie share theirs (rank-order centroids, Barron and Barrett 1996).
+
+    Raises UserError for more than four.
+
+    >>> [(number.name, number.value) for number in ranking_numbers(("red", "blue"))]
+    [('red = blue', 0.5), ('red > blue', 0.75), ('blue > red', 0.25)]
+    """
+    k = len(options)
+    if k > MOST_RANKED:
+        raise UserError(f"format 'ranking': ranks at most {MOST_RANKED} options, and here are {k}; take another format")
+    centroid = [sum(1 / j for j in range(place, k + 1)) / k for place in range(1, k + 1)]
+    found = []
+    for ranks in product(range(k), repeat=k):
+        if {*ranks} != {*range(max(ranks) + 1)}:
+            continue
+        tied = [[i for i in range(k) if ranks[i] == rank] for rank in range(max(ranks) + 1)]
+        written = [[" = ".join(options[i] for i in order) for order in permutations(group)] for group in tied]
+        forms = tuple(" > ".join(groups) for groups in product(*written))
+        before = [sum(rank < ranks[i] for rank in ranks) for i in range(k)]
+        shares = [centroid[start : start + ranks.count(rank)] for start, rank in zip(before, ranks, strict=True)]
+        each = tuple(sum(share) / len(share) for share in shares)
+        found.append(WrittenNumber(forms[0], each[0], forms, each if k > 2 else ()))
+    return tuple(found)
+
+
+RANKING = NumberFormat(
+    "ranking",
+    'Which is likelier to be the answer, "{yes}" or "{no}"? Reply with one of these lines and nothing else: '
+    '"{yes} > {no}", "{no} > {yes}", or, if they are as likely as each other, "{yes} = {no}".',
+    ranking_numbers(("{yes}", "{no}")),
+    several=AMONG
+    + "Rank all of them, the likeliest first. Reply with one line and nothing else: the options as they are "
+    'written here, with " > " between two of which the first is likelier, and " = " between two that are as likely as '
+    "each other.",
+    ranked=True,
+)
+"""`red > blue = green`: who ranks has said an order, and no distance."""
+FORMATS = {one.name: one for one in (UNIT, INTEGER, PERCENT, JSON, LINES, UNIT_LINES, count_format(), RANKING)}
 
 
 # A strict parser of written answers: an answer follows its format from the first character, or it is no number.
@@ -298,14 +355,16 @@ def _read(text: str, number_format: NumberFormat, ended: bool) -> Parsed:
         number = number_format.spelled.get(written.strip(" "))
         if number is None:
             return Parsed((), "out_of_range" if _beyond(written.strip(" "), number_format) else "unparsed")
-        values.append(number.value)
+        values += number.each or (number.value,)
     return Parsed(tuple(values), "ok")
 
 
 def _beyond(written: str, number_format: NumberFormat) -> bool:
     numeral = NUMERAL.match(written)
+    if number_format.ranked or numeral is None:
+        return False
     low, high = number_format.scale
-    return bool(numeral) and written[numeral.end() :] in number_format.signs and not low <= float(numeral[0]) <= high
+    return written[numeral.end() :] in number_format.signs and not low <= float(numeral[0]) <= high
 
 
 def _failure(text: str, number_format: NumberFormat, status: str, ended: bool) -> str:

@@ -355,7 +355,7 @@ def answer_rows(
         options: (yes, no).
         low_coverage: a smaller share is flagged.
     """
-    means, coverage, status = stated_by(answers, len(question.format.labels), low_coverage)
+    means, coverage, status = stated_by(answers, question.format.n_values, low_coverage)
     return question.belief_rows(method, options, mean=means[-1], coverage=coverage, status=status)
 
 

@@ -1,5 +1,5 @@
-"""Could any expected-utility maximiser with random shocks have these exact choices (METRICS E12, E13), and does what
-is paid for a belief move it (METRICS E8)?
+"""Could any expected-utility maximiser with random shocks have these exact choices (METRICS E12, E13), does what is
+paid for a belief move it (METRICS E8), and which belief do choices between bets act on (METRICS E17)?
 """
 
 from dataclasses import dataclass, replace
@@ -346,3 +346,37 @@ def _floor(squares: Floats, r: Floats) -> Floats:
         return np.full(len(r), np.nan)
     variance = squares.sum() / df.sum()
     return variance / r + (1 / r).mean() * (squares - variance * df) / df.mean()
+
+
+# The belief that is acted on: where a bet on the event is worth as much as one on a known chance (METRICS E17).
+
+
+def indifference_point(chance: ArrayLike, log_odds: ArrayLike) -> tuple[float, str]:
+    """The chance of a bet at which a bet on the event with the same prize is taken half of the time, and a status.
+
+    Whoever prefers the prize to nothing takes the event's bet if its probability is higher, whatever the utilities;
+    with shocks that favour neither, both are taken equally often where the chance is the belief (METRICS E17).
+
+    Args:
+        chance: [m] known chances of the other bet, in [0, 1], all different.
+        log_odds: [m] natural log-odds of taking the bet on the event.
+
+    Between two chances the log-odds are a straight line. Where they cross 0 nowhere, or only upward, the status is
+    `out_of_range`, where more than once, `ambiguous`, and of one that is missing or infinite, `nan`: no number.
+
+    >>> indifference_point([0.2, 0.4, 0.6, 0.8], [3.0, 1.0, -3.0, -4.0])
+    (0.45, 'ok')
+    >>> indifference_point([0.2, 0.8], [3.0, 1.0])[1], indifference_point([0.1, 0.5, 0.9], [-1.0, 1.0, -1.0])[1]
+    ('out_of_range', 'ambiguous')
+    """
+    c, z = probabilities(chance, "chance"), floats(log_odds)
+    if c.ndim != 1 or c.shape != z.shape or len(np.unique(c)) < len(c):
+        raise ValueError(f"chance {c.shape} and log_odds {z.shape}: give [m] each, and every chance once")
+    if not np.isfinite(z).all():
+        return NAN, "nan"
+    c, z = c[np.argsort(c)], z[np.argsort(c)]
+    turns = np.flatnonzero((z[:-1] > 0) != (z[1:] > 0))
+    if len(turns) != 1 or z[0] <= 0:
+        return NAN, "ambiguous" if len(turns) > 1 else "out_of_range"
+    (i,) = turns
+    return float(c[i] + (c[i + 1] - c[i]) * z[i] / (z[i] - z[i + 1])), "ok"

@@ -327,8 +327,8 @@ def _labels(samples: Sequence[Sample]) -> dict[str, str]:
 
 
 def _are_rivals(one: Sample, two: Sample) -> bool:
-    """What is read inside is compared with the exact belief by the same method and with what the model states, and with
-    nothing else that is read inside.
+    """What is read inside is compared with the exact belief by the same method and with what the model states or acts
+    on, and with nothing else that is read inside.
     """
     inner = [sample for sample in (one, two) if sample.kind in INNER_KINDS]
     if not inner:
@@ -337,4 +337,4 @@ def _are_rivals(one: Sample, two: Sample) -> bool:
     if not said:
         return False
     (read,), (told,) = inner, said
-    return told.kind == "verbal" or (told.kind == "exact" and read.method.startswith(f"{told.method}/"))
+    return told.kind in ("verbal", "acted") or (told.kind == "exact" and read.method.startswith(f"{told.method}/"))

@@ -43,7 +43,7 @@ def tiny_for(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[[st
     @cache
     def make(experiment: str) -> Path:
         shipped = [Path(str(files("doxascope") / "configs" / f"{experiment}.yaml")).read_text()]
-        texts = shipped + [one.instruction for one in FORMATS.values()]
+        texts = shipped + [one.instruction for one in FORMATS.values() if not one.ranked]  # no tiny run ranks
         tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)
         tokenizer.chat_template = speller.chat_template
         return save_llama(tokenizer, f"tiny-{experiment}", max_position_embeddings=4096)

@@ -1,5 +1,6 @@
 """Probes over several options, on planted features."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import pytest
 from scipy.special import log_softmax, softmax
 
 from doxascope import UserError
-from doxascope.hooks.store import Header
-from doxascope.probes.dataset import ProbeData, make_target
+from doxascope.hooks.store import ActivationStore, ActivationWriter, Header
+from doxascope.metrics import belief_table
+from doxascope.probes.dataset import ProbeData, belief_over_options, make_target, option_rows
 from doxascope.probes.evidence.crossfit import softmax_calibration
 from doxascope.probes.evidence.study import StudyPlan
-from doxascope.probes.features import ArrayFeatures, ReadAt
+from doxascope.probes.features import ArrayFeatures, ReadAt, StoreFeatures
 from doxascope.probes.job import RegisteredPlace, train
 from doxascope.probes.probe import Probe
 
@@ -85,3 +87,51 @@ def test_the_softmax_is_calibrated_where_its_cross_entropy_is_least() -> None:
 
     least = loss(found, offsets)
     assert all(least <= loss(found + da, offsets + db) for da in (-0.05, 0.05) for db in 0.05 * np.eye(4))
+
+
+@pytest.fixture
+def of_options(tmp_path: Path) -> Callable[..., tuple[pd.DataFrame, ActivationStore]]:
+    """Beliefs over two to four options that are others in every question, and a store whose residuals hold, where each
+    option's own text ends, what speaks for it; or that of another question."""
+
+    def make(*, held: bool) -> tuple[pd.DataFrame, ActivationStore]:
+        rng = np.random.default_rng(0)
+        sizes = rng.integers(2, 5, 120)
+        speaks = [rng.normal(0, 1.5, k) for k in sizes]
+        shown = speaks if held else [rng.normal(0, 1.5, k) for k in sizes]
+        beliefs, rows, vectors = [], [], []
+        for i, (z, own) in enumerate(zip(speaks, shown, strict=True)):
+            where = {"readout_id": f"q{i}", "item": f"q{i}", "cluster": f"q{i}", "kind": "exact", "method": "texts"}
+            for j, p in enumerate(softmax(z)):
+                beliefs.append(where | {"option": f"{i}-{j}", "option_index": j, "prob": p, "status": "ok"})
+                rows.append({"readout_id": f"q{i}", "position": f"option-{j}", "token_index": j, "ids_hash": f"h{i}"})
+                vectors.append(np.append(own[j], rng.normal(size=15)))
+        conditions = {"model": {"name": "planted", "n_layers": 1}}
+        header = Header(sites=("resid_post",), layers=(0,), d_model=16, dtype="float32", conditions=conditions)
+        with ActivationWriter.open(tmp_path / f"held-{held}", header) as writer:
+            writer.add(0, pd.DataFrame(rows), {"resid_post": np.array(vectors, dtype=np.float32)[:, None]})
+        return belief_table(beliefs), ActivationStore.open(tmp_path / f"held-{held}")
+
+    return make
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_one_direction_reads_options_that_change_from_question_to_question(
+    of_options: Callable[..., tuple[pd.DataFrame, ActivationStore]], held: bool
+) -> None:
+    beliefs, store = of_options(held=held)
+    rows = option_rows(beliefs, store)
+    assert len(rows) == len(beliefs)
+    at = ReadAt("resid_post", 0, "option")
+    numbers = rows["option_index"].tolist()
+    features = StoreFeatures([store], [0] * len(rows), rows["readout_id"].tolist(), options=numbers)
+    data = ProbeData(rows, make_target("exact", rows["p_exact"]), features, (at,))
+    assert data.n_groups == 120
+    probe = train(data, RegisteredPlace(at, "read-out"), store.header, StudyPlan(), "planted")
+    read = belief_over_options(probe.logit(data.read(at), data.groups), rows["readout_id"])
+    assert pd.Series(read).groupby(rows["readout_id"]).sum().to_numpy() == pytest.approx(1)
+    size = rows.groupby("readout_id")["readout_id"].transform("size")
+    gain = (rows["p_exact"] * np.log(read * size)).groupby(rows["readout_id"]).sum().to_numpy(dtype=np.float64)
+    best = (rows["p_exact"] * np.log(rows["p_exact"] * size)).groupby(rows["readout_id"]).sum()
+    t = float(gain.mean() / gain.std() * np.sqrt(len(gain)))
+    assert (gain.mean() > 0.9 * best.mean() and t > 5) if held else t < 2

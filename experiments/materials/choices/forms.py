@@ -11,6 +11,8 @@ from ....base.errors import UserError
 from ....base.settings import Settings, check_placeholders
 from ....hooks.prompts.chat import Message
 from ....hooks.prompts.options import Option, make_options
+from ....hooks.prompts.places import Position
+from ....probes.features import OF_OPTION
 from .sources import LETTERS, OPTIONS, Choice
 
 ALL_UP_TO = 4
@@ -105,16 +107,37 @@ class ChoiceForm(Settings):
 
 def user_turn(choice: Choice, form: ChoiceForm, order: Order) -> Message:
     """What is asked, with the options in this order."""
-    shown = form.between.join(
-        form.option.format(option=choice.options[which], letter=LETTERS[place : place + 1])
-        for place, which in enumerate(order)
-    )
+    shown = form.between.join(_listed(choice, form, order))
     text = choice.text.replace(OPTIONS, shown)
     whole = not choice.listed or OPTIONS in choice.text
     return {
         "role": "user",
         "content": form.inline.format(question=text) if whole else form.ask.format(question=text, options=shown),
     }
+
+
+def _listed(choice: Choice, form: ChoiceForm, order: Order) -> list[str]:
+    """Each option as it is listed."""
+    return [
+        form.option.format(option=choice.options[which], letter=LETTERS[place : place + 1])
+        for place, which in enumerate(order)
+    ]
+
+
+def option_positions(choice: Choice, form: ChoiceForm, order: Order) -> dict[str, Position]:
+    """Where each option's own text ends in the turn that lists them, by its number whatever its place; none where none
+    are listed.
+    """
+    content = user_turn(choice, form, order)["content"]
+    shown = _listed(choice, form, order)
+    start, found = content.find(form.between.join(shown)), {}
+    for piece, which in zip(shown, order, strict=True) if start >= 0 else ():
+        text = choice.options[which]
+        at = start + piece.rfind(text)
+        before = sum(content.startswith(text, i) for i in range(at))
+        found[f"{OF_OPTION}-{which}"] = Position(message=-1, text=text, occurrence=before)
+        start += len(piece) + len(form.between)
+    return found
 
 
 def labels_of(form: ChoiceForm, order: Order) -> Sequence[str] | None:

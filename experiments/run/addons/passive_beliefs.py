@@ -29,7 +29,7 @@ from ....metrics.tables.samples import ALL
 from ....probes.dataset import READINGS
 from ....probes.evidence.calibration import update_behind_probe
 from ....probes.evidence.token_lead import lead_in_tokens
-from ....probes.features import NOTHING, READ_OUT, TOO_FEW
+from ....probes.features import NOTHING, OF_OPTION, READ_OUT, TOO_FEW
 from ....probes.probe import ProbeMeta
 from ...report.cells import score_cell
 from ...report.document import Block, Cell, Prose, grid
@@ -37,7 +37,7 @@ from ..experiment import Experiment, Item, RunConfig
 from ..folder import RunFolder
 from ..scores import Added, Begun, ScoredRun, as_taken, resampling
 from .inner_readouts import GATE, GATE_FAILED, judging, named_apart, numbers_table, scored_beside
-from .side_by_side import DISAGREEMENT, disagreements, excess_numbers, furthest, side_by_side
+from .side_by_side import DISAGREEMENT, apart_numbers, disagreements, excess_numbers, furthest, side_by_side
 
 TOKEN = "token"
 """The condition of a belief that was read in passing: at which token of the prompt,"""
@@ -293,7 +293,7 @@ class ProbeBeliefs:
         for meta, table in applied(run.folder):
             read[meta.name] = table
             early = meta.reading_site == "before the question"
-            plain = _probe_scores(run, table) if meta.options == 2 else []
+            plain = _probe_scores(run, table) if meta.options == 2 and meta.position != OF_OPTION else []
             scored = [*plain, *beside_asked(run, table, "probe", meta.name, trajectories=early)]
             named = by_exact_method(meta, table, run.beliefs)
             scored += scored_beside(run.experiment, run.config, run.beliefs, named)
@@ -305,6 +305,7 @@ class ProbeBeliefs:
                 failed[meta.name] = why
                 doubted |= {("probe", str(method)): why for method in named["method"].unique()}
         apart = disagreements(run, read, (*OWN, *READINGS))
+        numbers += apart_numbers(run, apart, (*OWN, *READINGS))
         every = [*run.numbers, *numbers]
         beside = [*side_by_side(run, every, doubted, left_out(run.folder)), *furthest(run, apart, failed)]
         files = {} if apart.empty else {DISAGREEMENT: as_csv(apart)}

@@ -5,26 +5,44 @@ names, what the stated probabilities of all options sum to, and where said and h
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
-from ....metrics import cluster_mean
+from ....hooks.verbal.number_formats import RANKING
+from ....metrics import UNIT, cluster_mean
 from ....metrics.beliefs import condition_columns, condition_keys
-from ....metrics.claims import verdicts
+from ....metrics.claims import COHERENCE, verdicts
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
-from ...report.cells import NONE, score_cell
+from ...report.cells import NONE, score_cell, scored_table
 from ...report.document import Block, Cell, Instances, Picture, Prose, TableBlock
 from ...report.figures import forest
 from ...report.findings import Gallery, Instance
+from ..readouts import SAMPLED
 from ..scores import ScoredRun, resampling
 
-WORDS = {"verbal": "says", "judge": "is said to hold", "exact": "computes", "lens": "holds inside", "probe": "holds"}
+WORDS = {
+    "verbal": "says",
+    "judge": "is said to hold",
+    "exact": "computes",
+    "lens": "holds inside",
+    "probe": "holds",
+    "acted": "acts on",
+}
 """Kind of belief -> what the model does with it, in the order in which a table has them."""
 NAMED = "/"
 """Before the name of a probe, after that of the method whose exact beliefs it is of."""
+FROM_COMPUTED = "said_from_computed"
+APART = {
+    FROM_COMPUTED: "of what it says from what it computes",
+    "said_from_held": "of what it says from what it holds",
+}
+"""Distances of what is said from the other kinds, in words."""
 EXCESS = "stated_excess"
 MOST = 6
 """Numbers that a table shows beside the headline."""
+BOUNDS = ("_lower", "_upper")
+"""What the bounds of a number are called after it."""
 NUMBERS = "numbers"
 """How a stated belief is read exactly."""
 SHOWN = 40
@@ -33,10 +51,10 @@ DISAGREEMENT = "disagreement.csv"
 
 
 def excess_numbers(run: ScoredRun) -> Iterator[Number]:
-    """P(all options) - 1, as it was stated, of each method."""
+    """P(all options) - 1, as it was stated, of each method; a ranking states no sum."""
     if not run.config.stated.formats:
         return
-    rows = run.every[run.every["stated"].notna()]
+    rows = run.every[run.every["stated"].notna() & ~run.every["method"].astype(str).str.startswith(f"{RANKING.name} ")]
     for method, own in rows.groupby("method", sort=False, observed=True):
         each = own.groupby("readout_id", sort=False, observed=True).agg({"stated": "sum", "cluster": "first"})
         score = cluster_mean(each["stated"].to_numpy() - 1, each["cluster"].to_numpy(), how=resampling(run.config))
@@ -59,7 +77,6 @@ def side_by_side(
     whole = {(one.kind, one.method, one.metric): one for one in numbers if one.subset == ALL and one.kind in WORDS}
     plan = run.config.registered
     headline = plan.metric if plan and any(key[2] == plan.metric for key in whole) else run.experiment.headline
-    coherent = plan.coherent if plan and plan.metric == headline else None
     columns = [
         (kind, method)
         for kind, method, metric in whole
@@ -69,23 +86,30 @@ def side_by_side(
     without = [Prose(text=f"{name}: left out, for {why}.", soft=True, short=True) for name, why in left_out.items()]
     if len({kind for kind, _ in columns}) < 2 or (run.config.kinds != "all" and "probe" not in dict(columns)):
         return [*without]
-    kinds_with = Counter(metric for kind, metric in {(kind, metric) for kind, _, metric in whole})
-    shared = [headline, *(metric for metric in dict.fromkeys(key[2] for key in whole) if metric != headline)]
-    metrics = [metric for metric in shared if kinds_with[metric] > 1][: MOST + 1]
-    failed = {(one.kind, one.method): f"fails {one.reason}" for one in verdicts(run.numbers) if not one.passed}
-    failed |= doubted
+    metrics = _told(whole, headline)
+    shown = next((metric for metric in metrics if len(_kinds(whole, metric)) > 1), headline)
+    known = COHERENCE[shown].coherent if shown in COHERENCE else None
+    coherent = plan.coherent if plan and plan.metric == shown else known
+    judged = {(one.kind, one.method): f"fails {one.reason}" for one in verdicts(run.numbers) if not one.passed}
+    drawn_from = {
+        ("verbal", f"{method} {SAMPLED}"): f"drawn from {method}, which {why}"
+        for (kind, method), why in judged.items()
+        if kind == "exact"
+    }
+    failed = drawn_from | judged | dict(doubted)
 
     def cell(kind: str, method: str, metric: str) -> Cell:
         if (found := whole.get((kind, method, metric))) is None:
             return Cell(NONE, ["not defined"])
         return score_cell(found.score, struck=(kind, method) in failed)
 
+    does = "says, computes, holds and acts on" if "acted" in dict(columns) else "says, computes and holds"
     table = TableBlock(
-        title="What it says, computes and holds",
+        title=f"What it {does}",
         short=True,
         name="Kinds of belief",
-        caption="The same numbers of every kind of belief, of the same conversations. Struck out: no belief, or none "
-        "that can be read, for the reason beside it.",
+        caption="The same numbers of every kind of belief, of the same conversations. What is struck out is no belief, "
+        "or cannot be read; the reason stands under its name.",
         head=[("", ""), *((metric.replace("_", " "), "") for metric in metrics)],
         rows=[
             [
@@ -96,17 +120,54 @@ def side_by_side(
         ],
     )
     drawn = forest(
-        f"{headline.replace('_', ' ')} of what it says, computes and holds",
+        f"{shown.replace('_', ' ')} of what it {does}",
         [
-            (f"{WORDS[kind]}: {method}", whole[kind, method, headline].score, (kind, method) in failed)
+            (f"{WORDS[kind]}: {method}", whole[kind, method, shown].score, (kind, method) in failed)
             for kind, method in columns
+            if (kind, method, shown) in whole
         ],
-        headline.replace("_", " "),
+        shown.replace("_", " "),
         "Each with its interval; hollow: struck out above."
-        + (f" Dashed: {coherent:g}, coherent." if coherent is not None else ""),
+        + (f" Dashed: {coherent:g}, a coherent belief." if coherent is not None else ""),
         reference=coherent,
     )
-    return [table, *([Picture(figure=drawn)] if drawn else []), *without]
+    far = [number for number in numbers if number.metric in APART]
+
+    def doubts(number: Number) -> list[str]:
+        form, _, other = number.method.partition(", ")
+        both = (("verbal", form), ("exact" if number.metric == FROM_COMPUTED else "probe", other))
+        return [number.method, *(f"{name[1]}: {failed[name]}" for name in both if name in failed)]
+
+    lengths = scored_table(
+        far,
+        doubts,
+        short=True,
+        title="How far is what it says from what it computes and holds?",
+        caption="Mean distance (total variation) of the two distributions over the options, at the same places: 0 "
+        "alike, 1 nothing in common.",
+    )
+    return [table, *([Picture(figure=drawn)] if drawn else []), *([lengths] if far else []), *without]
+
+
+Named = Mapping[tuple[str, str, str], Number]
+"""(kind, method, metric) -> number."""
+
+
+def _told(whole: Named, headline: str) -> list[str]:
+    """The headline, then numbers of coherence, then others, that several kinds have; none without any interval, and no
+    bounds of another.
+    """
+    known = {metric for (*_, metric), one in whole.items() if np.isfinite(one.score.ci_lo)}
+    known -= {f"{metric}{end}" for metric in known for end in BOUNDS}
+    named = dict.fromkeys(metric for *_, metric in whole if metric in known and metric != headline)
+    kinds_with = Counter(metric for _, metric in {(kind, metric) for kind, _, metric in whole})
+    told = [headline, *sorted(named, key=lambda metric: metric not in COHERENCE)]
+    return [metric for metric in told if kinds_with[metric] > 1][: MOST + 1]
+
+
+def _kinds(whole: Named, metric: str) -> set[str]:
+    """The kinds of which a number is defined."""
+    return {kind for (kind, _, name), one in whole.items() if name == metric and np.isfinite(one.score.estimate)}
 
 
 # Where what is said and what is held are furthest apart, item by item.
@@ -138,11 +199,47 @@ def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame], apart: Col
     if every.empty:
         return every
     by = ["place", "method", "stated", "probe"]
-    every["distance"] = (every["said"] - every["held"]).abs().groupby([every[column] for column in by]).transform("sum")
+    every["distance"] = (every["said"] - every["held"]).abs()
+    every["distance"] = every["distance"].groupby([every[column] for column in by]).transform("sum", min_count=1)
     every["distance"] /= 2
     every = every.sort_values(["distance", *by, "option_index"], ascending=[False, *[True] * 5], kind="stable")
     about = ["item", "cluster", "scenario", "step", "readout_id", *by[1:], "option", "said", "held", "computed"]
     return every[[*about, "distance"]].reset_index(drop=True)
+
+
+def apart_numbers(run: ScoredRun, every: pd.DataFrame, apart: Collection[str]) -> Iterator[Number]:
+    """How far what is said lies from what is computed, and from what each probe reads of it: the mean total variation
+    of the two distributions over the options, 0 alike, 1 nothing in common, over places that both have.
+
+    Args:
+        run: that was scored.
+        every: of `disagreements`.
+        apart: columns that say how, not where, a belief is read.
+    """
+    stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
+    exact = run.every[(run.every["kind"] == "exact") & (run.every["of"].astype(str) == "")]
+    if stated.empty or exact.empty:
+        return
+    known = {column for column in condition_columns(exact) if exact[column].notna().any()}
+    computed, said = _at_places(exact, known, apart), _at_places(stated, known, apart)
+    both = computed.merge(said[["place", "method", "option_index", "prob"]], on=["place", "option_index"])
+    both["distance"] = (both["prob_x"] - both["prob_y"]).abs() / 2
+    by_place = both.groupby(["method_x", "method_y", "place"], sort=False)
+    places = by_place["distance"].sum(min_count=1).to_frame().assign(cluster=by_place["cluster"].first())
+    found = [
+        (FROM_COMPUTED, f"{form}, {method}", rows)
+        for (method, form), rows in places.groupby(["method_x", "method_y"], sort=False)
+    ]
+    if len(every):
+        held = every.drop_duplicates(["readout_id", "method", "stated", "probe"])
+        found += [
+            ("said_from_held", f"{form}, {method}/{probe}", rows)
+            for (method, form, probe), rows in held.groupby(["method", "stated", "probe"], sort=False)
+        ]
+    for metric, name, rows in found:
+        distance, clusters = rows["distance"].to_numpy(dtype=np.float64), rows["cluster"].to_numpy()
+        score = cluster_mean(distance, clusters, within=UNIT, how=resampling(run.config))
+        yield Number(metric=metric, method=name, kind="verbal", score=score, quantity=APART[metric], code="F1")
 
 
 def _at_places(rows: pd.DataFrame, known: Collection[str], apart: Collection[str]) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import pandas as pd
 from ....base.errors import UserError
 from ....hooks.exact.queries import PromptReader
 from ....hooks.lm import LanguageModel
-from ....metrics.consistency.competence import COVERAGE, ORDER, RESPONDING
+from ....metrics.consistency.competence import COVERAGE, ORDER, PARSED, RESPONDING
 from ....metrics.decision.forecast_metrics import by_place
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
@@ -19,6 +19,9 @@ from .ask import fit_form, item_of, questions, read_item, readable, stated_place
 from .config import AskConfig
 from .page import findings
 from .samples import answer_table, answered, multiclass, samples
+
+UNTOLD = {RESPONDING: "nothing is told that a belief could follow"}
+"""Of questions without evidence."""
 
 
 class Ask(Experiment):
@@ -30,7 +33,7 @@ class Ask(Experiment):
     headline = "accuracy"
     beside = ("brier_multiclass", "log_loss", "calibration_error", "coverage", "by_place", "order_effect")
     probed = "question"
-    gate = (COVERAGE, ORDER, RESPONDING)
+    gate = (COVERAGE, PARSED, ORDER, RESPONDING)
     config_type = AskConfig
     material = "questions.file"
     scoring = frozenset({"by", "max_by_place"})
@@ -80,7 +83,7 @@ class Ask(Experiment):
             whole = multiclass(method, ALL, asked)
             order = None if whole.by_order is None else by_place(whole, resampling(config))
             masses, of = zip(*((mass, one.cluster) for one in asked for mass in one.coverage), strict=True)
-            untested = {RESPONDING: "nothing is told that a belief could follow"}
+            untested = dict(UNTOLD)
             if config.orders == "none" and config.methods[method].yes_no is None:
                 untested[ORDER] = "one order was asked, by `orders`"
             yield gate(
@@ -92,6 +95,10 @@ class Ask(Experiment):
                 max_order=config.max_by_place,
                 untested=untested,
             )
+        for method, asked in answered(beliefs, "verbal"):
+            masses, of = zip(*((mass, one.cluster) for one in asked for mass in one.coverage), strict=True)
+            parsed = {"parse_rate": {"numbers": masses}, "read_groups": {"numbers": of}}
+            yield gate(config, method, "verbal", **parsed, untested=UNTOLD)
 
     answers = delegated(answer_table)
     findings = delegated(findings)

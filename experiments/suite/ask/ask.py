@@ -18,7 +18,7 @@ from ....hooks.prompts.chat import Message
 from ....hooks.prompts.options import Option, make_options
 from ....hooks.prompts.places import LAST, Position
 from ....hooks.tree.memory import Cost
-from ...materials.choices.forms import Order, labels_of, options_of, rotated, user_turn
+from ...materials.choices.forms import Order, labels_of, option_positions, options_of, rotated, user_turn
 from ...materials.choices.sources import Choice, alike
 from ...materials.choices.tables import AskedChoice
 from ...run.experiment import Item, Question, Read
@@ -79,7 +79,7 @@ def _chosen(config: AskConfig, item: str, asked: AskedChoice, name: str, form: A
             prefill=form.prefill,
             options=spoken_options(choice, form, order),
             conditions={"order": order, **about(asked)},
-            positions=_positions(),
+            positions=_positions() | (option_positions(choice, form, order) if config.kinds == "all" else {}),
             own_turns=True,
         )
 

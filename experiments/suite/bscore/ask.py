@@ -184,7 +184,7 @@ def _place(asked: Question) -> BeliefPlace:
         context=asked.conversation,
         options=tuple(option.name for option in asked.options),
         conditions=asked.conditions,
-        positions={name: at for name, at in asked.positions.items() if name not in ("answer", "before-answer")},
+        positions={name: at for name, at in asked.positions.items() if name in ("question", "own-last-answer")},
         halves=False,
     )
 

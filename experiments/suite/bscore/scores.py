@@ -54,6 +54,9 @@ def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
             yield from _of_paper(config, make, view)
             yield from _lists(make, view)
     for view in views_beside(config, beliefs):
+        if view.kind == "verbal":
+            masses, of = _masses(view)
+            yield gate(config, view.method, view.kind, parse_rate=masses, read_groups=of)
         said = [question for question in view.held if np.isfinite(question.adjusted).all()]
         if said:
             yield from _along(_Make(view.method, resampling(config), view.kind), replace(view, asked=said))
@@ -104,14 +107,20 @@ def _orders(make: _Make, asked: Sequence[Asked], subset: str) -> Iterator[Number
     yield make.ratio("order_share", several, sums, subset, quantity)
 
 
-def _gate(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Number]:
-    """The competence gate: coverage afresh and in conversation, and easy questions (METRICS W4). Beside it, how far
-    the probability of the true option is above chance.
-    """
+def _masses(view: MethodView) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
+    """Afresh and in conversation, the coverage of every read-out, and the question of each."""
     read = {"afresh": [(one.item, mass) for one in view.asked for mass in one.coverage]}
     if view.held:
         read["in conversation"] = [(one.item, mass) for one in view.held for mass in one.coverage_multi.ravel()]
     of, masses = ({name: [pair[i] for pair in pairs] for name, pairs in read.items()} for i in (0, 1))
+    return masses, of
+
+
+def _gate(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Number]:
+    """The competence gate: coverage afresh and in conversation, and easy questions (METRICS W4). Beside it, how far
+    the probability of the true option is above chance.
+    """
+    masses, of = _masses(view)
     easy = [question for question in view.asked if question.category == EASY and question.truth is not None]
     known: dict[str, Any] = {}
     if easy:

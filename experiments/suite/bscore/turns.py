@@ -16,7 +16,7 @@ from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Message
 from ....hooks.prompts.places import LAST, Position
 from ....hooks.tree.memory import Cost
-from ...materials.choices.forms import Order, options_of, orders, user_turn
+from ...materials.choices.forms import Order, option_positions, options_of, orders, user_turn
 from ...materials.choices.sources import Choice
 from ...run.experiment import Item, Question
 from ...run.readouts import compile_questions
@@ -62,6 +62,7 @@ def turn_question(
     }
     positions = {"question": Position(message=-1), "before-answer": Position(at="before_answer"), "answer": LAST}
     positions |= {"own-last-answer": Position(message=-2)} if history else {}
+    positions |= option_positions(choice, method, order) if config.kinds == "all" else {}
     about |= {} if method.conversations else {"alone": True}
     return Question(
         readout_id=readout_id,

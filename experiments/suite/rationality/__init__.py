@@ -26,7 +26,7 @@ from ...run.addons.inner_readouts import Inner, InnerScores
 from ...run.experiment import Experiment, Item, Read, delegated
 from ...run.readouts import read_questions
 from ...run.scores import resampling
-from .ask import BELIEF, PRIOR, questions, stated_rows
+from .ask import BELIEF, PRIOR, acted_rows, questions, stated_rows
 from .config import RationalityConfig
 from .page import findings
 from .samples import actions, decisions, detailed, knowledge, methods, require_learner, samples
@@ -84,7 +84,7 @@ class Rationality(Experiment):
     inner = INNER
     conditions = frozenset({"world", "sampling"})
     choices = frozenset(
-        {"reveal", "pool", "iterated", "learner", "depth", "iterations", "resamples"}
+        {"reveal", "pool", "iterated", "stakes", "learner", "depth", "iterations", "resamples"}
         | {"said.numbers", "said.sampled", "said.repetitions", "said.auxiliary"}
     )
 
@@ -110,7 +110,8 @@ class Rationality(Experiment):
         exact = read_questions(self.name, config, item, questions(config, item), lm)
         where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
         both = stated_rows(config, item, lm).beside(exact, where)
-        return both._replace(rows=[{**row, "outcome": item.content["outcome"]} for row in both.rows])
+        rows = [*both.rows, *acted_rows(config, item, exact.rows)]
+        return both._replace(rows=[{**row, "outcome": item.content["outcome"]} for row in rows])
 
     samples = delegated(samples)
     own_scores = delegated(own_scores)

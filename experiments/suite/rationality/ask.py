@@ -4,8 +4,12 @@ what the model says in numbers.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ....hooks.exact.option_beliefs import option_rows
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Conversation
 from ....hooks.prompts.options import Option, make_options
@@ -13,15 +17,19 @@ from ....hooks.prompts.places import LAST, Position, Positions
 from ....hooks.verbal.number_distributions import NumberReading, read_numbers
 from ....hooks.verbal.number_formats import UNIT, NumberFormat
 from ....hooks.verbal.stated_beliefs import NumberQuestion, answer_rows, ask_number, write_answers
+from ....metrics import indifference_point
+from ....metrics.beliefs import VALUED, worst_status
 from ...run.experiment import Item, Question
 from ...run.readouts import number_transcript
 from ...run.stated_beliefs import ANSWER_TOKENS, BeliefPlace, Rows, StatedRead
 from .config import STANDARD, BeliefMethod, RationalityConfig
 
 BELIEF, CASE, PRIOR = "belief", "case", "prior"
-AUXILIARY, LINE_1, LINE_2, MENU = "auxiliary", "line 1", "line 2", "menu"
+AUXILIARY, LINE_1, LINE_2, MENU, TICKET = "auxiliary", "line 1", "line 2", "menu", "ticket"
 OPTIONS, TREE = "options", "tree"
 """Methods of what is no belief in the target."""
+ACTED = "tickets"
+"""Method of the belief that choices between tickets act on."""
 
 
 class BeliefSite(NamedTuple):
@@ -67,7 +75,7 @@ def places(config: RationalityConfig, item: Item) -> list[BeliefSite]:
 def questions(config: RationalityConfig, item: Item) -> list[Question]:
     """The exact read-outs of a context."""
     asked = [question for place in places(config, item) for question in _beliefs(config, item, place)]
-    return [*asked, *_auxiliary(config, item), *_lines(config, item), *_menus(config, item)]
+    return [*asked, *_auxiliary(config, item), *_lines(config, item), *_menus(config, item), *_tickets(config, item)]
 
 
 def user_turn(item: Item, place: BeliefSite, config: RationalityConfig, template: str, **words: str) -> Conversation:
@@ -200,6 +208,49 @@ def _menus(config: RationalityConfig, item: Item) -> Iterator[Question]:
                 options=written(options, ["{option}"]),
                 positions=captured(turn, content["situation"], "action"),
             )
+
+
+def _tickets(config: RationalityConfig, item: Item) -> Iterator[Question]:
+    """A bet on the target, or one of a known chance for the same prize, the bets named in either order at the end."""
+    case, urn = config.wording.tickets
+    words = {key: item.content[key] for key in ("situation", "ask", "event")}
+    words |= {"yes": config.answers[0], "case": case, "urn": urn}
+    for percent, (reading, order) in product(config.stakes, enumerate((1, -1))):
+        first, second = (case, urn)[::order]
+        text = config.wording.ticket.format(**words, percent=f"{percent:g}", first=first, second=second)
+        turn: Conversation = [{"role": "user", "content": text}]
+        yield Question(
+            readout_id=f"{item.id}/ticket-{percent:g}.{reading}",
+            method=TICKET,
+            scenario=TICKET,
+            conditions={"reading": reading, "percent": percent},
+            conversation=turn,
+            prefill="",
+            options=written((case, urn), ["{option}"]),
+            positions=captured(turn, item.content["situation"], "action"),
+        )
+
+
+def acted_rows(config: RationalityConfig, item: Item, rows: Sequence[Mapping[str, Any]]) -> Rows:
+    """The belief that the exact choices between tickets, among these rows of the belief table, act on (METRICS E17).
+    The log-odds of both orders of the bets are averaged: a taste for the first, or the last, is left out.
+    """
+    bets = [row for row in rows if row["scenario"] == TICKET and row["kind"] == "exact"]
+    if not bets:
+        return []
+    logp = {(row["percent"], row["reading"], row["option_index"]): float(row["logp"]) for row in bets}
+    taste = [[logp[percent, k, 0] - logp[percent, k, 1] for k in (0, 1)] for percent in config.stakes]
+    status = worst_status(row["status"] for row in bets)
+    belief = np.nan
+    if status in VALUED:
+        belief, found = indifference_point(np.array(config.stakes) / 100, np.mean(taste, axis=1))
+        status = found if found != "ok" else status
+    coverage = float(np.mean([row["coverage"] for row in bets]))
+    names = {"readout_id": f"{item.id}/{STANDARD}/{ACTED}", "method": ACTED, "estimate": "indifference"}
+    place = {key: bets[0][key] for key in ("experiment", "item", "cluster")}
+    place |= {"scenario": BELIEF, "step": 0, "prompt": STANDARD, "truth": item.content["p_star"]}
+    made = option_rows(config.answers, (belief, 1 - belief), kind="acted", coverage=coverage, status=status, **names)
+    return [place | row for row in made]
 
 
 # What the model says at each place: the exact distribution of its numbers, and sampled answers.

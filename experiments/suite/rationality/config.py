@@ -1,7 +1,7 @@
 """Settings of the rationality experiment: the world, the prompts, and the forms of belief and decision."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -11,11 +11,14 @@ from ...materials.worlds.source import WorldSource
 from ...run.questions import MethodName, RunConfig
 
 STANDARD = "standard"
+EVERY_STAKE = (5, 20, 35, 50, 65, 80, 95)
+"""Chances, in percent, of the tickets with which `kinds: all` reads the belief that is acted on."""
 OF_BELIEF = ("situation", "prompt", "ask", "chance", "event", "first", "second")
 OF_DECISION = ("situation", "ask", "event", "first", "second")
 PLACEHOLDERS = {
     "line": OF_DECISION,
     "menu": (*OF_DECISION, "options"),
+    "ticket": (*OF_DECISION, "yes", "case", "urn", "percent"),
     "auxiliary": ("situation", "noun", "options"),
     "auxiliary_number": ("situation", "noun"),
     "states": ("n", "listed"),
@@ -54,6 +57,14 @@ class DecisionWording(Settings):
     menu: str
     defer: str = "Defer"
     """The third option of a menu."""
+    ticket: str = (
+        "{situation} Two tickets can win the same prize. The {case} ticket wins if the answer to this question is "
+        "{yes}: {ask} The {urn} ticket wins with a chance of {percent}%. Which do you take? Reply with one word: "
+        "{first} or {second}."
+    )
+    """A choice between a bet on the target and one on a known chance."""
+    tickets: tuple[str, str] = ("Case", "Urn")
+    """What these bets are called."""
     auxiliary: str
     """What is the state of a covariate that was not revealed?"""
     auxiliary_number: str
@@ -101,6 +112,9 @@ class RationalityConfig(RunConfig):
     methods: Mapping[MethodName, BeliefMethod] = Field(min_length=1)
     wording: DecisionWording
     said: Said = Said()
+    stakes: tuple[Annotated[float, Field(gt=0, lt=100)], ...] = ()
+    """Chances, in percent, of the bet that is offered beside one on the target: where both are taken equally often lies
+    the belief that is acted on (METRICS E17). Two or more; none: it is not read."""
     iterated: bool = True
     """Whether beliefs given each state of a further covariate are read, for the law of iterated expectation."""
     learner: Literal["boosting", "catboost"] = "boosting"
@@ -112,6 +126,13 @@ class RationalityConfig(RunConfig):
     resamples: int = Field(default=0, ge=0, le=10**6)
     """Of the published bootstrap of nearest-neighbour estimates; 0: these are not made."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _kinds_hold_what_is_acted_on(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("kinds") == "all" and not data.get("stakes"):
+            return {**data, "stakes": EVERY_STAKE}
+        return data
+
     @model_validator(mode="after")
     def _hangs_together(self) -> "RationalityConfig":
         if self.prompts.get(STANDARD) is None:
@@ -120,6 +141,8 @@ class RationalityConfig(RunConfig):
             raise ValueError(f"reveal: {self.reveal[0]} to {self.reveal[1]} covariates; give 1 or more, the less first")
         for key, names in PLACEHOLDERS.items():
             check_placeholders(f"wording.{key}", getattr(self.wording, key), names)
+        if len({*self.stakes}) != len(self.stakes) or len(self.stakes) == 1:
+            raise ValueError(f"stakes: {', '.join(map(str, self.stakes))}; give two or more, each once, or none")
         if len({*map(str.casefold, (*self.answers, self.wording.defer))}) < 3:
             raise ValueError("answers and wording.defer: two are the same; give three words")
         return self

@@ -12,8 +12,8 @@ import pytest
 
 from doxascope import UserError
 from doxascope.experiments.materials.choices.columns import QuestionColumns
-from doxascope.experiments.materials.choices.forms import rotated
-from doxascope.experiments.materials.choices.sources import load_csqa, load_mmlu
+from doxascope.experiments.materials.choices.forms import ChoiceForm, option_positions, rotated, user_turn
+from doxascope.experiments.materials.choices.sources import Choice, load_csqa, load_mmlu
 from doxascope.experiments.materials.choices.tables import AskedSource, asked_choices
 
 WHALE = {"question": "What is a whale?", "options": ["a fish", "a mammal"], "truth": "a mammal"}
@@ -272,3 +272,24 @@ def test_a_column_that_may_hold_ids_is_named_and_one_that_repeats_is_none(caplog
     assert not caplog.text
     with pytest.raises(UserError, match=r"called 'a' in column 'qid'; .* or name another column by `columns\.id`"):
         named("qid", ["a", "a"])
+
+
+@pytest.mark.parametrize("option", ["{option}", "{letter}) {option}"])
+def test_an_option_is_found_where_it_is_listed_not_where_it_stands_besides(option: str) -> None:
+    options = ("A", "a cat", "cat", "Choose")
+    choice = Choice("q", "q", "", "Is a cat a cat, or is A a cat?", options, "here")
+    form = ChoiceForm(ask="{question}\nChoose: {options}.", option=option, forms=("{option}",))
+    for order in rotated(len(options), "all"):
+        content = user_turn(choice, form, order)["content"]
+        begins = content.index("\nChoose: ") + len("\nChoose: ")
+        found = option_positions(choice, form, order)
+        ends = []
+        for which in order:
+            position = found[f"option-{which}"]
+            places = [i for i in range(len(content)) if content.startswith(options[which], i)]
+            at = places[position.occurrence or 0]
+            assert at >= begins
+            ends.append(at + len(options[which]))
+            assert content[ends[-1]] in ",."  # the end of what is listed
+        assert ends == sorted(ends)
+    assert option_positions(Choice("q", "q", "", "Which?", options, "here", listed=False), form, (0, 1, 2, 3)) == {}

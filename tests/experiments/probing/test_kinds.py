@@ -22,7 +22,9 @@ from doxascope.experiments.probing.settings import load_job
 from doxascope.experiments.report.document import Prose, Stamp, TableBlock
 from doxascope.experiments.report.record import read
 from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.experiment import items_of
 from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.plan import foreseen
 from doxascope.hooks.store import ActivationStore
 
 ONE_METHOD = {
@@ -64,6 +66,8 @@ HEADLINES = {
 }
 SEVERAL = {"consistency", "bscore", "ask"}
 """Experiments whose questions have more than two options."""
+ACTED = {"rationality"}
+"""Experiments with a choice whose stakes vary."""
 OWN_NUMBERS = {"rationality"}
 """Experiments whose stated numbers have a setting of their own."""
 QUESTIONS = "".join(
@@ -100,10 +104,14 @@ def test_one_run_has_every_kind_under_the_same_names(every_kind: Callable[..., P
     scores = json.loads((folder / "scores.json").read_text())["scores"]
     for metric in HEADLINES[name]:
         found = {row["kind"] for row in scores if row["metric"] == metric and row["subset"] == "all"}
-        assert {"exact", "verbal", "probe"} <= found
+        assert {"exact", "verbal", "probe", *(["acted"] if name in ACTED else [])} <= found
     excess = [row["method"] for row in scores if row["metric"] == "stated_excess"]
     assert excess == (["of 10 numbers"] if name in SEVERAL else [])  # of two options one is asked for
-    assert "What it says, computes and holds" in (folder / "report.html").read_text()
+    does = "says, computes, holds and acts on" if name in ACTED else "says, computes and holds"
+    page = (folder / "report.html").read_text()
+    assert f"What it {does}" in page
+    for drawn in ("says: of 10 numbers", "computes: ", "holds: "):
+        assert f">{drawn}" in page  # a row of the figure
     read = [pd.read_parquet(file) for file in sorted((folder / "probes").glob("held-*.parquet"))]
     table = pd.concat(read)
     assert table.groupby("readout_id")["prob"].sum().to_numpy() == pytest.approx(1)
@@ -136,6 +144,14 @@ def test_the_items_in_which_said_and_held_differ_are_listed(every_kind: Callable
         asked = pd.MultiIndex.from_frame(table[["readout_id", "option"]])
         assert table["computed"].to_numpy() == pytest.approx(read.loc[asked].to_numpy())
     assert set(table["item"]) == set(exact["item"].astype(str))
+    scores = json.loads((folder / "scores.json").read_text())["scores"]
+    far = {row["method"]: row["estimate"] for row in scores if row["metric"] == "said_from_held"}
+    for (form, method, probe), rows in table.groupby(["stated", "method", "probe"]):
+        once = rows.drop_duplicates("readout_id").groupby("cluster")["distance"]
+        low, high = once.mean().min(), once.mean().max()
+        assert low - 1e-9 <= far.pop(f"{form}, {method}/{probe}") <= high + 1e-9
+    assert not far
+    assert any(row["metric"] == "said_from_computed" and 0 <= row["estimate"] <= 1 for row in scores)
     assert "Where said and held differ most" in (folder / "report.html").read_text()
 
 
@@ -163,7 +179,7 @@ def without_probe(tiny_for: Callable[[str], Path], tmp_path_factory: pytest.Temp
 def test_what_is_left_out_is_told_with_its_reason_everywhere(
     without_probe: Path, every_kind: Callable[..., Path], tmp_path: Path
 ) -> None:
-    why = "probe of texts, 3 options: left out, for 2 groups; cross-fitting takes at least 3."
+    why = "probe of texts: left out, for 2 groups; cross-fitting takes at least 3."
     found = compare([without_probe])
     of_ask = load_set("quick").model_copy(update={"runs": {"ask": {}}, "probe": None})
     card = ModelCard(tmp_path, of_ask, "tiny-ask", 0, {"ask": without_probe}, None)
@@ -175,10 +191,19 @@ def test_what_is_left_out_is_told_with_its_reason_everywhere(
     table = read(doubted / "report.json").blocks
     (told,) = [block for block in table if isinstance(block, TableBlock) and block.name == "Kinds of belief"]
     notes = {row[0].below[0]: row[0].below[1:] for row in told.rows}
-    assert notes["probe: texts/held-texts-3"] == [few]
+    assert notes["probe: texts/held-texts-options"] == [few]
     top = card_page(replace(card, runs={"ask": doubted})).top
     assert isinstance(top.verdict, Stamp)
     assert any(few in reason for _, reason in top.verdict.lines)
+
+
+def test_it_is_said_before_reading_that_there_are_too_few_clusters_for_probes(tiny_for: Callable[[str], Path]) -> None:
+    for kinds, items, lines in (("all", 7, 1), ("all", 60, 0), ("chosen", 7, 0)):
+        settings = [f"items={items}", f"kinds={kinds}", "registered=null"]
+        experiment, config = load_config("truth", settings, str(tiny_for("truth")))
+        told = foreseen(config, items_of(experiment, config))
+        assert len(told) == lines
+        assert all("too few groups to say" in line and "7 clusters" in line for line in told)
 
 
 def test_a_probe_job_finds_the_files_of_a_run_from_anywhere(
@@ -212,7 +237,7 @@ def test_the_shipped_probe_job_takes_the_run(every_kind: Callable[..., Path], tm
 
 def test_apply_without_activations_says_what_to_do(every_kind: Callable[..., Path], tmp_path: Path) -> None:
     shutil.copytree(every_kind("ask"), bare := tmp_path / "bare", ignore=shutil.ignore_patterns("activations"))
-    job = load_job("probe-ask", [bare], [f"probe={bare / 'probes' / 'kept' / 'held-texts-3'}"])
+    job = load_job("probe-ask", [bare], [f"probe={bare / 'probes' / 'kept' / 'held-texts-options'}"])
     with pytest.raises(UserError, match=r"a run keeps its activations with -o capture\.layers=all"):
         apply_job(job, bare)
 

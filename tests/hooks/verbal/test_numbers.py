@@ -19,6 +19,7 @@ from doxascope.hooks.verbal.number_formats import (
     JSON,
     LINES,
     PERCENT,
+    RANKING,
     UNIT,
     NumberFormat,
     count_format,
@@ -162,6 +163,59 @@ def test_numbers_of_three_options_in_one_answer_are_those_of_every_answer_writte
     (short,) = read_numbers(numerate, [question], beam=2)
     for line, whole in zip(short.lines, read.lines, strict=True):
         assert abs(line.mean - whole.mean) <= line.error + 1e-9
+
+
+def test_a_ranking_with_ties_is_read_as_every_ranking_written_out(
+    taught: Callable[..., Any], noise: Callable[[Any], float]
+) -> None:
+    """All 13 rankings of three options in their 24 texts, token by token, against the token tree; of a model that was
+    taught to put one option first in three answers of four, and the two others alike."""
+    said = ("Yes > No = put\n", "Yes > put = No\n", "Yes > No = put\n", "No = put > Yes\n")
+    numerate = taught(f"{CHARACTERS}>=", "ripe?\n\np?\n", said)
+    (form,) = of_three(replace(RANKING, terminators=(END, "\n")))
+    assert (len(form.numbers), len(form.spelled), form.n_values) == (13, 24, 3)
+    question = ask_number(numerate.reader, "r", [{"role": "user", "content": "ripe?"}], form, prefilled=False)
+    (read,) = read_numbers(numerate, [question])
+    prompt = list(question.prompt(numerate.reader).ids)
+    closing = [numerate.tokenizer.eos_token_id, numerate.tokenizer("\n")["input_ids"][0]]
+    shares = []
+    for number in form.numbers:
+        total = 0.0
+        for text in number.forms:
+            ids = numerate.tokenizer(text, add_special_tokens=False)["input_ids"]
+            logp = next_token_logp(numerate.model, [*prompt, *ids], first=len(prompt) - 1).double().numpy()
+            total += np.exp(sum(logp[i, token] for i, token in enumerate(ids))) * np.exp(logp[-1, closing]).sum()
+        shares.append(total)
+    np.testing.assert_allclose(read.belief.logp, np.log(shares), atol=noise(read.belief.logp))
+    means = np.array(shares) @ np.array([number.each for number in form.numbers]) / sum(shares)
+    assert read.stated(0.0).means == pytest.approx(means.tolist(), abs=1e-4)
+    planted = np.mean([form.spelled[text.strip()].each for text in said], axis=0)
+    assert read.belief.coverage > 0.5
+    assert means == pytest.approx(planted, abs=0.1)
+    (written,) = write_answers(numerate, [question], Sampling(max_new_tokens=20), draws=DRAWS, seed=2)
+    drawn = np.array([answer.values for answer in written if answer.status == "ok"])
+    assert np.abs(drawn.mean(axis=0) - means).max() < 4 * drawn.std(axis=0).max() / np.sqrt(len(drawn))
+
+
+def test_a_ranking_means_the_mean_of_the_distributions_that_keep_it() -> None:
+    drawn = np.random.default_rng(0).dirichlet(np.ones(3), 200_000)
+    (form,) = RANKING.over(("red", "green", "blue"))
+    strict = drawn[(drawn[:, 0] > drawn[:, 1]) & (drawn[:, 1] > drawn[:, 2])].mean(axis=0)
+    assert form.spelled["red > green > blue"].each == pytest.approx(strict, abs=0.005)
+    tied = drawn[(drawn[:, 0] > drawn[:, 2]) & (drawn[:, 1] > drawn[:, 2])].mean(axis=0)
+    assert form.spelled["green = red > blue"].each == pytest.approx(tied, abs=0.005)
+    assert form.spelled["blue = red = green"].each == pytest.approx([1 / 3] * 3)
+    assert parse_answer("green = red > blue\n", form).values == form.spelled["red = green > blue"].each
+    for text in ("red > green", "red > green > blue > red", "red > green, blue", "1 > 2 > 3", "red>green>blue"):
+        assert parse_answer(text, form).status == "unparsed"
+    two = RANKING.worded("Yes", "No")
+    assert [parse_answer(text, two).values for text in ("Yes > No", "No = Yes", "No > Yes")] == [
+        (0.75,),
+        (0.5,),
+        (0.25,),
+    ]
+    with pytest.raises(UserError, match="ranks at most 4 options, and here are 5"):
+        RANKING.over("abcde")
 
 
 def test_an_option_of_several_may_say_anything() -> None:

@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit, logit
 
 from doxascope.experiments.run.addons.inner_readouts import ADJUSTED, scored_beside
+from doxascope.experiments.run.experiment import Item
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.experiments.run.scores import score_run
+from doxascope.experiments.suite.rationality.ask import acted_rows
 from doxascope.experiments.suite.rationality.page import VIOLATION, choice_figure
 from doxascope.experiments.suite.rationality.samples import Actions, actions, detailed, methods, repeated
 from doxascope.experiments.suite.rationality.scores import forest_ratio
 from doxascope.experiments.synthetic.agents.decisions import Deciding
+from doxascope.metrics import belief_table
 from doxascope.metrics.number import Number
 
 N = 120
@@ -72,6 +76,44 @@ def test_an_agent_who_hides_knowledge_acts_on_more_of_the_truth_than_it_states(f
         assert beyond.ci_lo > 0.3
     assert value(hiding, "latent_action", "words beyond held").status == "nothing_left"
     assert value(hiding, "gcm_exact", "held").status == "nothing_left"
+
+
+def test_choices_between_tickets_tell_the_belief_that_is_acted_on(configured: Any, planted: Planted) -> None:
+    """Of one who states less than it knows, and has a taste for the ticket that is named first."""
+    stakes = (2, 5, 20, 35, 50, 65, 80, 95, 98)
+    experiment, config = configured("bootstrap_draws=100", "iterations=3", f"stakes={[*stakes]}")
+    one = Deciding(hides=True).sample(N, 0)
+    acted: list[dict[str, Any]] = []
+    for i, (held, truth) in enumerate(zip(one.held, one.p_star, strict=True)):
+        item = Item(f"x{i:04}", f"x{i:04}", {"p_star": truth})
+        where = {"experiment": "rationality", "item": item.id, "cluster": item.id, "kind": "exact", "status": "ok"}
+        rows = []
+        for percent in stakes:
+            for reading, taste in enumerate((0.8, -0.8)):
+                likes = 3 * (logit(held) - logit(percent / 100)) + taste
+                bet = where | {"scenario": "ticket", "percent": percent, "reading": reading, "coverage": 0.9}
+                rows += [
+                    bet | {"option_index": k, "logp": np.log(0.9 * expit(z))} for k, z in enumerate((likes, -likes))
+                ]
+        acted += [row | {"outcome": one.outcome[i]} for row in acted_rows(config, item, rows)]
+    told = belief_table(acted)
+    said = told[(told["option_index"] == 0)].set_index("item")["prob"]
+    inside = (one.held > 0.02) & (one.held < 0.98)
+    assert np.array_equal(np.isfinite(said.to_numpy()), inside)
+    assert (
+        np.abs(said.to_numpy() - one.held)[inside].max() < 0.03
+    )  # a straight line between chances that are 15 points apart
+    assert set(told.loc[told["prob"].isna(), "status"]) == {"out_of_range"}
+    table = pd.concat([planted(one), told], ignore_index=True)
+    numbers = {(number.metric, number.kind, number.method, number.subset): number.score
+               for number in score_run(experiment, config, table)}  # fmt: skip
+    acts, says = (numbers["sufficiency", *read, "all"] for read in (("acted", "tickets"), ("exact", "words")))
+    assert acts.estimate > 0.97
+    assert acts.n_dropped == (~inside).sum()
+    assert says.ci_hi < 0.9
+    hidden = numbers["latent_action", "", "tickets beyond words", "all"]
+    assert hidden.p < 0.01
+    assert hidden.ci_lo > 0.3
 
 
 def test_a_layer_holds_what_the_agent_hides(configured: Any, planted: Planted) -> None:
