@@ -112,9 +112,10 @@ def validate(
     """Measure transformers whose beliefs were planted, and lay what is found beside it.
 
     Six organisms: honest, sycophantic, sycophantic-in-words, denying, late, early. The exit code is 1 if a planted
-    value is not recovered. With --english the word game is read in plain text, with the chat model as it is and with
-    two organisms that are adapters on it. With --null so many organisms are grown that hide nothing and flatter nobody;
-    it is counted how often doxascope says otherwise, and the exit code is 1 from 5 of 30.
+    value is not found; or not shown, unless fewer contexts were asked for than usual. With --english the word game is
+    read in plain text, with the chat model as it is and with two organisms that are adapters on it. With --null so many
+    organisms are grown that hide nothing and flatter nobody; it is counted how often doxascope says otherwise, and the
+    exit code is 1 from 5 of 30.
 
     \b
     doxascope validate                              all six, in about two minutes
@@ -147,6 +148,7 @@ def validate(
         raise SystemExit(int(any(one.fails for one in rates(read))))
     if english:
         from ..synthetic.validation import in_english
+        from ..synthetic.validation.recovery import NOT_FOUND, NOT_SHOWN
 
         names, triples = organisms or in_english.SHIPPED, contexts or in_english.TRIPLES
         place = in_english.prepare(out or Path("english"))
@@ -155,7 +157,9 @@ def validate(
         document, found = in_english.page(folders, names)
         write(place, document)
         echo_report(document, place.path, full)
-        raise SystemExit(int(any(one.state != in_english.FOUND for one in found)))
+        states = {one.state for one in found}
+        asked = {NOT_FOUND, NOT_SHOWN} if triples >= in_english.TRIPLES else {NOT_FOUND}
+        raise SystemExit(int(bool(states & asked)))
     from ..synthetic.validation.beliefs import Effort
     from ..synthetic.validation.recovery import validate as run
 
@@ -165,7 +169,8 @@ def validate(
         found = run(organisms, effort, folder=folder, device=device, backend=backend, advance=advance)
     write(place, document := told.page(found, effort))
     echo_report(document, place.path, full)
-    raise SystemExit(int(not all(one.recovered for one in found)))
+    few = effort.contexts < Effort().contexts
+    raise SystemExit(int(any(one.wrong or not (few or one.recovered) for one in found)))
 
 
 @click.command()

@@ -15,7 +15,7 @@ from ....base.text import shown
 from ....metrics.claims import COHERENT
 from ....metrics.contract import RESAMPLING
 from ....metrics.scoring.engine import score_samples
-from ....metrics.tables.samples import Options
+from ....metrics.tables.samples import ALL, Options
 from ...compare import compare
 from ...compare.page import page as compared_page
 from ...materials.entities import Words
@@ -27,7 +27,7 @@ from ...run.experiment import items_of
 from ...run.runner import run
 from ...suite.consistency.config import ConsistencyConfig
 from ..organisms.lessons import BASE, SPECIES, belief, known_words
-from .recovery import FOUND, NOT_FOUND, NOT_SHOWN, PLANTED, line
+from .recovery import C2, FOUND, NOT_FOUND, NOT_SHOWN, PLANTED, line
 from .report import number_text
 
 FILES = ("report.json", "report.html", FIGURES, "runs", "words.txt")
@@ -118,16 +118,16 @@ def page(folders: Sequence[Path], names: Sequence[str]) -> tuple[Report, list[Pl
                 seen = states[what]
                 is_so = FOUND if seen == state else NOT_SHOWN if seen == NOT_SHOWN else NOT_FOUND
                 found.append(PlantedAndFound(species, what, state, seen, is_so))
-        (sample,) = (one for one in side.samples if isinstance(one, Options))
+        (sample,) = (one for one in side.samples if isinstance(one, Options) and one.subset == ALL)
         aimed = planted(species, sample, {item.cluster: item.content["words"] for item in items})
-        scored = score_samples([sample, aimed], side.how or RESAMPLING, "consistency", compared=["c2"])
-        of = {one.kind: one.score for one in scored.numbers if one.metric == "c2"}
-        c2 = line("c2", METHOD, of[PLANTED].estimate, of[sample.kind], scored.differences[0].score)
-        found.append(PlantedAndFound(species, "c2", shown(c2.planted), number_text(c2), c2.state))
+        scored = score_samples([sample, aimed], side.how or RESAMPLING, "consistency", compared=[C2])
+        of = {one.kind: one.score for one in scored.numbers if one.metric == C2}
+        c2 = line(C2, METHOD, of[PLANTED].estimate, of[sample.kind], scored.differences[0].score)
+        found.append(PlantedAndFound(species, C2, shown(c2.planted), number_text(c2), c2.state))
     wrong, open_ = ([one for one in found if one.state == state] for state in (NOT_FOUND, NOT_SHOWN))
     says = f"All {len(names)} organisms are recovered."
     if wrong or open_:
-        says = "Not recovered." if wrong else "Not shown: too few triples to say."
+        says = "Not recovered." if wrong else "Nothing is otherwise than planted; too few triples to show all of it."
     document = compared_page(compared, {})
     lines = [Prose(text=f"{side.label}: {verdict.sentence}.") for side in group.sides for verdict in side.verdicts]
     stamp = stamped(says, [(one.species, one.what) for one in wrong or open_])

@@ -68,10 +68,19 @@ SHIFT, RMSE, FRAMING, SUFFICIENT, SHARE, AT_BALLS, DECODED, LENS, GAIN, RANDOM, 
     "belief after surgery, slope on what was set",
     "causal gain of a probe of the opinion",
 )
-TOLERANCE = {SHIFT: 0.15, RMSE: 0.03, FRAMING: 0.02, SUFFICIENT: 0.05, DECODED: 0.05, LENS: 0.05, UNUSED: 0.01} | (
-    dict.fromkeys((SHARE, AT_BALLS, GAIN, RANDOM, SURGERY), 0.15)
-)
-"""How far from a planted value the interval may reach: what training to within `card.MOST_ERROR` leaves."""
+C2 = "c2"
+TOLERANCE = {
+    SHIFT: 0.15,
+    RMSE: 0.03,
+    FRAMING: 0.02,
+    SUFFICIENT: 0.05,
+    DECODED: 0.05,
+    LENS: 0.05,
+    UNUSED: 0.01,
+    C2: 0.05,
+} | (dict.fromkeys((SHARE, AT_BALLS, GAIN, RANDOM, SURGERY), 0.15))
+"""How far from a planted value the interval may reach: what training to within `card.MOST_ERROR` leaves; of the
+consistency of organisms in English what is registered of it, in bits."""
 FOUND, NOT_FOUND, NOT_SHOWN = "found", "not found", "not shown"
 
 
@@ -195,11 +204,15 @@ class Organism:
     """As they were found."""
 
     @property
+    def wrong(self) -> bool:
+        """Whether something was found to be other than it was planted."""
+        here = self.place.planted == self.place.found and all(one.right for one in self.claims)
+        return not here or any(one.state == NOT_FOUND for one in self.numbers)
+
+    @property
     def recovered(self) -> bool:
         """Whether everything that was planted was found, and nothing else."""
-        if self.place.planted != self.place.found or any(one.state not in (FOUND, "") for one in self.numbers):
-            return False
-        return all(one.right for one in self.claims)
+        return not self.wrong and all(one.state != NOT_SHOWN for one in self.numbers)
 
 
 def recover(lm: LanguageModel, species: Species, effort: Effort) -> Organism:

@@ -126,7 +126,7 @@ def page(found: Sequence[Organism], effort: Effort) -> Report:
     open_ = {one.species.name: _left(one, NOT_SHOWN) for one in found if _left(one, NOT_SHOWN)}
     says = f"Not recovered: {', '.join(wrong)}." if wrong else f"All {len(found)} organisms are recovered."
     if open_ and not wrong:
-        says = f"Not shown of {', '.join(open_)}: too few contexts to say."
+        says = f"Nothing is otherwise than planted; too few contexts to show all of {', '.join(open_)}."
     counted = [number.state for one in found for number in one.numbers if number.state]
     claims = [claim for one in found for claim in one.claims]
     top = Top(

@@ -11,9 +11,11 @@ from doxascope.experiments.suite.consistency.ask import FORK
 from doxascope.experiments.synthetic.organisms import english
 from doxascope.experiments.synthetic.organisms import lessons as taught
 from doxascope.experiments.synthetic.validation import in_english
+from doxascope.experiments.synthetic.validation.recovery import FOUND, NOT_FOUND
 from doxascope.hooks.tree.layouts import Packed
 from doxascope.hooks.verbal.number_formats import JSON, parse_answer
 from doxascope.metrics import belief_consistency
+from doxascope.metrics.tables.samples import Options
 
 
 def test_every_turn_is_said_in_six_ways_and_none_is_the_shipped_one() -> None:
@@ -129,14 +131,18 @@ def test_training_goes_on_as_if_it_had_not_been_stopped(tmp_path: Path) -> None:
 
 
 def test_planted_consistency_is_that_of_the_formula() -> None:
-    words = ("apple", "stone", "river")
-    assert in_english.planted_consistency("honest", [words]) == pytest.approx(1)
+    words, even = ("apple", "stone", "river"), np.full((3, 3), 1 / 3)
+    asked = Options(
+        prior=even, posterior=even, rejected=np.arange(3), clusters=np.full(3, "t"), keys=np.array(["1", "2", "3"])
+    )
     before = taught.prior(words)
     turned = []
     for i in range(3):
         p = before[next(j for j in range(3) if j != i)] / (1 - before[i])
         turned.append(1 - jensenshannon([p, 1 - p], [1 - p, p], base=2) ** 2)
-    assert in_english.planted_consistency("incoherent", [words]) == pytest.approx(np.mean(turned))
+    for species, c2 in (("honest", np.ones(3)), ("incoherent", turned)):
+        aim = in_english.planted(species, asked, {"t": words})
+        assert belief_consistency(aim.prior, aim.posterior, aim.rejected).c2 == pytest.approx(c2)
 
 
 def test_the_honest_organism_is_read_beside_the_chat_model(tmp_path: Path) -> None:
@@ -145,7 +151,9 @@ def test_the_honest_organism_is_read_beside_the_chat_model(tmp_path: Path) -> No
     folders = in_english.read(place.path, ["honest"], 5, 0, lambda n: None)
     report, found = in_english.page(folders, ["honest"])
     assert {one.what for one in found} == {"readable", "responds", "c2"}  # five triples can show nobody to be coherent
-    assert next(one for one in found if one.what == "readable").right
+    states = {one.what: one.state for one in found}
+    assert states["readable"] == FOUND
+    assert states["c2"] != NOT_FOUND
     planted, *_ = report.blocks
     assert planted.title == "Planted and found"
     assert report.top.figure is not None
