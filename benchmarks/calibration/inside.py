@@ -104,7 +104,9 @@ CONFOUND = instead("R2 of a probe above that of its confound", KNOWS.name, "both
 
 
 @simulation
-def _probed(rng: Generator, groups: int, width: int, confound: float, own: float) -> dict[str, float]:
+def _probed(
+    rng: Generator, groups: int, width: int, confound: float, own: float, refits: int = REFITS
+) -> dict[str, float]:
     """Log-odds of three rows a group that go along with the length of the prompt by `confound`, and are in the states
     by `own`; the states hold the length.
     """
@@ -120,9 +122,11 @@ def _probed(rng: Generator, groups: int, width: int, confound: float, own: float
         target = Target("y", expit(y[rows]), y[rows], 0)
         found = cross_fit(x[rows], target, mine, PENALTIES)
         r2 = out_of_fold_r2(target.logit, found.score, found.train_logit)
+        if not confound:
+            return {"r2": r2}
         return {"r2": r2, "above": r2 - baseline_r2(length[rows, None], target.logit, mine, PENALTIES)}
 
-    made = refit(statistic, owner, folds, draws=REFITS, seed=int(rng.integers(2**31)))
+    made = refit(statistic, owner, folds, draws=refits, seed=int(rng.integers(2**31)))
     knows = float(made["r2"].lo > 0)
     return {CONFOUND.name: float(made["above"].lo > 0), KNOWS.name: knows} if confound else {NOTHING.name: knows}
 
@@ -209,10 +213,10 @@ def designs() -> list[Design]:
                "the truth goes by what is said alone", _adds(80, 0.0), (ADDS,)),
         Design("P-adds-power", FAMILY, "120 groups of two rows, states that hold something besides", power,
                "the truth goes by both alike", _adds(120, 1.0), (ADDS,)),
-        Design("P-random", FAMILY, "60 groups of three rows, 40 random features of the group and the row", level,
-               "nothing to decode", _probed(60, 40, 0.0, 0.0), (NOTHING,)),
-        Design("P-random-power", FAMILY, "60 groups of three rows, 40 features", power,
-               "a direction holds the target", _probed(60, 40, 0.0, 1.0), (NOTHING,)),
+        Design("P-random", FAMILY, "40 groups of three rows, 20 random features of the group and the row", level,
+               "nothing to decode", _probed(40, 20, 0.0, 0.0, 20), (NOTHING,)),
+        Design("P-random-power", FAMILY, "40 groups of three rows, 20 features", power,
+               "a direction holds the target", _probed(40, 20, 0.0, 1.0, 20), (NOTHING,)),
         Design("P-confound", FAMILY, "60 groups of three rows, states that hold the length of the prompt", level,
                "the target goes along with the length, nothing else is held", _probed(60, 12, 1.0, 0.0), confounds),
         Design("P-confound-power", FAMILY, "80 groups of three rows, states that hold the length of the prompt", power,
