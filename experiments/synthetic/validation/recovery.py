@@ -99,7 +99,7 @@ class Recovered(NamedTuple):
     @property
     def state(self) -> str:
         """`found`: the whole interval lies within the tolerance of what was planted; `not found`: none of it does; else
-        `not shown`, as where there is no interval (METRICS W8). Empty where nothing was planted that could be found.
+        `not shown`, as where there is no interval. Empty where nothing was planted that could be found.
 
         So noise never helps: the truth of what is found lies farther off than the tolerance no more often than an
         interval of 95% misses on one side.
