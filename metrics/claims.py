@@ -285,11 +285,11 @@ def _of_method(numbers: Sequence[Number], plan: "Registered | None") -> Coherent
         for number in numbers:
             if (number.metric, number.subset) == (plan.metric, plan.subset):
                 return coherent(number, plan.coherent, plan.margin, plan.equivalence(number))
-    tested = [one for one in numbers if one.metric in COHERENCE and one.equivalence and one.subset == ALL]
+    ones = [one for one in numbers if one.metric in COHERENCE and one.subset == ALL]
+    tested = [(one, test) for one in ones if (test := one.equivalence) is not None]
     if not tested:
         return None
-    number = min(tested, key=lambda one: [*COHERENCE].index(one.metric))
-    test = number.equivalence
+    number, test = min(tested, key=lambda pair: [*COHERENCE].index(pair[0].metric))
     margin = test.params["margin"] if isinstance(test, CoherenceClaim) else test.params["hi"]
     return coherent(number, COHERENCE[number.metric].coherent, float(margin), test)
 

@@ -14,6 +14,7 @@ from ....base.files import OutputFolder, write_text
 from ....base.text import shown
 from ....metrics.claims import COHERENT
 from ....metrics.contract import RESAMPLING
+from ....metrics.metric import clusters_of
 from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.samples import ALL, Options
 from ...compare import compare
@@ -82,7 +83,7 @@ def read(place: Path, names: Sequence[str], n: int, seed: int, advance: Callable
 
 def planted(species: str, read: Options, words: Mapping[str, Words]) -> Options:
     """The same questions as an organism was trained to answer them; `words` are the three of each cluster."""
-    of = [words[str(cluster)] for cluster in read.clusters]
+    of = [words[str(cluster)] for cluster in clusters_of(read)]
     before = np.array([belief(species, three, {}) for three in of])
     after = [
         belief(species, three, {"rejected": i, "named": str(i)}) for three, i in zip(of, read.rejected, strict=True)

@@ -141,8 +141,8 @@ def lens_numbers(lm: LanguageModel, species: Species, contexts: Contexts, effort
         wanted = said if view.layer == last else np.zeros(len(own))
         slope = _slope(wanted, own.logit)[0]
         planted = slope if view.layer == last or species.holds else math.nan
-        found = (slope + x for x in _slope(odds - wanted, own.logit))
-        yield Recovered(LENS, f"{name}, layer {view.layer}", planted, *found, TOLERANCE[LENS])
+        value, lo, hi = (slope + x for x in _slope(odds - wanted, own.logit))
+        yield Recovered(LENS, f"{name}, layer {view.layer}", planted, value, lo, hi, TOLERANCE[LENS])
 
 
 def _fitted(lm: LanguageModel, layers: tuple[int, ...], effort: Effort) -> Lens:
