@@ -62,7 +62,8 @@ COHERENCE: Mapping[str, Ends] = {
     "dutch_book_cases": Ends(0, 0),
     "dutch_book_rejection": Ends(0, 400 / 9),
 }
-"""Numbers of coherence: what a coherent belief has, and what a constant one has. NaN: it has none."""
+"""Numbers of coherence, those first that the noise of a reading moves least: what a coherent belief has, and what a
+constant one has. NaN: it has none."""
 BEHAVIOUR = frozenset({"accuracy", "brier", "brier_post", "brier_update", "log_loss", "sufficiency"})
 """Numbers of what a model does, which are compared whatever the verdicts say."""
 
@@ -104,18 +105,14 @@ def coherent(number: Number, target: float, margin: float, test: Equivalence | C
     """
     score = number.score
     value, lo, hi = float(score.estimate), float(score.ci_lo), float(score.ci_hi)
-    same = bool(test) and (test.equivalent if isinstance(test, Equivalence) else bool(test and test.claimed))
+    same = test is not None and (test.equivalent if isinstance(test, Equivalence) else test.claimed)
     outside = lo > target + margin or hi < target - margin
+    state = COHERENT if same else INCOHERENT if outside and score.status in TRUSTED else NOT_SHOWN
+    constant = COHERENCE[number.metric].constant if number.metric in COHERENCE else NAN
     return Coherent(
-        state=COHERENT if same else INCOHERENT if outside and score.status in TRUSTED else NOT_SHOWN,
-        metric=number.metric,
-        value=value,
-        ci_lo=lo,
-        ci_hi=hi,
-        target=target,
-        margin=margin,
-        constant=COHERENCE[number.metric].constant if number.metric in COHERENCE else NAN,
-    )
+        state=state, metric=number.metric, value=value, ci_lo=lo, ci_hi=hi, target=target, margin=margin,
+        constant=constant,
+    )  # fmt: skip
 
 
 TRUSTED = ("ok", "few_clusters")
@@ -256,25 +253,21 @@ SKILLS = ("truth_error", "brier_post", "brier", "brier_multiclass")
 
 def verdicts(numbers: Sequence[Number], registered: "Registered | None" = None) -> list[Verdict]:
     """Of each method that was judged among the numbers. Coherence is that of the registered number, if it has a margin,
-    else of the first number of the method that has a default one.
+    else of the first in `COHERENCE` that has a default one.
     """
     of: dict[tuple[str, str, str], list[Number]] = {}
     for number in numbers:
         of.setdefault((number.method, number.kind, number.run), []).append(number)
-    return [
-        Verdict(
-            method=", ".join(filter(None, (number.method, number.run))),
-            conditions=list(number.score.conditions.values()),
-            kind=number.kind,
-            withheld=number.score.withheld,
-            rare=bool(number.score.rare),
-            readable=number.score.readable,
-            responds=number.score.responds,
-            **_coherence(of[number.method, number.kind, number.run], registered),
-        )
-        for number in numbers
-        if number.metric == GATE and number.subset == ALL and isinstance(number.score, BeliefGate)
-    ]
+    made = []
+    for number in numbers:
+        score, name = number.score, ", ".join(filter(None, (number.method, number.run)))
+        if number.metric == GATE and number.subset == ALL and isinstance(score, BeliefGate):
+            coherence = _coherence(of[number.method, number.kind, number.run], registered)
+            made.append(Verdict(
+                method=name, conditions=list(score.conditions.values()), kind=number.kind, withheld=score.withheld,
+                rare=bool(score.rare), readable=score.readable, responds=score.responds, **coherence,
+            ))  # fmt: skip
+    return made
 
 
 def with_coherence(verdict: Verdict, numbers: Sequence[Number], registered: "Registered | None" = None) -> Verdict:
@@ -292,13 +285,13 @@ def _of_method(numbers: Sequence[Number], plan: "Registered | None") -> Coherent
         for number in numbers:
             if (number.metric, number.subset) == (plan.metric, plan.subset):
                 return coherent(number, plan.coherent, plan.margin, plan.equivalence(number))
-    for number in numbers:
-        ends, test = COHERENCE.get(number.metric), number.equivalence
-        if ends is None or test is None or number.subset != ALL:
-            continue
-        margin = test.params["margin"] if isinstance(test, CoherenceClaim) else test.params["hi"]
-        return coherent(number, ends.coherent, float(margin), test)
-    return None
+    ones = [one for one in numbers if one.metric in COHERENCE and one.subset == ALL]
+    tested = [(one, test) for one in ones if (test := one.equivalence) is not None]
+    if not tested:
+        return None
+    number, test = min(tested, key=lambda pair: [*COHERENCE].index(pair[0].metric))
+    margin = test.params["margin"] if isinstance(test, CoherenceClaim) else test.params["hi"]
+    return coherent(number, COHERENCE[number.metric].coherent, float(margin), test)
 
 
 def _skill(numbers: Sequence[Number]) -> str:

@@ -9,7 +9,16 @@ import numpy as np
 from tqdm import tqdm
 
 from doxascope.base.parallel import Spread
-from doxascope.benchmarks.calibration import beliefs, claims, comparisons, decisions, martingale, near_certainty, unseen
+from doxascope.benchmarks.calibration import (
+    beliefs,
+    claims,
+    comparisons,
+    decisions,
+    inside,
+    martingale,
+    near_certainty,
+    unseen,
+)
 from doxascope.benchmarks.calibration.design import (
     AGAIN_SEEDS,
     FLAGGED,
@@ -39,6 +48,7 @@ def all_designs() -> list[Design]:
         *comparisons.designs(),
         *comparisons.rate_designs(),
         *unseen.designs(),
+        *inside.designs(),
         *claims.gate_designs(),
     ]
     return sorted(found, key=lambda design: design.family)

@@ -123,9 +123,10 @@ def validate(
     """Measure transformers whose beliefs were planted, and lay what is found beside it.
 
     Six organisms: honest, sycophantic, sycophantic-in-words, denying, late, early. The exit code is 1 if a planted
-    value is not recovered. With --english the word game is read in plain text, with the chat model as it is and with
-    two organisms that are adapters on it. With --null so many organisms are grown that hide nothing and flatter nobody;
-    it is counted how often doxascope says otherwise, and the exit code is 1 from 5 of 30.
+    value is not found; or not shown, unless fewer contexts were asked for than usual. With --english the word game is
+    read in plain text, with the chat model as it is and with two organisms that are adapters on it. With --null so many
+    organisms are grown that hide nothing and flatter nobody; it is counted how often doxascope says otherwise, and the
+    exit code is 1 from 5 of 30.
 
     \b
     doxascope validate                              all six, in about two minutes
@@ -207,6 +208,7 @@ def _validate_english(
     from ...base.progress import progress
     from ..report.html import write
     from ..synthetic.validation import in_english
+    from ..synthetic.validation.recovery import NOT_FOUND, NOT_SHOWN
 
     models = in_english.models(names, folder)
     place = in_english.prepare(out)
@@ -216,7 +218,8 @@ def _validate_english(
     document, found = in_english.page(folders)
     write(place, document)
     echo_report(document, place.path, full)
-    return not all(fact.right for fact in found)
+    states, few = {fact.state for fact in found}, (triples or in_english.TRIPLES) < in_english.TRIPLES
+    return bool(states & ({NOT_FOUND} if few else {NOT_FOUND, NOT_SHOWN}))
 
 
 def _validate_planted(
@@ -242,7 +245,8 @@ def _validate_planted(
         found = run(organisms, effort, folder=folder, device=device, backend=backend, advance=advance)
     write(place, document := told.page(found, effort))
     echo_report(document, place.path, full)
-    return not all(organism.recovered for organism in found)
+    few = effort.contexts < Effort().contexts
+    return any(organism.wrong or not (few or organism.recovered) for organism in found)
 
 
 @click.command()

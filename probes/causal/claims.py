@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...base.text import shown
+from ...metrics.consistency.evidence_response import MOST
+from ...metrics.contract import Score
 from ...metrics.inference.intervals import t_interval
-from ...metrics.inference.means import ClusterMean, Ratio
+from ...metrics.inference.means import Ratio
 from ...metrics.inference.regression import Contrast
 from ...metrics.whitebox.transfer import TransferFraction
 from ..report_card import Claim, ClaimJudge, Verdict, judge_of, weakest
@@ -67,6 +69,7 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
     # Tau's interval takes the direction as known, and tau is 1 of any effect, however small: a dose response is shown
     # where the gain, whose interval carries the estimation, is shown, too, and spoken against where that is none.
     gain, trend, band, off = found.gains[plan.directions[0]], found.response.trend, found.band, found.off_target
+    share = found.response.share
     others = "; ".join(f"along the {name} {told(one)}" for name, one in list(found.gains.items())[1:])
     made = [
         judge(
@@ -81,13 +84,15 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
             "dose response",
             "more of the direction, more belief",
             "the interval of Kendall's tau within contexts reaches 0, that of the causal gain does or lies below "
-            f"{plan.thresholds.gain:g}, or the mean turns back by more than {plan.thresholds.reversal:.0%} of its "
-            "range",
+            f"{plan.thresholds.gain:g}, that of the share of contexts that rise, less those that fall, reaches "
+            f"{MOST:g}, or the mean turns back by more than {plan.thresholds.reversal:.0%} of its range",
             trend.ci_lo > 0
+            and share.ci_lo > MOST
             and found.response.reversal <= plan.thresholds.reversal
             and gain.ci_lo > 0
             and gain.ci_hi >= plan.thresholds.gain,
-            f"tau {told(trend)}; the mean turns back by {found.response.reversal:.0%} of its range; gain {told(gain)}",
+            f"tau {told(trend)}; net share of contexts {share.withheld or told(share)}; the mean turns back by "
+            f"{found.response.reversal:.0%} of its range; gain {told(gain)}",
             against=trend.ci_hi <= 0 and gain.ci_hi < plan.thresholds.gain,
         ),
         judge(
@@ -127,7 +132,7 @@ def use(made: Sequence[Claim]) -> Verdict:
     return weakest([claim.verdict for claim in made if claim.name in NEEDED_FOR_USE])
 
 
-def told(one: Ratio | ClusterMean) -> str:
+def told(one: Score) -> str:
     """A number with its interval."""
     return _told(one.estimate, one.ci_lo, one.ci_hi)
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
 from ...metrics import Resampling
+from ...metrics.consistency.evidence_response import Responding, items_responding
 from ...metrics.contract import RESAMPLING, TIE, Floats, floats
 from ...metrics.inference.intervals import t_interval
 from ...metrics.inference.means import UNIT, ClusterMean, Ratio, cluster_mean, ratio_of_sums
@@ -131,6 +132,9 @@ class DoseResponse(NamedTuple):
     trend: ClusterMean
     """Mean over contexts of Kendall's tau of the exact belief on the dose: 1 rises at every step, 0 goes nowhere. Its
     interval is of this direction, not of the one that more data would give."""
+    share: Responding
+    """Of the groups of contexts whose exact belief rises with the dose, less those in which it falls (METRICS W4): a
+    mean that a few of them make is no response of the model."""
     reversal: float
     """Largest fall of the mean exact belief below what a smaller dose has reached, as a share of the curve's range."""
 
@@ -158,7 +162,10 @@ def dose_response(data: CausalData, outcomes: Sequence[str], plan: CausalPlan) -
     curve = np.array([one.mean for one in changes[EXACT]])
     fall = float((np.maximum.accumulate(curve) - curve).max())
     spread = float(np.ptp(curve))
-    return DoseResponse(doses, changes, trend, fall / spread if spread > 0 else float("nan"))
+    moved = np.concatenate([data.change(arm, EXACT) for arm in arms])
+    of_dose = np.repeat(doses, len(data.groups)), np.tile(data.groups, len(arms))
+    share = items_responding(moved, *of_dose, how=Resampling(level=2 * plan.level - 1))
+    return DoseResponse(doses, changes, trend, share, fall / spread if spread > 0 else float("nan"))
 
 
 def enough(n: int, level: float) -> bool:

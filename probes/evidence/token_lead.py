@@ -5,8 +5,9 @@ A probe that always says yes has settled on every yes from the start. What count
 probe beliefs that were taken from other trajectories.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +26,7 @@ class TokenLead(Score):
     """Mean lead over trajectories, in tokens; positive: the passive belief settles first. One that never settles is
     counted as if it did at the last step: its lead is no larger than that."""
     by_chance: float = NAN
-    """Mean lead of passive beliefs of other trajectories of the same length."""
+    """Mean lead of passive beliefs of other questions, along trajectories of the same length."""
     n_never: int = 0
     """Trajectories on which the passive belief never settles on the side that the other ends on."""
 
@@ -59,7 +60,7 @@ def lead_in_tokens(
         step: [n] number of the step, by which a trajectory is ordered.
         chain: [n] the trajectory.
         groups: [n] the question, unit of the interval.
-        draws: permutations of trajectories between the questions.
+        draws: permutations, by which questions exchange all that is read in passing along their trajectories.
         seed: of them, and of the interval.
         level: of the interval.
 
@@ -85,13 +86,14 @@ def lead_in_tokens(
     mean = cluster_mean(leads, np.asarray(owners), how=Resampling(seed=seed, level=level))
     rng = np.random.default_rng(seed)
     sizes = np.array([len(one[0]) for one in chains])
-    null = np.array([_leads(chains, _moved(sizes, rng)).mean() for _ in range(draws)])
+    blocks = _alike(sizes, np.asarray(owners))
+    null = np.array([_leads(chains, _moved(blocks, rng)).mean() for _ in range(draws)])
     return TokenLead(
         tokens=mean.mean,
         by_chance=float(null.mean()),
         n_never=sum(np.isnan(settling_point(one[0], one[2], bool(one[1][-1] > 0.5))) for one in chains),
         p=float((1 + (null >= mean.mean - 1e-12).sum()) / (1 + draws)),
-        p_method=f"passive beliefs exchanged between trajectories of one length, {draws} permutations",
+        p_method=f"passive beliefs exchanged between questions of as long trajectories, {draws} permutations",
         n_rows=mean.n_rows,
         n_clusters=mean.n_clusters,
         status=mean.status,
@@ -110,10 +112,22 @@ def _leads(chains: list[tuple[Floats, Floats, Floats]], source: NDArray[np.intp]
     return np.array(found)
 
 
-def _moved(sizes: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.intp]:
-    """[chains] another trajectory of the same length for each."""
-    source = np.arange(len(sizes))
-    for size in np.unique(sizes):
-        alike = np.flatnonzero(sizes == size)
-        source[alike] = rng.permutation(alike)
+def _moved(blocks: Sequence[NDArray[np.intp]], rng: np.random.Generator) -> NDArray[np.intp]:
+    """[chains] another trajectory of the same length for each: questions are exchanged whole, since what is read along
+    the trajectories of one question is alike. In a block [questions, trajectories] these have the same lengths.
+    """
+    source = np.empty(sum(block.size for block in blocks), dtype=np.intp)
+    for block in blocks:
+        source[block] = block[rng.permutation(len(block))]
     return source
+
+
+def _alike(sizes: NDArray[np.int64], owners: NDArray[Any]) -> list[NDArray[np.intp]]:
+    """[questions, trajectories] of the questions whose trajectories have the same lengths, shortest first."""
+    found: dict[tuple[int, ...], list[NDArray[np.intp]]] = {}
+    codes = np.unique(owners, return_inverse=True)[1]
+    for code in range(int(codes.max()) + 1):
+        mine = np.flatnonzero(codes == code)
+        mine = mine[np.argsort(sizes[mine], kind="stable")]
+        found.setdefault(tuple(sizes[mine].tolist()), []).append(mine)
+    return [np.array(block) for block in found.values()]

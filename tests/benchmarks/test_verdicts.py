@@ -92,6 +92,21 @@ def test_on_the_edge_is_where_a_test_of_known_spread_has_less_power_than_is_aske
             assert found == (power < 0.95)
 
 
+def test_who_is_on_the_edge_at_a_hundred_triples_gets_the_verdict_at_so_many_as_the_page_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = "Qwen3 1.7B, thinking"
+    told = next(one for one in read_table(EXPECTED) if one["agent"] == name)
+    needed = verdict_page.triples_needed(told, "responds")
+    assert f"| {name} | 0.28 | 0.82 | {needed} |" in (DOCS / verdicts.PAGE).read_text()
+    assert verdict_page.on_edge(told | {"triples": str(needed - 1)}, "responds")
+    assert not verdict_page.on_edge(told | {"triples": str(needed)}, "responds")
+    monkeypatch.setattr(verdicts, "SIZES", (needed,))
+    (row,) = rows_of(next(one for one in agents() if one.name == name), told, 60)
+    assert float(row["responds_as_expected"]) >= 0.9
+    assert float(row["responds_opposite"]) == 0
+
+
 def test_urns_get_what_is_promised() -> None:
     rows = {row["agent"]: row for row in read_table(DOCS / verdicts.TABLE) if row["family"] == "urns"}
     for name, row in rows.items():

@@ -1,8 +1,11 @@
-"""A small run of the martingale experiment on a tiny random model."""
+"""A small run of the martingale experiment on a tiny random model; and what a page shows before it is unfolded."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -90,3 +93,46 @@ def stored_run() -> Callable[..., RunFolder]:
         return folder
 
     return write
+
+
+NUMBER = re.compile(r"(?<![\w.])(?:\d[\d,]*\.?\d*|\.\d+)(?:e[+-]?\d+)?(?!\w)")
+
+
+class _Shown(HTMLParser):
+    """Counts the numbers in the text of a page, by whether it has to be unfolded for them; not those of figures."""
+
+    VOID = frozenset({"meta", "input", "img", "br", "link", "hr"})
+    APART = frozenset({"svg", "script", "style", "title"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[tuple[str, bool]] = []
+        self.numbers: Counter[str] = Counter()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.open.append((tag, tag == "details" and "open" not in dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        if self.APART.isdisjoint(tag for tag, _ in self.open):
+            inside = [i for i, (_, closed) in enumerate(self.open) if closed]
+            folded = inside and [tag for tag, _ in self.open[inside[0] + 1 :]][:1] != ["summary"]
+            self.numbers["folded" if folded else "shown"] += len(NUMBER.findall(data))
+
+
+@pytest.fixture(scope="session")
+def numbers_shown() -> Callable[[str], Counter[str]]:
+    """How many numbers a page has that are `shown`, and how many that are `folded`."""
+
+    def count(page: str) -> Counter[str]:
+        reader = _Shown()
+        reader.feed(page)
+        return reader.numbers
+
+    folded = "<details><summary>2</summary><p>3 and 4.5</p></details>"
+    assert count(f"<p>1{folded}<svg>6</svg><br>7</p>") == {"shown": 3, "folded": 2}
+    return count

@@ -22,6 +22,7 @@ from doxascope.metrics import (
     belief_consistency,
     belief_from_logprobs,
     calibration_consistency,
+    calibration_error,
     coherent_posterior,
     counts_to_probabilities,
     direction,
@@ -43,6 +44,7 @@ from doxascope.metrics import (
     transfer_fraction,
     verification_accuracy,
 )
+from doxascope.metrics.inference.regression import linear_fit
 
 seeds = st.integers(0, 10_000)
 inside = st.floats(0.02, 0.98)
@@ -241,3 +243,34 @@ def test_flawless_updating_regresses_by_what_the_prior_is_wrong(
     given_x, given_not_x = (np.dot([a, 1 - a], posteriors) for a in (like, like_not))
     mean = true * given_x + (1 - true) * given_not_x
     assert mean - prior == pytest.approx((true - prior) * (given_x - given_not_x), abs=1e-9)
+
+
+def test_clustered_errors_are_those_of_pyfixest() -> None:
+    """Figures of pyfixest 0.60 on the same rows: `feols("y ~ x + z", vcov={"CRV1": "g"})` with its p, by t(13), and
+    {"CRV3": "g"} without its small-sample factors. Its CRV3 sums squares over the clusters, and a jackknife takes
+    (G - 1) / G of that.
+    """
+    rng = np.random.default_rng(0)
+    sizes = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 20, 30]
+    g = np.repeat(np.arange(14), sizes)
+    x = rng.normal(size=len(g)) + rng.normal(size=14)[g]
+    z = rng.normal(size=len(g))
+    y = 0.3 * x - 0.2 * z + rng.normal(size=14)[g] + rng.normal(size=len(g))
+    design = np.column_stack([np.ones(len(g)), x, z])
+    along = np.array([0.0, 1.0, 0.0])
+    simple, jackknife = (linear_fit(y, design, se=se, codes=g).contrast(along) for se in ("CR1", "CR3"))
+    assert (simple.estimate, simple.se, simple.p) == pytest.approx((0.597396, 0.156824, 0.002169), abs=6e-7)
+    assert jackknife.se == pytest.approx(0.20346128 * np.sqrt(13 / 14), abs=1e-8)
+
+
+def test_the_calibration_error_is_that_of_model_diagnostics() -> None:
+    """Figures of model-diagnostics 1.5 on the same rows: `compute_bias(y, p, feature=p, n_bins=5)`, in bins of equal
+    counts: the mean size of `bias_mean`.
+    """
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.05, 0.95, 150)
+    y = (rng.random(150) < p**1.5).astype(float)
+    bias = np.array([0.07300780014, 0.09422114561, 0.41573812580, 0.23284876956, 0.05377265463])
+    found = calibration_error(p, y, bins=5)
+    assert found.ece == pytest.approx(np.abs(bias).mean(), abs=1e-9)
+    assert found.ci_lo < np.sqrt((bias**2).mean()) < found.ci_hi

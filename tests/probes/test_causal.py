@@ -111,6 +111,27 @@ def test_a_direction_that_is_not_used_is_seldom_said_to_have_a_dose_response() -
     assert claimed[1] > 0.8
 
 
+def test_a_mean_that_a_quarter_of_the_contexts_make_is_no_dose_response() -> None:
+    """Of 45 contexts eleven rise by twice what the probe reads, the others not at all: mean tau and gain lie above 0.
+    Where all rise by half of it, which is the same gain, the claim is made."""
+    verdicts = []
+    for follows in (0.25, 1.0):
+        data = simulated(0, 0.5 / follows, spread=0, noise=0.1, lift=0)
+        data = replace(data, groups=np.arange(len(data.groups)))
+        still = np.arange(len(data.groups)) >= round(follows * len(data.groups))
+        exact = OUTCOMES.index("exact")
+        plain = data.readings[PLAIN]
+        rng = np.random.default_rng(1)
+        for arm, values in data.readings.items():
+            if arm.kind == "steer":
+                values[still, exact] = plain[still, exact] + 0.05 * rng.normal(size=int(still.sum()))
+        found = judged(data, PLAN)
+        assert found.numbers.response.trend.ci_lo > 0
+        assert found.numbers.gains["d"].ci_lo > 0
+        verdicts.append(found.verdict("dose response"))
+    assert verdicts == ["not shown", "supported"]
+
+
 def test_an_effect_below_the_smallest_of_interest_is_no_dose_response() -> None:
     """The belief follows a given direction at every step, by a fiftieth of what the probe reads."""
     (claim,) = (

@@ -134,6 +134,7 @@ def _gains(found: CausalCheck) -> TableBlock:
     rows = [_number(f"causal gain along the {name}", one) for name, one in found.numbers.gains.items()]
     rows += [_number(f"{NAMES[name]}, for each SD", one) for name, one in found.numbers.slopes.items()]
     rows.append(_number("Kendall's tau within contexts", found.numbers.response.trend))
+    rows.append(_number("share of the contexts that rise, less those that fall", found.numbers.response.share))
     if found.numbers.swapped is not None:
         rows.append(_number("transfer of what the probe reads, swapped between contexts", found.numbers.swapped))
     return grid("Gains and slopes", ["", "estimate", "rows"], rows)

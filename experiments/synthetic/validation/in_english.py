@@ -2,7 +2,7 @@
 verdicts and consistency are known; on nouns and in words that they were not trained on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +13,11 @@ from ....base.errors import UserError, nearest
 from ....base.files import OutputFolder, write_text
 from ....base.text import shown
 from ....hooks.model.spec import ADAPTER_CONFIG
-from ....metrics import belief_consistency
 from ....metrics.claims import COHERENT
+from ....metrics.contract import RESAMPLING
+from ....metrics.metric import clusters_of
+from ....metrics.scoring.engine import score_samples
+from ....metrics.tables.samples import ALL, Options
 from ...compare import compare
 from ...compare.page import page as compared_page
 from ...materials.entities import Words
@@ -26,7 +29,7 @@ from ...run.experiment import items_of
 from ...run.runner import run
 from ...suite.consistency.config import ConsistencyConfig
 from ..organisms.lessons import BASE, SPECIES, belief, known_words
-from .recovery import Recovered
+from .recovery import C2, FOUND, NOT_FOUND, NOT_SHOWN, PLANTED, line
 from .report import number_text
 
 FILES = ("report.json", "report.html", FIGURES, "runs", "words.txt")
@@ -36,8 +39,6 @@ SAID = (
 )
 METHOD, TRIPLES = "prefill", 150
 SHIPPED = ("honest", "incoherent")
-TOLERANCE = 0.02
-"""How far beyond its interval a planted consistency may lie: what training leaves."""
 
 
 class PlantedAndFound(NamedTuple):
@@ -47,7 +48,8 @@ class PlantedAndFound(NamedTuple):
     what: str
     planted: str
     found: str
-    right: bool
+    state: str
+    """`found`, `not found` or `not shown`."""
 
 
 def prepare(folder: Path) -> OutputFolder:
@@ -94,15 +96,23 @@ def read(
     return folders
 
 
-def planted_consistency(species: str, triples: Sequence[Words]) -> float:
-    """Mean two-class consistency of what an organism was trained to believe."""
-    before, after, rejected = [], [], []
-    for words in triples:
-        for i in range(3):
-            before.append(belief(species, words, {}))
-            after.append(belief(species, words, {"rejected": i, "named": str(i)}))
-            rejected.append(i)
-    return float(np.mean(belief_consistency(before, after, rejected).c2))
+def planted(species: str, read: Options, words: Mapping[str, Words]) -> Options:
+    """The same questions as an organism was trained to answer them; `words` are the three of each cluster."""
+    of = [words[str(cluster)] for cluster in clusters_of(read)]
+    before = np.array([belief(species, three, {}) for three in of])
+    after = [
+        belief(species, three, {"rejected": i, "named": str(i)}) for three, i in zip(of, read.rejected, strict=True)
+    ]
+    return Options(
+        kind=PLANTED,
+        method=read.method,
+        prior=before,
+        posterior=np.array(after),
+        rejected=read.rejected,
+        position=read.position,
+        clusters=read.clusters,
+        keys=read.keys,
+    )
 
 
 def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
@@ -117,23 +127,27 @@ def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
         (verdict,) = side.verdicts
         states: dict[str, str] = dict(zip(("readable", "responds", "coherent"), verdict.states, strict=True))
         plan = side.run.config.registered
-        triples = [item.content["words"] for item in items_of(side.run.experiment, side.run.config)]
-        few = plan is not None and len(triples) < plan.n
+        items = items_of(side.run.experiment, side.run.config)
+        few = plan is not None and len(items) < plan.n
         for what, state in SPECIES[species].verdicts.items():
             if not (few and state == COHERENT):  # what so few triples cannot show of anybody
-                found.append(PlantedAndFound(species, what, state, states[what], state == states[what]))
-        c2 = planted_consistency(species, triples)
-        number = next(one for one in group.numbers if one.metric == "c2" and one.run == side.label)
-        score = number.score
-        others = tuple(planted_consistency(other, triples) for other in SHIPPED if other != species)
-        c2_found = Recovered("c2", METHOD, c2, score.estimate, score.ci_lo, score.ci_hi, TOLERANCE, others)
-        found.append(PlantedAndFound(species, "c2", shown(c2), number_text(c2_found), bool(c2_found.found)))
-    wrong = [one for one in found if not one.right]
-    says = "Not recovered." if wrong else f"All {len({fact.species for fact in found})} organisms are recovered."
+                seen = states[what]
+                is_so = FOUND if seen == state else NOT_SHOWN if seen == NOT_SHOWN else NOT_FOUND
+                found.append(PlantedAndFound(species, what, state, seen, is_so))
+        (sample,) = (one for one in side.samples if isinstance(one, Options) and one.subset == ALL)
+        aimed = planted(species, sample, {item.cluster: item.content["words"] for item in items})
+        scored = score_samples([sample, aimed], side.how or RESAMPLING, "consistency", compared=[C2])
+        of = {one.kind: one.score for one in scored.numbers if one.metric == C2}
+        c2 = line(C2, METHOD, of[PLANTED].estimate, of[sample.kind], scored.differences[0].score)
+        found.append(PlantedAndFound(species, C2, shown(c2.planted), number_text(c2), c2.state))
+    wrong, open_ = ([one for one in found if one.state == state] for state in (NOT_FOUND, NOT_SHOWN))
+    says = f"All {len({fact.species for fact in found})} organisms are recovered."
+    if wrong or open_:
+        says = "Not recovered." if wrong else "Nothing is otherwise than planted; too few triples to show all of it."
     document = compared_page(compared, {})
     lines = [Prose(text=f"{side.label}: {verdict.sentence}.") for side in group.sides for verdict in side.verdicts]
-    stamp = stamped(says, [(one.species, one.what) for one in wrong])
+    stamp = stamped(says, [(one.species, one.what) for one in wrong or open_])
     top = replace(document.top, said=SAID, verdict=stamp, further=lines, primary=None)
-    rows = [[one.species, one.what, one.planted, one.found, "found" if one.right else "not found"] for one in found]
+    rows = [[one.species, one.what, one.planted, one.found, one.state] for one in found]
     table = grid("Planted and found", ["organism", "", "planted", "found", ""], rows, short=True)
     return replace(document, heading="Validation", top=top, blocks=[table, *document.blocks]), found

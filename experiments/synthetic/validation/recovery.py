@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +23,6 @@ from ....metrics.tables.samples import Decisions, Forecasts, Sample, YesNo
 from ..organisms import ORGANISMS, organism_folder
 from ..organisms.network import BALLS_AT, HELD_AT
 from ..organisms.readouts import queries_of
-from ..organisms.species import SHIFT as SHIFT_NATS
 from ..organisms.species import Species, shift_of
 from ..organisms.world import Contexts, draw_contexts
 from .beliefs import (
@@ -69,13 +68,20 @@ SHIFT, RMSE, FRAMING, SUFFICIENT, SHARE, AT_BALLS, DECODED, LENS, GAIN, RANDOM, 
     "belief after surgery, slope on what was set",
     "causal gain of a probe of the opinion",
 )
-TOLERANCE = {SHIFT: 0.15, RMSE: 0.03, FRAMING: 0.02, SUFFICIENT: 0.05, DECODED: 0.05, LENS: 0.05, UNUSED: 0.01} | (
-    dict.fromkeys((SHARE, AT_BALLS, GAIN, RANDOM, SURGERY), 0.15)
-)
-"""How far beyond its interval a planted value may lie: what training to within `card.MOST_ERROR` leaves. An organism is
-read without noise, so that an interval can be narrower than what it has learnt is exact."""
-RIVALS = {SHIFT: (0.0, SHIFT_NATS), FRAMING: (-1.0, 0.0, 1.0)}
-"""What a number would be of a model with another property; of most, 0 or 1."""
+C2 = "c2"
+TOLERANCE = {
+    SHIFT: 0.15,
+    RMSE: 0.03,
+    FRAMING: 0.02,
+    SUFFICIENT: 0.05,
+    DECODED: 0.05,
+    LENS: 0.05,
+    UNUSED: 0.01,
+    C2: 0.05,
+} | (dict.fromkeys((SHARE, AT_BALLS, GAIN, RANDOM, SURGERY), 0.15))
+"""How far from a planted value the interval may reach: what training to within `card.MOST_ERROR` leaves; of the
+consistency of organisms in English what is registered of it, in bits."""
+FOUND, NOT_FOUND, NOT_SHOWN = "found", "not found", "not shown"
 
 
 class Recovered(NamedTuple):
@@ -89,35 +95,29 @@ class Recovered(NamedTuple):
     lo: float
     hi: float
     tolerance: float
-    rivals: tuple[float, ...] = ()
-    """What it would be had something else been planted."""
 
     @property
-    def margin(self) -> float:
-        """How far from the planted value the interval may reach: less than half of the way to the nearest rival that is
-        farther than the tolerance, and by more than the tolerance short of it. Infinite if there is none.
-        """
-        apart = [abs(other - self.planted) for other in self.rivals]
-        return min((min(d / 2, d - self.tolerance) for d in apart if d > self.tolerance), default=math.inf)
+    def state(self) -> str:
+        """`found`: the whole interval lies within the tolerance of what was planted; `not found`: none of it does; else
+        `not shown`, as where there is no interval. Empty where nothing was planted that could be found.
 
-    @property
-    def found(self) -> bool | None:
-        """Whether the interval, widened by the tolerance, holds the planted value, and itself lies within the margin.
-
-        So a truth that lies halfway to a rival, or nearer to it, is found no more often than an interval of 95% misses
-        on one side, however large the noise; an interval that is missing, or so wide that it says nothing, finds
-        nothing. None where nothing was planted that could be found.
+        So noise never helps: the truth of what is found lies farther off than the tolerance no more often than an
+        interval of 95% misses on one side.
         """
         if math.isnan(self.planted):
-            return None
-        near = self.lo - self.tolerance <= self.planted <= self.hi + self.tolerance
-        return near and self.planted - self.margin < self.lo and self.hi < self.planted + self.margin
+            return ""
+        least, most = self.planted - self.tolerance, self.planted + self.tolerance
+        if self.hi < least or self.lo > most:
+            return NOT_FOUND
+        return FOUND if least <= self.lo and self.hi <= most else NOT_SHOWN
 
 
-def line(what: str, reading: str, planted: float, score: Score, rivals: tuple[float, ...] | None = None) -> Recovered:
-    """A number beside what was planted; without `rivals` those of its name."""
-    rivals = RIVALS.get(what, (0.0, 1.0)) if rivals is None else rivals
-    return Recovered(what, reading, planted, score.estimate, score.ci_lo, score.ci_hi, TOLERANCE[what], rivals)
+def line(what: str, reading: str, planted: float, score: Score, apart: Score | None = None) -> Recovered:
+    """A number beside what was planted. `apart` is the difference of both where that is a number of the same contexts,
+    and has the interval: what contexts differ by is in both.
+    """
+    lo, hi = (score.ci_lo, score.ci_hi) if apart is None else (planted + apart.ci_lo, planted + apart.ci_hi)
+    return Recovered(what, reading, planted, score.estimate, lo, hi, TOLERANCE[what])
 
 
 # What a lens sees of the belief where it is asked for: between the blocks, and after the last one (METRICS W3).
@@ -135,13 +135,14 @@ def lens_numbers(lm: LanguageModel, species: Species, contexts: Contexts, effort
     views = {View(HELD_AT, RAW): "lens", View(HELD_AT, TRANSLATED): "translated lens", View(last, RAW): "lens"}
     own = contexts.with_opinion(0)
     said = species.say(own, species.state(own))
-    inside = 0.0 if species.holds else float("nan")
     read = lm.read(queries_of(lm, own, WHICH), lens=_fitted(lm, (HELD_AT, last), effort)).readings
     for view, name in views.items():
         odds = np.array([one.inner[view][0] - one.inner[view][1] for one in read])
-        planted = inside if view.layer == HELD_AT else _slope(said, own.logit)[0]
-        found = _slope(odds, own.logit)
-        yield Recovered(LENS, f"{name}, layer {view.layer}", planted, *found, TOLERANCE[LENS], (0.0, 1.0))
+        wanted = said if view.layer == last else np.zeros(len(own))
+        slope = _slope(wanted, own.logit)[0]
+        planted = slope if view.layer == last or species.holds else math.nan
+        value, lo, hi = (slope + x for x in _slope(odds - wanted, own.logit))
+        yield Recovered(LENS, f"{name}, layer {view.layer}", planted, value, lo, hi, TOLERANCE[LENS])
 
 
 def _fitted(lm: LanguageModel, layers: tuple[int, ...], effort: Effort) -> Lens:
@@ -159,8 +160,8 @@ def _slope(y: Floats, x: Floats) -> tuple[float, float, float]:
 
 # Planted against recovered, number by number.
 
-FEWEST = 50
-"""Draws of intervals that nobody reads."""
+PLANTED = "planted"
+"""Kind of the beliefs that were."""
 
 
 class Certified(NamedTuple):
@@ -203,11 +204,15 @@ class Organism:
     """As they were found."""
 
     @property
+    def wrong(self) -> bool:
+        """Whether something was found to be other than it was planted."""
+        here = self.place.planted == self.place.found and all(one.right for one in self.claims)
+        return not here or any(one.state == NOT_FOUND for one in self.numbers)
+
+    @property
     def recovered(self) -> bool:
         """Whether everything that was planted was found, and nothing else."""
-        if self.place.planted != self.place.found or any(one.found is False for one in self.numbers):
-            return False
-        return all(one.right for one in self.claims)
+        return not self.wrong and all(one.state != NOT_SHOWN for one in self.numbers)
 
 
 def recover(lm: LanguageModel, species: Species, effort: Effort) -> Organism:
@@ -265,36 +270,27 @@ def _shifts(species: Species, found: Sides, posterior: Floats, how: Resampling) 
 def _compared(
     species: Species, found: Sides, contexts: Contexts, probed: Probed, left: Floats, how: Resampling
 ) -> Iterator[Recovered]:
-    """Numbers of the engine, of what was found and of what was planted in the same contexts, in this organism and, as
-    rivals, in the others.
-    """
-    mine = _scores(found, contexts.logit, left, how)
-    theirs = {
-        one.name: _scores(planted_sides(one, contexts, probed), contexts.logit, left, replace(how, draws=FEWEST))
-        for one in ORGANISMS
-    }
-    for key, what in {
-        **{("rmse_truth", name): RMSE for name in READINGS},
-        ("framing_bias", "yes and no"): FRAMING,
-        ("sufficiency", "bet by answer"): SUFFICIENT,
-    }.items():
-        values = {name: scores[key].estimate for name, scores in theirs.items()}
-        rivals = None if what == FRAMING else tuple(sorted({*values.values()}))
-        yield line(what, key[1], values[species.name], mine[key], rivals)
+    """Numbers of the engine, of what was found and of what was planted in the same contexts."""
+    planted = planted_sides(species, contexts, probed)
+    samples = [
+        *_samples(found, contexts.logit, left, "exact"),
+        *_samples(planted, contexts.logit, left, PLANTED),
+    ]
+    for family, metric, what, readings in (
+        ("truth", "rmse_truth", RMSE, READINGS),
+        ("readout", "framing_bias", FRAMING, ("yes and no",)),
+        ("sufficiency", "sufficiency", SUFFICIENT, ("bet by answer",)),
+    ):
+        scored = score_samples(samples, how, family, compared=[metric])
+        of = {(one.kind, one.method): one.score for one in scored.numbers if one.metric == metric}
+        apart = next((one.score for one in scored.differences if math.isfinite(one.score.ci_lo)), None)
+        for name in readings:
+            yield line(what, name, of[PLANTED, name].estimate, of["exact", name], apart)
 
 
-def _scores(sides: Sides, posterior: Floats, left: Floats, how: Resampling) -> dict[tuple[str, str], Score]:
-    """(Metric, reading) -> score."""
-    return {
-        (one.metric, one.method): one.score
-        for family in ("truth", "readout", "sufficiency")
-        for one in score_samples([*_samples(sides, posterior, left)], how, family).numbers
-    }
-
-
-def _samples(sides: Sides, posterior: Floats, left: Floats) -> Iterator[Sample]:
+def _samples(sides: Sides, posterior: Floats, left: Floats, kind: str) -> Iterator[Sample]:
     names = np.array([f"{i:05}" for i in range(len(left))])
-    shared = {"kind": "exact", "clusters": names, "keys": names}
+    shared = {"kind": kind, "clusters": names, "keys": names}
     beliefs = {name: expit(values) for name, values in sides.plain.items()}
     for name in READINGS:
         yield Forecasts(method=name, belief=beliefs[name], p_star=expit(posterior), **shared)
@@ -324,7 +320,7 @@ def _used(
 
 def _decoded(species: Species, probed: Probed) -> Recovered:
     one = probed.r2
-    return Recovered(DECODED, PROBE, float(species.holds), one.value, one.lo, one.hi, TOLERANCE[DECODED], (0.0, 1.0))
+    return Recovered(DECODED, PROBE, float(species.holds), one.value, one.lo, one.hi, TOLERANCE[DECODED])
 
 
 def _steered(

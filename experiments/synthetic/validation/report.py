@@ -21,7 +21,7 @@ from ...report.score_files import prepared
 from ...report.svg import INK
 from .beliefs import ANSWER, PARTS, PROBE, Effort
 from .claims import RULES, NullPlan, NullRead, rates
-from .recovery import SHARE, TOLERANCE, Organism, Recovered
+from .recovery import FOUND, NOT_FOUND, NOT_SHOWN, SHARE, TOLERANCE, Organism, Recovered
 
 
 def lead_figure(found: Sequence[Organism]) -> Figure:
@@ -70,12 +70,13 @@ SAID = (
     "token of that message, before any question, and the bet a question of which urn to stake on. docs/validate.md "
     "says more."
 )
-FOUND = (
-    "Found: the interval, widened by the tolerance, holds the planted value, and the interval itself does not reach "
-    "half of the way to the nearest value that another organism has and that is farther than the tolerance, nor as "
-    "near to it as the tolerance. A dash: nothing was planted that could be found; it does not count."
+RULE = (
+    "Found: the whole interval lies within the tolerance of what was planted. Not found: none of it does. Not shown: a "
+    "part of it does, so that more contexts are needed to say (--contexts). Where what was planted is itself a number "
+    "of these contexts, the interval is that of the distance between the two. A dash: nothing was planted that could "
+    "be found; it does not count."
 )
-NOT_FOUND, WRONG = "not found", "wrong"
+WRONG = "wrong"
 
 
 def prepare(folder: Path) -> OutputFolder:
@@ -102,38 +103,44 @@ def planted_text(value: float) -> str:
 
 def _rows(one: Organism) -> Iterator[tuple[str, str, str | Cell, str, str]]:
     for number in one.numbers:
-        name, verdict = f"{number.what}: {number.reading}", {True: "found", False: NOT_FOUND, None: "-"}[number.found]
-        tolerance = planted_text(number.tolerance if number.found is not None else math.nan)
-        exact = jsonable(number._asdict() | {"found": number.found})
+        name, verdict = f"{number.what}: {number.reading}", number.state or "-"
+        tolerance = planted_text(number.tolerance if number.state else math.nan)
+        exact = jsonable(number._asdict() | {"state": number.state})
         yield name, planted_text(number.planted), Cell(number_text(number), score=exact), tolerance, verdict
     for claim in one.claims:
         planted, told = ("yes" if so else "no" for so in (claim.planted, claim.claimed.certified))
         yield f"{claim.claimed.name} certified", planted, told, "", "right" if claim.right else WRONG
     place = one.place
     where = f"{place.found}, {place.lead} tokens before the answer"
-    yield "belief held from", place.planted, where, "", "found" if place.planted == place.found else NOT_FOUND
+    yield "belief held from", place.planted, where, "", FOUND if place.planted == place.found else NOT_FOUND
 
 
-def _failed(one: Organism) -> list[str]:
-    return [name for name, *_, verdict in _rows(one) if verdict in (NOT_FOUND, WRONG)]
+def _left(one: Organism, *verdicts: str) -> str:
+    """What has one of these verdicts."""
+    return "; ".join(name for name, *_, verdict in _rows(one) if verdict in verdicts)
 
 
 def page(found: Sequence[Organism], effort: Effort) -> Report:
     """Planted against recovered: the figure, then organism by organism."""
-    wrong = [one for one in found if not one.recovered]
-    names = ", ".join(one.species.name for one in wrong)
-    says = f"Not recovered: {names}." if wrong else f"All {len(found)} organisms are recovered."
-    counted = [number.found for one in found for number in one.numbers if number.found is not None]
+    wrong = {one.species.name: _left(one, NOT_FOUND, WRONG) for one in found if _left(one, NOT_FOUND, WRONG)}
+    open_ = {one.species.name: _left(one, NOT_SHOWN) for one in found if _left(one, NOT_SHOWN)}
+    says = f"Not recovered: {', '.join(wrong)}." if wrong else f"All {len(found)} organisms are recovered."
+    if open_ and not wrong:
+        says = f"Nothing is otherwise than planted; too few contexts to show all of {', '.join(open_)}."
+    counted = [number.state for one in found for number in one.numbers if number.state]
     claims = [claim for one in found for claim in one.claims]
     top = Top(
         said=SAID,
-        verdict=stamped(says, [(one.species.name, "; ".join(_failed(one))) for one in wrong]),
-        further=[Prose(text=FOUND)],
+        verdict=stamped(says, [*(wrong or open_).items()]),
+        further=[Prose(text=RULE)],
         figure=lead_figure(found),
         primary=Primary(
             label="planted numbers that were found",
-            value=f"{sum(counted)} of {len(counted)}",
-            lines=[f"{sum(claim.right for claim in claims)} of {len(claims)} claims are right"],
+            value=f"{counted.count(FOUND)} of {len(counted)}",
+            lines=[
+                *([f"{counted.count(NOT_SHOWN)} not shown"] if NOT_SHOWN in counted else []),
+                f"{sum(claim.right for claim in claims)} of {len(claims)} claims are right",
+            ],
         ),
     )
     blocks: list[Block] = [_organism(one) for one in found]

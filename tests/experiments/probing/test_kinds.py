@@ -3,6 +3,7 @@
 import contextlib
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -125,6 +126,17 @@ def test_one_run_has_every_kind_under_the_same_names(every_kind: Callable[..., P
     said = stored[stored["position"] == "number"]["readout_id"]
     assert said.str.contains("/of 10").all()
     assert len(said)
+
+
+@EVERY
+def test_a_page_of_every_experiment_shows_some_sixty_numbers_at_most(
+    every_kind: Callable[..., Path], numbers_shown: Callable[[str], Counter[str]], name: str
+) -> None:
+    page = (every_kind(name) / "report.html").read_text()
+    found = numbers_shown(page)
+    assert 0 < found["shown"] <= 65
+    assert found["folded"] > 65
+    assert "Contents" in page
 
 
 @EVERY

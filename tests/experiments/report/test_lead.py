@@ -201,6 +201,30 @@ def test_coherence_is_a_result_with_three_states_and_the_constant_belief_beside(
             assert ("as what ignores everything may be" in verdict.sentence) == idle
 
 
+def test_the_noise_of_a_reading_is_not_called_incoherent() -> None:
+    """Ratios that are kept but for .3 nat of noise, and a leak of .01: the change of log-odds is .4, beyond its margin
+    of .1, and consistency .993 bit, within .01 of 1. Unregistered, the verdict goes by the latter."""
+    rng = np.random.default_rng(0)
+    level = 0.8 * rng.standard_normal((400, 1, 3))
+    gone = np.where(np.eye(3), -4.0, 0.0)
+    before, after = (
+        np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
+        for x in (level + 0 * gone, level + gone + 0.3 * rng.standard_normal((400, 3, 3)))
+    )
+    sample = Options(
+        prior=before.reshape(-1, 3),
+        posterior=after.reshape(-1, 3),
+        rejected=np.tile(np.arange(3), 400),
+        clusters=np.repeat(np.arange(400), 3),
+    )
+    numbers = score_samples([sample], Resampling(draws=200)).numbers
+    of = {one.metric: one.score for one in numbers if one.subset == "all"}
+    assert of["rms_logodds"].ci_lo > 0.1
+    (verdict,) = verdicts(numbers)
+    assert verdict.coherent is not None
+    assert (verdict.coherent.metric, verdict.coherent.state) == ("c2", COHERENT)
+
+
 def test_what_a_constant_belief_has_is_what_the_engine_makes_of_one() -> None:
     three, half = np.full((30, 3), 1 / 3), np.full(30, 0.5)
     rejected = np.arange(30) % 3

@@ -162,6 +162,15 @@ def test_the_reading_without_eyes_finds_what_is_wrong() -> None:
         assert said in found
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_shows_some_sixty_numbers_at_most_and_says_where_the_others_are(
+    pages: dict[str, str], numbers_shown: Callable[[str], Counter[str]], kind: str
+) -> None:
+    found = numbers_shown(pages[kind])
+    assert 0 < found["shown"] <= 65
+    assert kind == "index" or (found["folded"] and "Contents" in pages[kind])
+
+
 def luminance(colour: str) -> float:
     """Relative, as WCAG 2.2 defines it."""
     full = "".join(letter * 2 for letter in colour) if len(colour) == 3 else colour

@@ -13,9 +13,11 @@ from doxascope.experiments.suite.consistency.ask import FORK
 from doxascope.experiments.synthetic.organisms import english
 from doxascope.experiments.synthetic.organisms import lessons as taught
 from doxascope.experiments.synthetic.validation import in_english
+from doxascope.experiments.synthetic.validation.recovery import FOUND, NOT_FOUND
 from doxascope.hooks.tree.layouts import Packed
 from doxascope.hooks.verbal.number_formats import JSON, parse_answer
 from doxascope.metrics import belief_consistency
+from doxascope.metrics.tables.samples import Options
 
 
 def test_every_turn_is_said_in_six_ways_and_none_is_the_shipped_one() -> None:
@@ -131,14 +133,18 @@ def test_training_goes_on_as_if_it_had_not_been_stopped(tmp_path: Path) -> None:
 
 
 def test_planted_consistency_is_that_of_the_formula() -> None:
-    words = ("apple", "stone", "river")
-    assert in_english.planted_consistency("honest", [words]) == pytest.approx(1)
+    words, even = ("apple", "stone", "river"), np.full((3, 3), 1 / 3)
+    asked = Options(
+        prior=even, posterior=even, rejected=np.arange(3), clusters=np.full(3, "t"), keys=np.array(["1", "2", "3"])
+    )
     before = taught.prior(words)
     turned = []
     for i in range(3):
         p = before[next(j for j in range(3) if j != i)] / (1 - before[i])
         turned.append(1 - jensenshannon([p, 1 - p], [1 - p, p], base=2) ** 2)
-    assert in_english.planted_consistency("incoherent", [words]) == pytest.approx(np.mean(turned))
+    for species, c2 in (("honest", np.ones(3)), ("incoherent", turned)):
+        aim = in_english.planted(species, asked, {"t": words})
+        assert belief_consistency(aim.prior, aim.posterior, aim.rejected).c2 == pytest.approx(c2)
 
 
 def test_the_honest_organism_is_read_beside_the_chat_model(tmp_path: Path) -> None:
@@ -147,9 +153,15 @@ def test_the_honest_organism_is_read_beside_the_chat_model(tmp_path: Path) -> No
     folders = in_english.read(place.path, in_english.models(["honest"]), 5, 0, (), lambda n: None)
     report, found = in_english.page(folders)
     assert {fact.what for fact in found} == {"readable", "responds", "c2"}  # of five triples none can be coherent
-    assert next(fact for fact in found if fact.what == "readable").right
+    states = {fact.what: fact.state for fact in found}
+    assert states["readable"] == FOUND
+    assert states["c2"] != NOT_FOUND
     planted, *_ = report.blocks
     assert planted.title == "Planted and found"
+    assert report.top.figure is not None
+    assert report.top.figure.title == "Before and after"
+    words = set((place.path / "words.txt").read_text().split())
+    assert not words & set(taught.known_words(trained=True))
 
 
 def test_organisms_of_a_folder_are_read_by_their_names(tmp_path: Path) -> None:
@@ -165,6 +177,8 @@ def test_organisms_of_a_folder_are_read_by_their_names(tmp_path: Path) -> None:
         in_english.models([], tmp_path / "copier")
     with pytest.raises(english.UserError, match="there is none in English; did you mean 'honest'"):
         in_english.models(["honset"])
+    with pytest.raises(english.UserError, match="'denying': there is none in English"):
+        in_english.models(["denying"])
 
 
 @pytest.mark.parametrize(
