@@ -14,7 +14,7 @@ def as_blocks(tables: Sequence[PaperTable]) -> list[TableBlock]:
 
 
 def _block(table: PaperTable, first: bool) -> TableBlock:
-    head = [*table.labels, *(f"{group}: {name}" if group else name for group, name in table.columns)]
+    head = [*table.labels, *(": ".join(filter(None, column)) for column in table.columns)]
     rows = [
         [*labels, *(Cell(x.text, [x.interval] if x.interval else [], known=x.text != DASH) for x in cells)]
         for labels, cells in table.rows
