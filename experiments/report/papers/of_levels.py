@@ -113,6 +113,13 @@ def _testimonies(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> l
     ]
 
 
+def _readouts(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> list[PaperTable]:
+    """Table 7, whose columns say what answers are compared with."""
+    named = [replace(row, rows={(*key[:2], CLOSED): one for key, one in row.rows.items()}) for row in rows]
+    return consistency.tables(named)
+
+
+CLOSED = consistency.AGREEMENTS["free against closed set"]
 CATEGORIES = {name.lower(): name.lower() for name in (*bscore.CATEGORIES, *bscore.VERIFIED["4"], bscore.BBQ)}
 PROMPTS = {"standard": ALL} | {
     name.lower(): subset for name, subset in (*rationality.PROMPTS.items(), *rationality.TRUTH.items())
@@ -122,6 +129,7 @@ LAYOUTS = (
     Layout(("M", "M_step"), _updates, ("domain", "reasoning", "technique", "prompt")),
     Layout(("sycophancy_error", "shift"), _testimonies, ("arm", "involvement", "sycophancy", "condition", "evidence")),
     Layout(("top_b", "accept_accuracy"), lambda rows, _: bscore.tables(rows), ("category",), CATEGORIES),
+    Layout(("agreement_prior", "agreement_posterior"), _readouts),
     Layout(("c2",), lambda rows, _: consistency.tables(rows), ("template", "ranks"), WINDOWS),
     Layout(
         ("cmi_knn", "rmse_truth", "lie_ratio", "prize_effect"),

@@ -246,6 +246,29 @@ def test_counts_before_and_after_a_rejection_make_table_1(printed: Callable[...,
     assert kept == [str(len(two))]
 
 
+def test_answers_beside_the_closed_set_make_table_7(printed: Callable[..., list[PaperTable]]) -> None:
+    rng = np.random.default_rng(9)
+    frame = pd.DataFrame(
+        [
+            (model, item, context, *free, *(free / free.sum() if model == "same" else rng.dirichlet([1, 1, 1])))
+            for model in ("same", "other")
+            for item in range(10)
+            for context in ("prior", "posterior")
+            for free in (rng.integers(1, 40, 3),)
+        ],
+        columns=["model", "item", "context", *(f"{way}_{x}" for way in ("free", "closed") for x in "abc")],
+    )
+    made = named(printed(frame), "Table 7")
+    heads = [name for group, name in made.columns if group.endswith("closed set")]
+    assert heads == ["Prior", "Posterior"]
+    assert values(made)["same"][:2] == pytest.approx([1.0, 1.0])
+    for place, context in enumerate(("prior", "posterior")):
+        own = frame[(frame["model"] == "other") & (frame["context"] == context)]
+        free, closed = (own[[f"{way}_{x}" for x in "abc"]].to_numpy(dtype=float) for way in ("free", "closed"))
+        each = [1 - jensenshannon(f / f.sum(), c, base=2) ** 2 for f, c in zip(free, closed, strict=True)]
+        assert values(made)["other"][place] == pytest.approx(np.mean(each))
+
+
 def test_each_template_and_thinking_have_their_tables(printed: Callable[..., list[PaperTable]]) -> None:
     """Tables 5 and 6 are of one template each, Table 1 of both; a model that thinks has a row of its own."""
     rng = np.random.default_rng(6)
