@@ -53,7 +53,7 @@ class Setup(NamedTuple):
 def setups(runs: Sequence[RunNumbers]) -> list[Setup]:
     """Those that runs hold, in the paper's order within each run and method."""
     parts = {subset: subset.split(", ") for run in runs for _, _, subset in run.rows}
-    return setups_of(runs, {subset: (d, r, p) for subset, (d, r, p) in parts.items() if len(parts[subset]) == 3})
+    return setups_of(runs, {subset: (own[0], own[1], own[2]) for subset, own in parts.items() if len(own) == 3})
 
 
 def setups_of(runs: Sequence[RunNumbers], named: Mapping[str, tuple[str, str, str]]) -> list[Setup]:

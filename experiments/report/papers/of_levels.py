@@ -19,7 +19,7 @@ Make = Callable[[Sequence[RunNumbers], Mapping[str, Column]], list[PaperTable]]
 
 
 @dataclass(frozen=True)
-class Layout:
+class PaperLayout:
     """How a paper's tables are filled from levels."""
 
     of: Collection[str]
@@ -38,7 +38,7 @@ def tables_of_levels(scored: ScoredTable) -> list[PaperTable]:
     return [table for tables in made for table in tables if not table.empty]
 
 
-def _rows(scored: ScoredTable, layout: Layout) -> tuple[list[RunNumbers], dict[str, Column]]:
+def _rows(scored: ScoredTable, layout: PaperLayout) -> tuple[list[RunNumbers], dict[str, Column]]:
     """The numbers of each row of a table, under the level of its columns as their subset; and these columns in order.
     What is told over all columns is under `all`.
     """
@@ -126,12 +126,14 @@ PROMPTS = {"standard": ALL} | {
 }
 WINDOWS = {name.removeprefix("ranks "): name for name in consistency.WINDOWS}
 LAYOUTS = (
-    Layout(("M", "M_step"), _updates, ("domain", "reasoning", "technique", "prompt")),
-    Layout(("sycophancy_error", "shift"), _testimonies, ("arm", "involvement", "sycophancy", "condition", "evidence")),
-    Layout(("top_b", "accept_accuracy"), lambda rows, _: bscore.tables(rows), ("category",), CATEGORIES),
-    Layout(("agreement_prior", "agreement_posterior"), _readouts),
-    Layout(("c2",), lambda rows, _: consistency.tables(rows), ("template", "ranks"), WINDOWS),
-    Layout(
+    PaperLayout(("M", "M_step"), _updates, ("domain", "reasoning", "technique", "prompt")),
+    PaperLayout(
+        ("sycophancy_error", "shift"), _testimonies, ("arm", "involvement", "sycophancy", "condition", "evidence")
+    ),
+    PaperLayout(("top_b", "accept_accuracy"), lambda rows, _: bscore.tables(rows), ("category",), CATEGORIES),
+    PaperLayout(("agreement_prior", "agreement_posterior"), _readouts),
+    PaperLayout(("c2",), lambda rows, _: consistency.tables(rows), ("template", "ranks"), WINDOWS),
+    PaperLayout(
         ("cmi_knn", "rmse_truth", "lie_ratio", "prize_effect"),
         lambda rows, _: rationality.tables(rows),
         ("prompt",),
