@@ -124,7 +124,7 @@ def _means(found: Sequence[Setup]) -> PaperTable:
         known = np.array([value for value in values if not np.isnan(value)])
         if len(known):
             mean, half = plain_mean(np.abs(known))
-            cell = number_cell(mean, (mean - half, mean + half), written=".3f")
+            cell = number_cell(mean, (max(0.0, mean - half), mean + half), written=".3f")
             rows.append((labels, [cell, PaperCell(f"{(known > 0).sum()} of {len(known)}")]))
     caption = "Mean |M| over the cells of Table 1, and how many are positive; the interval takes cells as independent."
     return PaperTable(PAPER, "Section 6.1", caption, ("Cells", "read as"), [("", "mean |M|"), ("", "M > 0")], rows)
