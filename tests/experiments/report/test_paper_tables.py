@@ -87,7 +87,7 @@ def test_martingale_steps_make_table_1(printed: Callable[..., list[PaperTable]])
     for (prompt, domain, reasoning), own in frame[frame["model"] == "entrenched"].groupby(names[1:4]):
         paths = own.pivot(index=["question", "trajectory"], columns="step", values="belief").to_numpy()
         slope = np.polyfit(paths[:, :-1].ravel(), np.diff(paths, axis=1).ravel(), 1)[0]
-        place = list(made.columns).index((domain, reasoning))
+        place = list(made.columns).index((str(domain), str(reasoning)))
         assert found[f"entrenched, {prompt}"][place] == pytest.approx(slope)
     texts = {", ".join(labels[:2]): [cell.text for cell in cells] for labels, cells in made.rows}
     assert not any("*" in text for text in texts["martingale, No Prompt"])
@@ -289,7 +289,7 @@ def test_each_template_and_thinking_have_their_tables(printed: Callable[..., lis
             for rejected, template, post in zip(own["rejected"][1:], own["template"][1:], counts[1:], strict=True):
                 kept = [i for i in range(3) if "abc"[i] != rejected]
                 before, after = counts[0][kept] / counts[0][kept].sum(), post[kept] / post[kept].sum()
-                scores[template].append(1 - jensenshannon(before, after, base=2) ** 2)
+                scores[template].append(1 - float(jensenshannon(before, after, base=2)) ** 2)
         expected = {"Table 5": scores["reject"], "Table 6": scores["narrow"]}
         expected["Table 1"] = scores["reject"] + scores["narrow"]
         for number, each in expected.items():
