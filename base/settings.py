@@ -1,6 +1,8 @@
 """Settings files: YAML read safely into frozen models that refuse what they do not know."""
 
 from collections.abc import Iterable
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from string import Formatter
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -85,7 +87,16 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def parse_yaml(text: str, where: object) -> Any:
     """What a YAML text holds. Raises UserError, which begins with `where`, if it is none."""
     with in_one_line(f"{where}: not valid YAML"):
-        return yaml.load(text, _Loader)
+        return deepcopy(_parsed(text)) if len(text) < SHORT else yaml.load(text, _Loader)
+
+
+SHORT = 20_000
+"""Characters of a text that is parsed once, as shipped files are, however often it is asked for."""
+
+
+@lru_cache(maxsize=32)
+def _parsed(text: str) -> Any:
+    return yaml.load(text, _Loader)
 
 
 def parse(model: type[S], data: dict[str, Any], where: str) -> S:

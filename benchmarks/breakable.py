@@ -37,7 +37,10 @@ SETTINGS = {
 }
 ALIKE = ["batch_items=1", "bootstrap_draws=20", "model.threads=1"]
 TABLE = "id,question,option_1,option_2,truth\n" + "".join(f"q{i},Is {i} even?,yes,no,yes\n" for i in range(8))
-SWEPT = ["study={permutations: 9, refits: 20, penalties: [1.0], folds: 3, control_draws: 2, transfer: []}", "neutral=0"]
+SWEPT = [
+    "study={permutations: 19, refits: 20, penalties: [1.0], folds: 3, control_draws: 2, transfer: []}",
+    "neutral=0",
+]
 SET = """{version: 1, runs: {consistency: {items: 3, registered.n: 3, bootstrap_draws: 20, fork.methods: []},
  truth: {items: 6, bootstrap_draws: 20, stated.numbers: []}}}"""
 ACTORS = (1, 2, 3)

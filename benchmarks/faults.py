@@ -335,12 +335,15 @@ def main(arguments: Sequence[str]) -> int:
                         break
                     work = begun(experiment, executor, Path(name) / experiment)
                     found = Episode(work, random.Random(f"{given.seed} {called} {number}")).record()
-                    lines.append({"name": called, "seed": given.seed, "episode": number, "commit": commit, **found})
+                    how = {"commit": commit, "asked": " ".join(arguments)}
+                    lines.append({"name": called, "seed": given.seed, "episode": number, **how, **found})
                     if given.record:
                         with given.record.open("a") as file:
                             file.write(json.dumps(lines[-1]) + "\n")
             number += 1
-    print("\n".join(table(lines)))
+    for told in dict.fromkeys(f"`{line['asked']}` at {line['commit']}" for line in lines if "asked" in line):
+        print(f"episodes of {told}")
+    print("\n" + "\n".join(table(lines)))
     bad = [line for line in lines if line["lost"] or line["hung"] or line["tracebacks"] or not line["same"]]
     for line in bad:
         print(f"\n{line['name']}, seed {line['seed']}, episode {line['episode']}, commit {line['commit']}: {line}")

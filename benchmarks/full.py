@@ -33,7 +33,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "bscore": ("items=4",),
     "bscore-full": ("items=1", "runs=2", "turns=4"),
     "bscore-paper": (
-        *("sources={{own: {{kind: nine_topics}}}}", "items=9", "runs=2", "turns=3", "cuts=[2]", "queries=3"),
+        *("sources={{own: {{kind: nine_topics}}}}", "items=4", "runs=2", "turns=3", "cuts=[2]", "queries=3"),
         *("written.lists=1", "written.max_new_tokens=12"),
     ),
     "consistency": ("items=4",),

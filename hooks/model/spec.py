@@ -1,8 +1,10 @@
 """Which model, and how to hold it: a hub id, a local folder, a GGUF file, or a preset by name."""
 
 import datetime
+import sys
 from collections.abc import Mapping
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -159,10 +161,16 @@ def presets() -> dict[str, Mapping[str, Any]]:
     """The settings of the models that are known by name: those shipped, and those of installed packages."""
     folder = Path(str(files("doxascope") / "configs" / "models"))
     settings: dict[str, Mapping[str, Any]] = {path.stem: _preset(path) for path in sorted(folder.glob("*.yaml"))}
-    for point in entry_points(group=GROUP):
+    for point in _installed(tuple(sys.path)):
         with in_one_line(f"entry point {point.value}", "uninstall it"):
             settings.setdefault(point.name, dict(point.load()))
     return settings
+
+
+@lru_cache(maxsize=1)
+def _installed(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Those of the packages on a path, which takes reading all of their records."""
+    return tuple(entry_points(group=GROUP))
 
 
 def _preset(path: Path) -> Mapping[str, Any]:

@@ -106,8 +106,8 @@ def _cuts(tokenizer: "PreTrainedTokenizerBase", special: Collection[str]) -> boo
     added = tokenizer.added_tokens_decoder.values()
     marked = [token for token in added if str(token.content) in special]
     plain = all(not (token.lstrip or token.rstrip or token.single_word) for token in marked)
-    apart = all(text not in str(other.content)[1:] for text in special for other in added)
-    return bool(special) and bool(tokenizer.is_fast) and plain and apart
+    rest = "\0".join(str(other.content)[1:] for other in added)  # all in one: there may be thousands of both
+    return bool(special) and bool(tokenizer.is_fast) and plain and not any(text in rest for text in special)
 
 
 def _cuts_at_spaces(tokenizer: Any) -> bool:

@@ -153,9 +153,11 @@ def bayes_error(
         return BayesError(rmse=NAN, mae=NAN, bias=NAN, l2_eq2=NAN, n=0, status="too_few", **rows.counts)
     error = posterior - bayes
     moments = np.column_stack([error**2, np.ones(n)])
-    interval = moment_interval(moments, rows.codes, lambda s: np.sqrt(s[:, 0] / s[:, 1]), how=how)
+    rmse = float(np.sqrt(np.mean(error**2)))
+    made = moment_interval(moments, rows.codes, lambda s: np.sqrt(s[:, 0] / s[:, 1]), how=how)
+    interval = made.within(0.0, 1.0, rmse)
     return BayesError(
-        rmse=float(np.sqrt(np.mean(error**2))),
+        rmse=rmse,
         mae=float(np.mean(np.abs(error))),
         bias=float(np.mean(error)),
         l2_eq2=float(np.sqrt(np.sum(error**2))),

@@ -169,6 +169,33 @@ def decision_isotonic_lines(sample: Decisions, how: Resampling) -> Iterator[Line
     )
 
 
+ACTIONS = {"Yes": ("yes", "y", "1", "true"), "Defer": ("defer", "d"), "No": ("no", "n", "0", "false")}
+"""Name of an action -> how tables write it."""
+PAIRS = (("Yes", "No"), ("Yes", "Defer"), ("Defer", "No"))
+"""The first of each should become more frequent as the belief rises."""
+
+
+def published_lines(belief: Array, action: Array, outcome: Array) -> Iterator[Line]:
+    """The estimates of rational-agents (Tables 1, 2 and 5) on all rows, repetitions among them: no tests."""
+    mapped = isotonic_calibration(belief, outcome)
+    for name, values in (("cmi_knn", belief), ("cmi_knn_isotonic", mapped)):
+        yield Line(name, "nearest-neighbour CMI as published, nats", knn_cmi(action, outcome, values))
+    bins, short = quantile_bins(belief, BINS), {text: name for name, texts in ACTIONS.items() for text in texts}
+    named = np.array([short.get(str(one).lower(), "") for one in action], dtype=object)
+    for first, second in PAIRS:
+        if {first, second} <= set(named):
+            score = monotone_pairwise(bins, named, first, second)
+            told = "significant violations of the order as published"
+            yield Line("order_pairs", told, score, part=f"{first} against {second}")
+
+
+@metric("E1, E6, E7", f"{DECISIONS}, without action_prob", Decisions, place=405)
+def decision_published_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
+    """What a paper prints of sampled actions: nearest-neighbour information, and pairs of actions against the order."""
+    if sample.action_prob is None:
+        yield from published_lines(sample.belief, sample.action, known_outcome(sample))
+
+
 def _left(values: Array, fit: Array) -> float:
     """Share of the variance that the fit leaves; 0 of what does not vary."""
     known = np.isfinite(values) & np.isfinite(fit)

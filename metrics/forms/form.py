@@ -47,6 +47,8 @@ class Form:
     """Whether it takes columns `factor_<name>`, which levels become."""
     pools: bool = False
     """Whether its rows are numbers of models, which may be summed up together."""
+    totals: tuple[str, ...] = ()
+    """Factors over whose levels everything is also scored together, at each combination of the other factors."""
 
     def roles(self, columns: Sequence[str]) -> dict[str, str]:
         """Columns of a table that this form would use, with their roles; also if others are missing."""

@@ -111,6 +111,7 @@ REJECTION_ROWS = Form(
     cluster=("cluster", "item"),
     names=("item",),
     shares=True,
+    totals=(TEMPLATE, "ranks"),
 )
 REJECTION_COLUMNS = Form(
     "options",

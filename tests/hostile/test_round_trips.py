@@ -1,7 +1,11 @@
-"""What comes in comes out: ids, answers, headers and further columns of a table, to the bit."""
+"""What comes in comes out: ids, answers, headers and further columns of a table, to the bit.
+
+`DOXASCOPE_FUZZ=10000` tries so many of each kind, other ones at every call; else a few, always the same.
+"""
 
 import csv
 import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,12 +40,23 @@ ODD += [
 ODD += ["\ufeffx", "#", "a|b", "[1]", "{}", "\\", "%s", "{option}", "x" * 300]
 TEXTS = st.one_of(st.sampled_from(ODD), st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0")))
 IDS = TEXTS.filter(str.strip)
+ASKED = int(os.environ.get("DOXASCOPE_FUZZ", "0"))
+
+
+def tried(few: int) -> settings:
+    return settings(
+        max_examples=ASKED or few,
+        derandomize=not ASKED,
+        database=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
 
 
 def cells_of(text: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text, newline=""), strict=True))
 
 
+@tried(100)
 @given(st.lists(TEXTS, min_size=2, max_size=4, unique=True), st.lists(st.tuples(TEXTS, TEXTS), min_size=1))
 def test_a_csv_holds_every_text_to_the_bit(names: list[str], rows: list[tuple[str, str]]) -> None:
     """Reference: Python's own reader."""
@@ -49,6 +64,7 @@ def test_a_csv_holds_every_text_to_the_bit(names: list[str], rows: list[tuple[st
     assert cells_of(as_csv(table)) == [names[:2], *map(list, rows)]
 
 
+@tried(100)
 @given(TEXTS)
 def test_what_a_spreadsheet_is_given_is_no_formula_and_comes_back(text: str) -> None:
     guarded = for_spreadsheet(pd.DataFrame({text: [text]}, dtype=object))
@@ -66,7 +82,7 @@ def lm(tiny_folder: Path) -> Any:
     return load(str(tiny_folder))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@tried(25)
 @given(
     st.lists(QUESTION, min_size=1, max_size=5, unique_by=lambda row: row[0]),
     st.sampled_from(["qid", "ID", "id", "Qid "]),

@@ -14,10 +14,10 @@ def as_blocks(tables: Sequence[PaperTable]) -> list[TableBlock]:
 
 
 def _block(table: PaperTable, first: bool) -> TableBlock:
-    head = [*table.labels, *(f"{group}: {name}" if group else name for group, name in table.columns)]
+    head = [*table.labels, *(": ".join(filter(None, column)) for column in table.columns)]
     rows = [
         [*labels, *(Cell(x.text, [x.interval] if x.interval else [], known=x.text != DASH) for x in cells)]
         for labels, cells in table.rows
     ]
-    caption = " ".join([table.caption, *table.notes, *(f"{mark}." for mark in marks_of([table]))])
+    caption = " ".join(f"{told.rstrip('.')}." for told in (table.caption, *table.notes, *marks_of([table])))
     return grid(f"{table.number} of {table.paper}", head, rows, caption, short=first)

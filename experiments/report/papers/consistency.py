@@ -33,7 +33,9 @@ PARTS = (("Norm.", "norm"), ("Weighted Norm.", "wnorm"))
 
 def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
     """Tables 1 to 9; a row for each way of reading, of which `free` is free-form and `letters` the closed set."""
-    held = dict.fromkeys(subset for run in runs for _, _, subset in run.rows if subset.startswith("ranks "))
+    held = dict.fromkeys(
+        subset for run in runs for _, _, subset in run.rows if subset.startswith("ranks ") and ", " not in subset
+    )
     windows = [("Entity Likelihood", name.removeprefix("ranks "), name) for name in held or WINDOWS]
     evaluated = windows if held else [("", "posteriors", "all")]
     candidates = (("1 - JS Divergence", "c2"), ("MSE", "mse"), ("MAE", "mae"))

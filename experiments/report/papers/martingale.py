@@ -2,7 +2,7 @@
 Figures 4 and 5 are drawn of, and Table 2. A cell is a setup: model, prompt, domain, and way of reasoning.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +43,7 @@ class Setup(NamedTuple):
     run: RunNumbers
     subset: str
     """What its numbers are called in the run."""
+    score: str = "M_step"
 
     def value(self, metric: str, name: str = "estimate") -> float:
         """Of its run; NaN if it is not there."""
@@ -51,24 +52,34 @@ class Setup(NamedTuple):
 
 def setups(runs: Sequence[RunNumbers]) -> list[Setup]:
     """Those that runs hold, in the paper's order within each run and method."""
-    found = []
+    parts = {subset: subset.split(", ") for run in runs for _, _, subset in run.rows}
+    return setups_of(runs, {subset: (own[0], own[1], own[2]) for subset, own in parts.items() if len(own) == 3})
+
+
+def setups_of(runs: Sequence[RunNumbers], named: Mapping[str, tuple[str, str, str]]) -> list[Setup]:
+    """The same; `named`: subset -> its domain, reasoning and prompt."""
+    scores = {metric for run in runs for metric, _, _ in run.rows}
+    score, by_prompt, found = "M_step" if "M_step" in scores else "M", _place(PROMPTS.values()), []
     for run in runs:
         for method in run.methods:
             own = []
             for metric, of, subset in run.rows:
-                parts = subset.split(", ")
-                if metric == "M_step" and of == method and len(parts) == 3:
-                    domain, reasoning, prompt = parts
-                    named = DOMAINS.get(domain.lower(), domain), REASONING.get(reasoning, reasoning)
-                    own.append(Setup(run.model, method, *named, PROMPTS.get(prompt, prompt), run, subset))
-            by_prompt = _place(PROMPTS.values())
+                if metric == score and of == method and subset in named:
+                    domain, reasoning, prompt = named[subset]
+                    names = DOMAINS.get(domain.lower(), domain), REASONING.get(reasoning.lower(), reasoning)
+                    told = PROMPTS.get(prompt.lower(), prompt)
+                    own.append(Setup(run.model, method, *names, told, run, subset, score))
             found += sorted(own, key=lambda one: by_prompt(one.prompt))
     return found
 
 
 def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
+    """The tables of stored runs."""
+    return tables_of(setups(runs), runs)
+
+
+def tables_of(found: Sequence[Setup], runs: Sequence[RunNumbers]) -> list[PaperTable]:
     """Table 1, its means, Figures 4 and 5, and Table 2. Table 3 is Table 1 of another model."""
-    found = setups(runs)
     cells = as_cells(found)
     return [_scores(found), _means(found), _forecasts(cells), _regressions(cells), _judges(runs)]
 
@@ -77,6 +88,8 @@ def _scores(found: Sequence[Setup]) -> PaperTable:
     domains = sorted({one.domain for one in found}, key=_place(DOMAINS.values()))
     techniques = sorted({one.reasoning for one in found}, key=_place(REASONING.values()))
     columns = [(domain, technique) for domain in domains for technique in techniques]
+    heads = [(d, t) if d and t else ("", d or t or "M") for d, t in columns]
+    told = "per reasoning step" if all(one.score == "M_step" for one in found) else "from prior to posterior"
     rows: dict[tuple[str, ...], dict[tuple[str, str], PaperCell]] = {}
     for one in found:
         labels = (one.model + one.run.mark(one.method), one.prompt, one.method)
@@ -84,33 +97,34 @@ def _scores(found: Sequence[Setup]) -> PaperTable:
     return PaperTable(
         PAPER,
         "Table 1",
-        "Martingale Scores under different setups, per reasoning step.",
+        f"Martingale Scores under different setups, {told}.",
         ("Model", "Prompt", "read as"),
-        columns,
+        heads,
         [(labels, [cells.get(column, PaperCell()) for column in columns]) for labels, cells in rows.items()],
         [TOLD],
     )
 
 
 def _score(one: Setup) -> PaperCell:
-    place = ("M_step", one.method, one.subset)
-    stars = starred(one.value("M_step", "p_iid"), STARS)
+    place = (one.score, one.method, one.subset)
+    stars = starred(one.value(one.score, "p_iid"), STARS)
     counted = one.run.counted(*place)
-    return number_cell(one.value("M_step"), one.run.ends(*place), written="+.4f", stars=stars, counted=counted)
+    return number_cell(one.value(one.score), one.run.ends(*place), written="+.4f", stars=stars, counted=counted)
 
 
 def _means(found: Sequence[Setup]) -> PaperTable:
     """Mean |M| over cells, by prompt and by domain and reasoning, with the half-width of a normal interval."""
     groups: dict[tuple[str, str], list[float]] = {}
-    for one in found:
-        for name in (one.prompt, f"{one.domain}, {one.reasoning}"):
-            groups.setdefault((name, one.method), []).append(one.value("M_step"))
+    by_prompt, by_setup = ([one.prompt for one in found], [", ".join(filter(None, one[2:4])) for one in found])
+    for name, one in zip([*by_prompt, *by_setup], [*found, *found], strict=True):
+        if name:
+            groups.setdefault((name, one.method), []).append(one.value(one.score))
     rows = []
     for labels, values in groups.items():
         known = np.array([value for value in values if not np.isnan(value)])
         if len(known):
             mean, half = plain_mean(np.abs(known))
-            cell = number_cell(mean, (mean - half, mean + half), written=".3f")
+            cell = number_cell(mean, (max(0.0, mean - half), mean + half), written=".3f")
             rows.append((labels, [cell, PaperCell(f"{(known > 0).sum()} of {len(known)}")]))
     caption = "Mean |M| over the cells of Table 1, and how many are positive; the interval takes cells as independent."
     return PaperTable(PAPER, "Section 6.1", caption, ("Cells", "read as"), [("", "mean |M|"), ("", "M > 0")], rows)
@@ -120,13 +134,13 @@ def as_cells(found: Sequence[Setup]) -> list[Cells]:
     """Of each method, the setups whose questions have outcomes: M per step with its error, and the Brier score."""
     known: dict[str, list[Setup]] = {}
     for one in found:
-        if not np.isnan(one.value("brier_post") + one.value("M_step")):
+        if not np.isnan(one.value("brier_post") + one.value(one.score)):
             known.setdefault(one.method, []).append(one)
     return [
         Cells(
             method=method,
-            value=np.array([one.value("M_step") for one in own]),
-            error=np.array([one.value("M_step", "se") for one in own]),
+            value=np.array([one.value(one.score) for one in own]),
+            error=np.array([one.value(one.score, "se") for one in own]),
             brier=np.array([one.value("brier_post") for one in own]),
             factors={name: np.array([getattr(one, name) for one in own], dtype=object) for name in FACTORS},
         )

@@ -1,134 +1,142 @@
 """The tables of the papers from a table that was scored by the levels of its columns: an author's raw data."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isnan
 from typing import Any
 
+from ....metrics.number import Number
 from ....metrics.scoring.engine import ScoredTable
 from ....metrics.tables.samples import ALL
 from ..cells import as_row
-from . import bscore, consistency, martingale, sycophancy
-from .paper_tables import PaperColumn, PaperTable, RunNumbers, by_method
+from . import bscore, consistency, martingale, rationality, sycophancy
+from .paper_tables import PaperTable, RunNumbers, by_method
 
-CATEGORY = ("category",)
-ACROSS = {
-    "M": ("domain", "reasoning", "technique"),
-    "sycophancy_error": ("arm", "involvement", "sycophancy", "condition", "evidence"),
-    "shift": ("arm", "involvement", "sycophancy", "condition", "evidence"),
-    "top_b": CATEGORY,
-    "c2": (),
-    "rmse_truth": (),
-    "lie_ratio": (),
-}
-"""Number that a paper's table is of -> the factors whose levels are its columns; those of the others are rows."""
-Layout = Callable[[Sequence[RunNumbers], Sequence[str]], PaperTable]
-"""From the rows and the levels across."""
+Column = tuple[tuple[str, str], ...]
+"""Levels of the factors that go across: (factor, level)."""
+Make = Callable[[Sequence[RunNumbers], Mapping[str, Column]], list[PaperTable]]
+"""From the rows, and the columns by what they are called in a row."""
+
+
+@dataclass(frozen=True)
+class PaperLayout:
+    """How a paper's tables are filled from levels."""
+
+    of: Collection[str]
+    """Numbers of which any is enough."""
+    make: Make
+    across: Collection[str] = ()
+    """Factors whose levels are columns; those of the others are rows."""
+    levels: Mapping[str, str] = field(default_factory=dict)
+    """Level of such a factor, in small letters -> what a run's numbers of it are called; others stay as they are."""
 
 
 def tables_of_levels(scored: ScoredTable) -> list[PaperTable]:
-    """The paper's tables that the numbers of the levels fill; none of a table that was scored as a whole."""
-    known = {number.metric for number in scored.numbers}
-    found = []
-    for metric, layout in LAYOUTS.items():
-        if metric in known and scored.understood.cells:
-            rows, levels = _rows(scored, ACROSS[metric])
-            found.append(layout(rows, levels))
-    return [table for table in found if not table.empty]
+    """The papers' tables that the numbers of the levels fill; none of a table that was scored as a whole."""
+    known = {number.metric for number in scored.numbers} if scored.understood.cells else set()
+    made = [layout.make(*_rows(scored, layout)) for layout in LAYOUTS if known & {*layout.of}]
+    return [table for tables in made for table in tables if not table.empty]
 
 
-def _rows(scored: ScoredTable, across: Sequence[str]) -> tuple[list[RunNumbers], list[str]]:
-    """The numbers of each row of a table, under the level of its columns as their subset, and these levels in order."""
+def _rows(scored: ScoredTable, layout: PaperLayout) -> tuple[list[RunNumbers], dict[str, Column]]:
+    """The numbers of each row of a table, under the level of its columns as their subset; and these columns in order.
+    What is told over all columns is under `all`.
+    """
     factors = [name.removeprefix("factor_") for name in scored.understood.factors]
-    wide = [name in across for name in factors]
-    rows: dict[str, dict[tuple[str, str, str], Mapping[str, Any]]] = {}
-    levels: dict[str, None] = {}
-    for number in scored.numbers:
-        place = _place(number.run, number.subset, scored.understood.cells)
-        if place is None:
-            continue
-        name, part = place
-        told = list(zip(scored.understood.cells[name], wide, strict=True))
-        row = ", ".join(level for level, is_wide in told if not is_wide)
-        column = ", ".join(level for level, is_wide in told if is_wide)
-        column = column.lower() if across == CATEGORY else column
-        levels |= {column: None} if column else {}
-        method = "/".join(filter(None, (number.kind, number.method)))
-        key = (number.metric, method, ", ".join(filter(None, (column, part))) or ALL)
-        rows.setdefault(row, {})[key] = as_row(replace(number, run=""))
-    lone = [name for name, is_wide in zip(factors, wide, strict=True) if not is_wide]
-    if len(lone) == 1:  # the level over all columns
+    rows: dict[tuple[str, str, bool], dict[tuple[str, str, str], Mapping[str, Any]]] = {}
+    columns: dict[str, Column] = {}
+    places: dict[str, tuple[tuple[str, str, bool], str]] = {}
+    totals: dict[str, tuple[tuple[str, str, bool], str]] = {}
+    for name, levels in scored.understood.cells.items():
+        own = list(zip(factors, levels, strict=True))
+        column = tuple((factor, level) for factor, level in own if factor in layout.across)
+        rest = [(factor, level) for factor, level in own if factor not in layout.across]
+        row = _row(rest)
+        called = ", ".join(layout.levels.get(level.lower(), level) for _, level in column)
+        columns |= {called: column} if called else {}
+        places[name] = row, called
+        totals[", ".join(f"{factor}={level}" for factor, level in rest)] = row, ""
+    for known in (places, totals):
         for number in scored.numbers:
-            name = number.run.removeprefix(f"{lone[0]}=")
-            if number.run and name != number.run and name in rows and number.subset == ALL:
+            if (found := _place(number, known)) is not None:
+                (row, called), part = found
                 method = "/".join(filter(None, (number.kind, number.method)))
-                rows[name].setdefault((number.metric, method, ALL), as_row(replace(number, run="")))
-    return [RunNumbers(name, "", False, own) for name, own in rows.items()], list(levels)
+                key = (number.metric, method, ", ".join(filter(None, (called, part))) or ALL)
+                rows.setdefault(row, {}).setdefault(key, as_row(replace(number, run="")))
+    return [RunNumbers(model, dataset, thinks, own) for (model, dataset, thinks), own in rows.items()], columns
 
 
-def _place(run: str, subset: str, cells: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
-    """The cell that a number is of, and the part of it; None if it is of no single cell."""
-    if run:
-        return (run, "" if subset == ALL else subset) if run in cells else None
-    own = [name for name in cells if subset == name or subset.startswith(f"{name}, ")]
+THINKING = ("think", "thinking")
+ON = ("on", "yes", "true", "1", "✓")
+
+
+def _row(levels: Sequence[tuple[str, str]]) -> tuple[str, str, bool]:
+    """What a row is called, its data set, and whether its model thought."""
+    thinks = any(factor in THINKING and level.lower() in ON for factor, level in levels)
+    name = ", ".join(level for factor, level in levels if factor not in (*THINKING, "dataset"))
+    return name, next((level for factor, level in levels if factor == "dataset"), ""), thinks
+
+
+def _place(number: Number, names: Mapping[str, Any]) -> tuple[Any, str] | None:
+    """What stands under the name of what a number is of, and the part of it; None if it is of no single one."""
+    if number.run or number.subset == ALL:
+        return (names[number.run], "" if number.subset == ALL else number.subset) if number.run in names else None
+    own = [name for name in names if number.subset == name or number.subset.startswith(f"{name}, ")]
     if not own:
         return None
     name = max(own, key=len)
-    return name, subset[len(name) + 2 :]
+    return names[name], number.subset[len(name) + 2 :]
 
 
-def _updates(rows: Sequence[RunNumbers], levels: Sequence[str]) -> PaperTable:
-    steps = any(metric == "M_step" for row in rows for metric, _, _ in row.rows)
-    metric, told = ("M_step", "per reasoning step") if steps else ("M", "from prior to posterior")
-    columns = [
-        PaperColumn("", level or "M", metric, level or ALL, written="+.4f", p="p_iid", stars=martingale.STARS)
-        for level in levels or ("",)
+def _updates(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> list[PaperTable]:
+    named = {}
+    for called, levels in {name: dict(column) for name, column in (columns or {ALL: ()}).items()}.items():
+        reasoning = levels.get("reasoning", levels.get("technique", ""))
+        named[called] = levels.get("domain", ""), reasoning, levels.get("prompt", "")
+    return martingale.tables_of(martingale.setups_of(rows, named), rows)
+
+
+def _testimonies(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> list[PaperTable]:
+    held = {
+        (metric, subset) for row in rows for metric, of, subset in row.rows if not isnan(row.value(metric, of, subset))
+    }
+    errors, shifts = ([name for name in columns if (metric, name) in held] for metric in ("sycophancy_error", "shift"))
+    one = [x for name in ("", *errors) for x in sycophancy.errors(name or "Overall", name or ALL)]
+    two = [x for name in shifts or ("",) for x in sycophancy.shifts(name, name or ALL)]
+    shown = (
+        ("Table 1", "Average errors without and with sycophancy.", one),
+        ("Table 2", "Impacts of sycophancy on the predicted posterior.", two),
+    )
+    return [
+        by_method(rows, sycophancy.PAPER, number, caption, made, notes=[sycophancy.TOLD])
+        for number, caption, made in shown
     ]
-    caption = f"Martingale Scores under different setups, {told}."
-    return by_method(rows, martingale.PAPER, "Table 1", caption, columns, labels=("Setup",), notes=[martingale.TOLD])
 
 
-def _errors(rows: Sequence[RunNumbers], levels: Sequence[str]) -> PaperTable:
-    columns = [one for level in ("", *levels) for one in sycophancy.errors(level or "Overall", level or ALL)]
-    caption = "Average errors without and with sycophancy."
-    return by_method(rows, sycophancy.PAPER, "Table 1", caption, columns, notes=[sycophancy.TOLD])
+def _readouts(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> list[PaperTable]:
+    """Table 7, whose columns say what answers are compared with."""
+    named = [replace(row, rows={(*key[:2], CLOSED): one for key, one in row.rows.items()}) for row in rows]
+    return consistency.tables(named)
 
 
-def _beliefs(rows: Sequence[RunNumbers], levels: Sequence[str]) -> PaperTable:
-    columns = [one for level in levels or ("",) for one in sycophancy.shifts(level, level or ALL)]
-    caption = "Impacts of sycophancy on the predicted posterior."
-    return by_method(rows, sycophancy.PAPER, "Table 2", caption, columns, notes=[sycophancy.TOLD])
-
-
-def _answers(rows: Sequence[RunNumbers], levels: Sequence[str]) -> PaperTable:
-    return bscore.scores(rows)
-
-
-def _options(rows: Sequence[RunNumbers], levels: Sequence[str]) -> PaperTable:
-    return by_method(rows, consistency.PAPER, "Table 1", "Main results.", consistency.main(ALL))
-
-
-def _truth(rows: Sequence[RunNumbers], levels: Sequence[str]) -> PaperTable:
-    columns = [
-        PaperColumn("", "CMI, debiased", "cmi"),
-        PaperColumn("", "RMSE vs. ground truth", "rmse_truth"),
-        PaperColumn("", "Brier score", "brier"),
-    ]
-    caption = "Conditional independence and RMSE against the ground truth."
-    return by_method(rows, "rational-agents", "Tables 1 and 4", caption, columns, labels=("Dataset / Model",))
-
-
-def _cases(rows: Sequence[RunNumbers], levels: Sequence[str]) -> PaperTable:
-    columns = [PaperColumn("", "median of Δ / p", "lie_ratio")]
-    caption = "Internal consistency error via the law of iterated expectation."
-    return by_method(rows, "rational-agents", "Figure 2", caption, columns, labels=("Dataset / Model",))
-
-
-LAYOUTS: Mapping[str, Layout] = {
-    "M": _updates,
-    "sycophancy_error": _errors,
-    "shift": _beliefs,
-    "top_b": _answers,
-    "c2": _options,
-    "rmse_truth": _truth,
-    "lie_ratio": _cases,
+CLOSED = consistency.AGREEMENTS["free against closed set"]
+CATEGORIES = {name.lower(): name.lower() for name in (*bscore.CATEGORIES, *bscore.VERIFIED["4"], bscore.BBQ)}
+PROMPTS = {"standard": ALL} | {
+    name.lower(): subset for name, subset in (*rationality.PROMPTS.items(), *rationality.TRUTH.items())
 }
+WINDOWS = {name.removeprefix("ranks "): name for name in consistency.WINDOWS}
+LAYOUTS = (
+    PaperLayout(("M", "M_step"), _updates, ("domain", "reasoning", "technique", "prompt")),
+    PaperLayout(
+        ("sycophancy_error", "shift"), _testimonies, ("arm", "involvement", "sycophancy", "condition", "evidence")
+    ),
+    PaperLayout(("top_b", "accept_accuracy"), lambda rows, _: bscore.tables(rows), ("category",), CATEGORIES),
+    PaperLayout(("agreement_prior", "agreement_posterior"), _readouts),
+    PaperLayout(("c2",), lambda rows, _: consistency.tables(rows), ("template", "ranks"), WINDOWS),
+    PaperLayout(
+        ("cmi_knn", "rmse_truth", "lie_ratio", "prize_effect"),
+        lambda rows, _: rationality.tables(rows),
+        ("prompt",),
+        PROMPTS,
+    ),
+)

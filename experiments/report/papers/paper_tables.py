@@ -156,7 +156,7 @@ def starred(p: float, stars: Sequence[tuple[float, str]]) -> str:
 
 def cell_of(run: RunNumbers, method: str, column: PaperColumn) -> PaperCell:
     """The number of a column that a method of a run holds."""
-    if column.repeated and not method.endswith(" sampled"):
+    if column.repeated and method and not method.endswith(" sampled"):  # of a table every row was
         return PaperCell()
     one = (column.metric, method, column.subset)
     tested, part = column.starred_by if any(column.starred_by) else (column.metric, column.subset)

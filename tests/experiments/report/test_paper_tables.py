@@ -22,6 +22,7 @@ from doxascope.experiments.report.papers.paper_tables import (
     as_lines,
     marks_of,
 )
+from doxascope.metrics.decision.sufficiency import knn_cmi_plain
 from doxascope.metrics.scoring.engine import score_table
 
 Write = Callable[..., Path]
@@ -77,20 +78,23 @@ def test_martingale_steps_make_table_1(printed: Callable[..., list[PaperTable]])
     names = ["model", "prompt", "domain", "reasoning", "question", "trajectory", "step", "belief"]
     frame = pd.DataFrame(rows, columns=names)
     frame.loc[(frame["model"] == "martingale") & (frame["step"] == 2), "belief"] = np.nan
-    made = named(printed(frame, *names[:4]), "Table 1")
-    assert [name for _, name in made.columns] == [
-        f"{d}, {r}" for d in ("Forecasting", "OpenReview") for r in ("CoT", "Debate")
-    ]
-    found = values(made)
+    tables = printed(frame, *names[:4])
+    made = named(tables, "Table 1")
+    assert made.columns == [(d, r) for d in ("Forecasting", "OpenReview") for r in ("CoT", "Debate")]
+    found = {", ".join(labels[:2]): [cell.value for cell in cells] for labels, cells in made.rows}
     assert found["martingale, No Prompt"] == pytest.approx([0.0] * 4, abs=1e-12)
     assert found["martingale, PC Prompt"] == pytest.approx([0.0] * 4, abs=1e-12)
     for (prompt, domain, reasoning), own in frame[frame["model"] == "entrenched"].groupby(names[1:4]):
         paths = own.pivot(index=["question", "trajectory"], columns="step", values="belief").to_numpy()
         slope = np.polyfit(paths[:, :-1].ravel(), np.diff(paths, axis=1).ravel(), 1)[0]
-        place = [name for _, name in made.columns].index(f"{domain}, {reasoning}")
+        place = list(made.columns).index((str(domain), str(reasoning)))
         assert found[f"entrenched, {prompt}"][place] == pytest.approx(slope)
-    texts = {labels[0]: [cell.text for cell in cells] for labels, cells in made.rows}
+    texts = {", ".join(labels[:2]): [cell.text for cell in cells] for labels, cells in made.rows}
     assert not any("*" in text for text in texts["martingale, No Prompt"])
+    means = {labels[0]: cells[0].value for labels, cells in named(tables, "Section 6.1").rows}
+    sizes = np.abs([row for name, row in found.items() if name.endswith("PC Prompt")])
+    assert means["PC Prompt"] == pytest.approx(sizes.mean())
+    assert means["OpenReview, CoT"] == pytest.approx(np.abs([row[2] for row in found.values()]).mean())
 
 
 def test_readings_without_and_with_a_user_make_tables_1_and_2(printed: Callable[..., list[PaperTable]]) -> None:
@@ -130,6 +134,38 @@ def test_readings_without_and_with_a_user_make_tables_1_and_2(printed: Callable[
         assert [cell.text for cell in cells] == expected
         still = values(two)["Bayesian"]
         assert still[at] == pytest.approx(still[at + 1])
+
+
+def test_two_ways_of_asking_have_both_arms_together_too(printed: Callable[..., list[PaperTable]]) -> None:
+    """Tables 1 and 2 as published: a row for each model and way of asking, `Overall` over arms, and by evidence."""
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame(
+        [
+            (model, way, arm, evidence, f"s{i}", *rng.uniform(0.2, 0.9, 2), p, *told)
+            for model in ("a", "b")
+            for way in ("Direct", "Hybrid")
+            for arm in ("Flattery", "Conformity")
+            for evidence in ("No Evidence", "Argument")
+            for i in range(12)
+            for p in (rng.uniform(0.3, 0.5),)
+            for told in ([(np.nan, np.nan)] if evidence == "No Evidence" else [(0.8, rng.uniform(0.3, 0.7))])
+        ],
+        columns=["model", "way", "arm", "evidence", "scenario", "base", "syc", "p_x", "p_y", "p_y_given_x"],
+    )
+    made = printed(frame, "model", "way", "arm", "evidence")
+    heads = [group for group, _ in named(made, "Table 1").columns[::3]]
+    assert heads == ["Overall", "Flattery, Argument", "Conformity, Argument"]
+    short = printed(frame[frame["evidence"] == "Argument"], "model", "way", "arm")
+    two = named(printed(frame, "model", "way", "evidence"), "Table 2")
+    assert [group for group, _ in two.columns[::3]] == ["No Evidence", "Argument"]
+    for (model, way), own in frame.groupby(["model", "way"]):
+        argued = own[own["evidence"] == "Argument"]
+        bayes = argued["p_x"] * argued["p_y_given_x"] / argued["p_y"]
+        for tables in (made, short):
+            overall = values(named(tables, "Table 1"))[f"{model}, {way}"][:3]
+            assert overall[:2] == pytest.approx([((argued[x] - bayes) ** 2).mean() ** 0.5 for x in ("base", "syc")])
+        plain = own[own["evidence"] == "No Evidence"]
+        assert values(two)[f"{model}, {way}"][:2] == pytest.approx([plain["base"].mean(), plain["syc"].mean()])
 
 
 def test_counted_answers_make_table_2(printed: Callable[..., list[PaperTable]]) -> None:
@@ -179,7 +215,8 @@ def test_counts_before_and_after_a_rejection_make_table_1(printed: Callable[...,
                 rows.append((model, item, "posterior", "abc"[rejected], *after, 3 * (model == "other")))
     names = ["model", "item", "context", "rejected", "count_a", "count_b", "count_c", "count_other"]
     frame = pd.DataFrame(rows, columns=names)
-    (made,) = printed(frame)
+    tables = printed(frame)
+    made = named(tables, "Table 1")
     heads = [name for _, name in made.columns]
     found = {name: dict(zip(heads, row, strict=True)) for name, row in values(made).items()}
     perfect = found["consistent"]
@@ -205,6 +242,58 @@ def test_counts_before_and_after_a_rejection_make_table_1(printed: Callable[...,
     assert found["other"]["2 classes"] == pytest.approx(np.mean(two))
     assert found["other"]["3 classes"] == pytest.approx(np.mean(three))
     assert found["other"]["p invalid posterior"] == pytest.approx(np.mean(invalid))
+    kept = [cells[0].text for labels, cells in named(tables, "Table 9").rows if labels[0] == "other"]
+    assert kept == [str(len(two))]
+
+
+def test_answers_beside_the_closed_set_make_table_7(printed: Callable[..., list[PaperTable]]) -> None:
+    rng = np.random.default_rng(9)
+    frame = pd.DataFrame(
+        [
+            (model, item, context, *free, *(free / free.sum() if model == "same" else rng.dirichlet([1, 1, 1])))
+            for model in ("same", "other")
+            for item in range(10)
+            for context in ("prior", "posterior")
+            for free in (rng.integers(1, 40, 3),)
+        ],
+        columns=["model", "item", "context", *(f"{way}_{x}" for way in ("free", "closed") for x in "abc")],
+    )
+    made = named(printed(frame), "Table 7")
+    heads = [name for group, name in made.columns if group.endswith("closed set")]
+    assert heads == ["Prior", "Posterior"]
+    assert values(made)["same"][:2] == pytest.approx([1.0, 1.0])
+    for place, context in enumerate(("prior", "posterior")):
+        own = frame[(frame["model"] == "other") & (frame["context"] == context)]
+        free, closed = (own[[f"{way}_{x}" for x in "abc"]].to_numpy(dtype=float) for way in ("free", "closed"))
+        each = [1 - jensenshannon(f / f.sum(), c, base=2) ** 2 for f, c in zip(free, closed, strict=True)]
+        assert values(made)["other"][place] == pytest.approx(np.mean(each))
+
+
+def test_each_template_and_thinking_have_their_tables(printed: Callable[..., list[PaperTable]]) -> None:
+    """Tables 5 and 6 are of one template each, Table 1 of both; a model that thinks has a row of its own."""
+    rng = np.random.default_rng(6)
+    rows = []
+    for think in ("on", "off"):
+        for item in range(8):
+            rows.append(("m", think, item, "prior", "a", "", *rng.integers(5, 40, 3)))
+            for template in ("reject", "narrow"):
+                rows += [("m", think, item, "posterior", option, template, *rng.integers(1, 40, 3)) for option in "abc"]
+    names = ["model", "think", "item", "context", "rejected", "template", "count_a", "count_b", "count_c"]
+    frame = pd.DataFrame(rows, columns=names)
+    tables = printed(frame, "model", "think", "template")
+    assert [labels[:2] for labels, _ in named(tables, "Table 1").rows] == [("m", "✓"), ("m", "")]
+    for place, think in enumerate(("on", "off")):
+        scores: dict[str, list[float]] = {"reject": [], "narrow": []}
+        for _, own in frame[frame["think"] == think].groupby("item"):
+            counts = own[["count_a", "count_b", "count_c"]].to_numpy(dtype=float)
+            for rejected, template, post in zip(own["rejected"][1:], own["template"][1:], counts[1:], strict=True):
+                kept = [i for i in range(3) if "abc"[i] != rejected]
+                before, after = counts[0][kept] / counts[0][kept].sum(), post[kept] / post[kept].sum()
+                scores[template].append(1 - float(jensenshannon(before, after, base=2)) ** 2)
+        expected = {"Table 5": scores["reject"], "Table 6": scores["narrow"]}
+        expected["Table 1"] = scores["reject"] + scores["narrow"]
+        for number, each in expected.items():
+            assert named(tables, number).rows[place][1][0].value == pytest.approx(np.mean(each))
 
 
 def test_beliefs_and_actions_make_the_tables_of_rational_agents(printed: Callable[..., list[PaperTable]]) -> None:
@@ -222,20 +311,25 @@ def test_beliefs_and_actions_make_the_tables_of_rational_agents(printed: Callabl
                 laws.append((dataset, model, context, p, low, weight, high, 1 - weight))
     names = ["dataset", "model", "context", "belief", "action", "outcome", "p_star"]
     frame = pd.DataFrame(rows, columns=names)
-    made = named(printed(frame, "dataset", "model"), "Tables 1 and 4")
-    heads = [name for _, name in made.columns]
+    made = printed(frame, "dataset", "model")
     for (dataset, model), own in frame.groupby(["dataset", "model"]):
+        called = f"{dataset}-{model}"
         rmse = np.sqrt(((own["belief"] - own["p_star"]) ** 2).mean())
-        row = dict(zip(heads, values(made)[f"{dataset}, {model}"], strict=True))
-        assert row["RMSE vs. ground truth"] == pytest.approx(rmse)
-        assert row["Brier score"] == pytest.approx(((own["belief"] - own["outcome"]) ** 2).mean())
+        assert values(named(made, "Table 4"))[called][0] == pytest.approx(rmse)
+        told = values(named(made, "Table 1"))[called][0]
+        assert told == pytest.approx(knn_cmi_plain(own["action"], own["outcome"], own["belief"]))
         if model == "rational":  # its action is a function of its belief
-            assert (row["RMSE vs. ground truth"], row["CMI, debiased"]) == (0, pytest.approx(0, abs=1e-9))
+            assert values(named(made, "Table 4"))[called][0] == 0
+            assert told == pytest.approx(0, abs=0.05)  # but for those with neighbours across its threshold
+            assert values(named(made, "Table 2"))[called][0] == 0
+    plain = frame.drop(columns="p_star")
+    assert {one.number for one in printed(plain, "dataset", "model")} == {"Table 1", "Table 2", "Table 5"}
     cases = pd.DataFrame(laws, columns=["dataset", "model", "context", "p", "cond_1", "weight_1", "cond_2", "weight_2"])
     made = named(printed(cases, "dataset", "model", cluster="context"), "Figure 2")
     for (dataset, model), own in cases.groupby(["dataset", "model"]):
         implied = own["cond_1"] * own["weight_1"] + own["cond_2"] * own["weight_2"]
-        (ratio,) = values(made)[f"{dataset}, {model}"]
+        ratio, forest = values(made)[f"{dataset}-{model}"]
+        assert np.isnan(forest)
         assert ratio == pytest.approx(((own["p"] - implied).abs() / own["p"]).median(), abs=1e-12)
         if model == "rational":
             assert ratio == pytest.approx(0, abs=1e-12)

@@ -22,6 +22,7 @@ def test_one_of_three_pairs_violates() -> None:
     assert (score.frac_violations, score.frac_significant) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
     assert score.n_significant_holm == 1
     assert monotone_pairwise(bins, actions, "Y", "N", alpha=0.01).n_significant == 0
+    assert monotone_pairwise(bins, actions, "Y", "N", alpha=float(score.p_values[0])).n_significant == 0  # p < alpha
 
 
 def test_holm_takes_the_number_of_pairs_into_account() -> None:
