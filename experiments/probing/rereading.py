@@ -172,7 +172,7 @@ def _read(lm: "LanguageModel", prompts: Sequence[Tokens], at: ReadAt, budget: in
         collector.collect(pack, output)
         return output.tokens_run
 
-    run_packs(tree, ends, budget, take)
+    run_packs(tree, ends, budget, take, lm.backend.cut)
     (captured,) = collector.results([len(prompts)])
     (residuals,) = captured.residuals.values()
     return residuals[:, 0].float().numpy().astype(np.float64)
