@@ -99,6 +99,7 @@ def steps(place: Path) -> Iterator[Step]:
         (*pytest, "tests/test_guides.py", "tests/test_gpu_scripts.py"),
         (("DOXASCOPE_GUIDES", "full"),),
     )
+    yield Step("guides", "tests of minutes", (*pytest, "-m", "full"), (("DOXASCOPE_GUIDES", "full"),))
     yield Step("guides", "recipe", (*pytest, "tests/test_recipe.py"))
     conformance = (sys.executable, "-m", "doxascope.hooks.checks.conformance")
     yield Step("families", "all", (*conformance, "--out", str(place / "families.md")))

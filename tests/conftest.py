@@ -22,6 +22,15 @@ from hypothesis import settings
 settings.register_profile("everywhere", deadline=None, derandomize=True)
 settings.load_profile("everywhere")
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes a minute is left to `make full`."""
+    if os.environ.get("DOXASCOPE_GUIDES") != "full":
+        for item in items:
+            if item.get_closest_marker("full"):
+                item.add_marker(pytest.mark.skip(reason="takes a minute: DOXASCOPE_GUIDES=full"))
+
+
 ROUNDING = 5e-5
 """How far two float32 passes over the same tokens may be apart, as a share of the size of what they say. Sums that are
 taken in another order were seen to move logits of size 20, of Gemma 3 270M, by 1.0e-4: ten times as much passes here. A

@@ -90,7 +90,7 @@ def test_a_script_does_what_it_says(script: Script, name: str) -> None:
 
 @pytest.mark.parametrize("experiment", KINDS)
 def test_every_kind_of_each_experiment_with_its_probe_job(script: Script, tmp_path: Path, experiment: str) -> None:
-    if not FULL and experiment not in ("ask", "rationality"):
+    if not FULL and experiment != "ask":
         pytest.skip("takes minutes: DOXASCOPE_GUIDES=full")
     (tmp_path / "mine.csv").write_text("question,options,truth\n" + "".join(f"Is it {i}?,a|b|c,a\n" for i in range(8)))
     given = {"QUESTIONS": str(tmp_path / "mine.csv")} if experiment == "ask" else {}

@@ -53,7 +53,13 @@ LONG = (
     *("doxascope certify", "--set standard", "doxascope validate --null", "experiments.synthetic.organisms"),
     *("validate late --folder", "doxascope probe causal", "doxascope probe apply", "heads=true", "head_out]"),
     *("lens={}", "lens.layers", "lens.jacobian", "lens.text", "orders=all", "world.of=asia"),
-    *("{of: history}", "doxascope card smollm2-135m"),
+    *(
+        "{of: history}",
+        "doxascope card smollm2-135m",
+        "consistency -o kinds=all",
+        "doxascope run locate",
+        "--take-over",
+    ),
     *("{of: urn}", "{of: covariate}", "{of: testimony}", "layers=all -o batch_items=4"),
 )
 """Parts of the lines that take minutes even when small."""

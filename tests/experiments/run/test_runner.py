@@ -35,7 +35,7 @@ def test_a_run_that_ran_out_of_memory_says_so_and_reads_the_same(
     whole = TransformersBackend.run
 
     def short(self: TransformersBackend, pack: Any, **wanted: Any) -> Any:
-        if len(pack) > 600:
+        if (pack.most or len(pack)) > 600:
             raise torch.OutOfMemoryError
         return whole(self, pack, **wanted)
 
@@ -45,7 +45,7 @@ def test_a_run_that_ran_out_of_memory_says_so_and_reads_the_same(
     assert (before["halvings"], before["smallest_budget"]) == (0, config.budget)
     assert after["halvings"] > 0
     assert after["smallest_budget"] < config.budget
-    assert after["packs"] > before["packs"]
+    assert after["tokens_run"] <= 1.05 * before["tokens_run"]  # in pieces
     logp = free.beliefs()["logp"]
     np.testing.assert_allclose(tight.beliefs()["logp"], logp, atol=noise(logp))
 

@@ -147,6 +147,7 @@ def test_planted_consistency_is_that_of_the_formula() -> None:
         assert belief_consistency(aim.prior, aim.posterior, aim.rejected).c2 == pytest.approx(c2)
 
 
+@pytest.mark.full
 def test_the_honest_organism_is_read_beside_the_chat_model(tmp_path: Path) -> None:
     pytest.importorskip("peft")
     place = in_english.prepare(tmp_path / "english")

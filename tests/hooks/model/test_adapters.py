@@ -382,6 +382,7 @@ RUN = (
 CARD = "version: 1\nruns: {truth: {items: 12, bootstrap_draws: 50}}\nprobe: null\n"
 
 
+@pytest.mark.full
 def test_a_strangers_lora_runs_everything(
     smollm_folder: Path, save: Callable[..., Path], tmp_path: Path, command_line: Callable[..., Any]
 ) -> None:

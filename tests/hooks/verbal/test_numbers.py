@@ -233,6 +233,7 @@ def test_an_option_of_several_may_say_anything() -> None:
         replace(UNIT, several="").over(odd)
 
 
+@pytest.mark.full
 def test_stated_distributions_follow_written_answers_on_a_real_model(smollm: Any) -> None:
     talk: list[Message] = [{"role": "user", "content": "I chose one of these words: apple, stone, river. Which is it?"}]
     asked = ask_options(smollm.reader, "r", talk, UNIT, ("apple", "stone", "river"))

@@ -26,6 +26,7 @@ def generic(words: set[str]) -> str:
     return "\n\n".join(kept[:enough])
 
 
+@pytest.mark.full
 def test_the_gates_reject_the_middle_layer_whose_raw_lens_is_consistent(
     run_tiny: Callable[..., RunFolder], text: Path, smollm_folder: Path, noise: Callable[[Any], float]
 ) -> None:
