@@ -59,11 +59,11 @@ of the readings the words hold at least half of the answer. **c2** is coherent w
 and mention controls are not in the tables: every agent has the same small ones (.3 nat).
 
 Cells say how often the expected verdict came, and in brackets the opposite one; the rest is *not shown*. *On the edge*,
-in italics, is whose true value lies within {apart:.1f} standard errors of its threshold at that size: there no test
-whose error is 5% finds it in 95% of the samples. A hundred triples leave a net share a standard error of up to .1, more
-where many items turn, so that shares from .2 to .8 can be on the edge. Fewer than {least} triples cannot show that c2
-lies within .05 bit of 1, whoever is asked, since they may have missed those that are off. All sizes, of which 1,000
-with a fourth of the samples, stand in [verdicts.csv](verdicts.csv).
+in italics, is whose true value lies within {apart:.1f} standard errors of its threshold at that size: there a normal
+test of one part, of 5% error, finds it in less than 95% of the samples. A hundred triples leave a net share a standard
+error of up to .1, more where many items turn, so that shares from .2 to .8 can be on the edge. Fewer than {least}
+triples cannot show that c2 lies within .05 bit of 1, whoever is asked, since they may have missed those that are off.
+All sizes, of which 1,000 with a fourth of the samples, stand in [verdicts.csv](verdicts.csv).
 
 """
 
@@ -71,13 +71,14 @@ with a fourth of the samples, stand in [verdicts.csv](verdicts.csv).
 EDGE = """## How many triples it takes
 
 *Does not respond* is said as soon as one part, a template or a control, is shown to fall short: no part has to wait for
-the others. What is left is the spread between triples in that part alone, and no rule that keeps its error at 5% does
-better with so few: of Qwen3 1.7B, thinking, a triple's rejected word halves in .52 and rises in .23, which leaves a
-hundred triples 2.65 standard errors from one half, and 84% power. At 154 triples the expected verdict came in .965 of
-200 samples of it, and in .975 of Qwen2.5 0.5B (`tests/benchmarks/test_verdicts.py` draws sixty of them). Of agents that
-a hundred triples leave on the edge:
+the others, and where several fall short it is said more often than below. *Responds* takes more triples, since all
+parts have to be shown. The table is that of a normal test of 5% error in the one part where the share is least: of
+Qwen3 1.7B, thinking, a triple's rejected word halves in .52 and rises in .23, which leaves a hundred triples 2.65
+standard errors from one half, and 84% power. At 154 triples the expected verdict came in .965 of 200 samples of it, and
+in .975 of Qwen2.5 0.5B (`tests/benchmarks/test_verdicts.py` draws sixty of them). Of agents that a hundred triples
+leave on the edge:
 
-| agent | net share | SD between triples | triples for 95% |
+| agent | net share | SD between triples | triples for 95%, by one part |
 |---|---:|---:|---:|
 """
 

@@ -159,6 +159,7 @@ def _job(context: click.Context, n: int | None, english: bool) -> str:
         if (name := parameter.name)
         and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
         and name in set().union(*TAKES.values())
+        and context.params[name] != ()
     }
     if ignored := sorted(given.keys() - TAKES[job]):
         raise click.UsageError(f"{given[ignored[0]]} means nothing to {job}; leave it out")

@@ -229,8 +229,8 @@ def _cells(hidden: "torch.Tensor", cells: "torch.Tensor") -> "torch.Tensor":
 def _changer(pack: Pack, batch: Batch, edit: Edit, device: "torch.device") -> "Callable[[torch.Tensor], torch.Tensor]":
     """Makes an edit in every copy of its nodes."""
     number = {node: i for i, node in enumerate(edit.nodes)}
-    member = np.array([number.get(node, -1) for node in pack.members.tolist()])
-    which = np.where(batch.tokens >= 0, member[batch.tokens], -1)
+    here = np.where(batch.tokens >= 0, pack.members[batch.tokens], NOWHERE)
+    which = np.array([number.get(node, -1) for node in here.tolist()])
     cells, nodes = (upload(numbers, device) for numbers in (np.flatnonzero(which >= 0), which[which >= 0]))
 
     def change(hidden: "torch.Tensor") -> "torch.Tensor":

@@ -70,14 +70,16 @@ def choose_path(
     plain = [read_plain(query, model) for query in queries]
     faults = []
 
-    def gap(layout: str, n: int = len(queries), budget: int = BUDGET) -> float:
-        readings = read_packed(queries[:n], make(LAYOUTS[layout]), head, budget=budget).readings
+    def gap(layout: str, n: int = len(queries), budget: int = BUDGET, *, continues: bool = False) -> float:
+        backend = make(LAYOUTS[layout])
+        backend.layout.continues = continues
+        readings = read_packed(queries[:n], backend, head, budget=budget).readings
         return max(gap_nat(reading, reference) for reading, reference in zip(readings, plain, strict=False))
 
     def goes_on(layout: str, allowed: float) -> bool:
         """Whether a pack can take several passes."""
         try:
-            return gap(layout, budget=max(map(_length, queries)) // PIECES) <= allowed
+            return gap(layout, budget=max(map(_length, queries)) // PIECES, continues=True) <= allowed
         except Exception:  # as below
             return False
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 NOWHERE = -1
-DENSE = 4096
-"""Tokens of a piece, at most: its mask over all that it sees is held whole."""
+BY_LENGTH = ("dynamic", "longrope")
+"""Kinds of rotary embeddings, as transformers names them, that choose their frequencies by the length of a pass."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Packed:
         attention_layers(model.config)
         use_tree_attention(model)
         self.model = model
-        self.continues = "past_key_values" in signature(body(model).forward).parameters
+        self.continues = "past_key_values" in signature(body(model).forward).parameters and not _turns_by_length(model)
 
     def batches(self, pack: Pack) -> Iterator[Batch]:
         """See `Layout.batches`."""
@@ -96,9 +96,8 @@ class Packed:
         device = input_device(self.model)
         # Without a configuration every layer keeps every column, and the mask alone decides what is in a window.
         cache, columns = DynamicCache(), np.empty(0, dtype=np.int64)
-        size = min(pack.most, DENSE)
-        for start in range(0, len(pack), size):
-            rows = np.arange(start, min(start + size, len(pack)))
+        for start in range(0, len(pack), pack.most):
+            rows = np.arange(start, min(start + pack.most, len(pack)))
             path = _above(pack, start)
             _keep_columns(cache, np.searchsorted(columns, path), len(columns))
             columns = np.concatenate([path, rows])
@@ -112,6 +111,15 @@ class Packed:
                 "use_cache": True,
             }
             yield Batch(inputs, rows, home)
+
+
+def _turns_by_length(model: "PreTrainedModel") -> bool:
+    """Whether the rotary embedding of a model depends on how long the input of a pass is: then keys of a short pass are
+    not those of a long one.
+    """
+    rotary = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
+    kinds = [rotary, *(inner for inner in rotary.values() if isinstance(inner, Mapping))]
+    return any(kind.get("rope_type") in BY_LENGTH for kind in kinds)
 
 
 def _above(pack: Pack, token: int) -> Ints:

@@ -71,12 +71,6 @@ def run_packs(
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            first = todo[0]
-            if first.most <= SMALLEST if first.most else len(first.rows) == 1:
-                raise UserError(
-                    f"out of memory on a single path of {first.positions.max() + 1} tokens; shorten the prompt, or use "
-                    "a smaller dtype or a larger device"
-                ) from error
         else:
             done += 1
             todo = todo[1:]
@@ -86,7 +80,13 @@ def run_packs(
             torch.cuda.empty_cache()
         budget, halvings = max(1, min(budget, len(todo[0])) // 2), halvings + 1
         log.warning("out of memory on a pack of %d tokens: going on with packs of %d", len(todo[0]), budget)
+        first = todo[0]
         todo = cut(tree, [int(node) for pack in todo for node in pack.nodes], budget)
+        if first.most <= SMALLEST if first.most else len(first.rows) == 1 and not todo[0].most:
+            raise UserError(
+                f"out of memory on a single path of {first.positions.max() + 1} tokens; shorten the prompt, or use a "
+                "smaller dtype or a larger device"
+            )
     return Cost(len(tree), tokens_run, done, budget, halvings)
 
 

@@ -19,6 +19,8 @@ FILLER = -1
 BLOCK = 128
 """Tokens of a block: where attention goes by blocks, each way, and where packs that are joined begin."""
 
+DENSE = 4096
+"""Tokens of a pass that goes on from others, at most: its mask over all that it sees is held whole."""
 REPEATED = 0.05
 """Of the tokens that are needed: more are not run again in further packs, where passes can go on from each other."""
 
@@ -215,7 +217,7 @@ def cut_into_packs(tree: TokenTree, read: Iterable[int], budget: int, *, continu
         packs.append((inside, own))
         repeated += len(inside)
         if continues and (len(inside) > budget or repeated > len(needed) + most_repeated):
-            return [replace(_make_pack(numbers, needed, rows), most=budget)]
+            return [replace(_make_pack(numbers, needed, rows), most=min(budget, DENSE))]
     return [_make_pack(numbers, *pack) for pack in packs]
 
 

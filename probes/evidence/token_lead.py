@@ -64,7 +64,8 @@ def lead_in_tokens(
         seed: of them, and of the interval.
         level: of the interval.
 
-    Trajectories of one step, with a hole, or whose asked belief ends on one half are dropped and counted.
+    Trajectories of one step, with a hole, or whose asked belief ends on one half are dropped and counted. A question
+    whose trajectories are as long as those of no other keeps its own: where none has another there is no p.
     """
     labels, codes = np.unique(np.asarray(chain).astype(str), return_inverse=True)
     columns = [floats(column) for column in (passive, asked, token, step)]
@@ -87,6 +88,8 @@ def lead_in_tokens(
     rng = np.random.default_rng(seed)
     sizes = np.array([len(one[0]) for one in chains])
     blocks = _alike(sizes, np.asarray(owners))
+    if all(len(block) == 1 for block in blocks):  # nobody to exchange with: nothing is tested
+        return TokenLead(tokens=mean.mean, n_rows=mean.n_rows, n_clusters=mean.n_clusters, status="too_few", **counts)
     null = np.array([_leads(chains, _moved(blocks, rng)).mean() for _ in range(draws)])
     return TokenLead(
         tokens=mean.mean,

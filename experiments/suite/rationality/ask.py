@@ -238,7 +238,7 @@ def acted_rows(config: RationalityConfig, item: Item, rows: Sequence[Mapping[str
     bets = [row for row in rows if row["scenario"] == TICKET and row["kind"] == "exact"]
     if not bets:
         return []
-    logp = {(row["percent"], row["reading"], row["option_index"]): float(row["logp"]) for row in bets}
+    logp = {(row["percent"], row["reading"], row["option_index"]): float(row.get("logp", np.nan)) for row in bets}
     taste = [[logp[percent, k, 0] - logp[percent, k, 1] for k in (0, 1)] for percent in config.stakes]
     status = worst_status(row["status"] for row in bets)
     belief = np.nan

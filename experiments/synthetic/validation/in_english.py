@@ -13,7 +13,7 @@ from ....base.errors import UserError, nearest
 from ....base.files import OutputFolder, write_text
 from ....base.text import shown
 from ....hooks.model.spec import ADAPTER_CONFIG
-from ....metrics.claims import COHERENT
+from ....metrics.claims import COHERENT, NOT_TESTED
 from ....metrics.contract import RESAMPLING
 from ....metrics.metric import clusters_of
 from ....metrics.scoring.engine import score_samples
@@ -132,7 +132,7 @@ def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
         for what, state in SPECIES[species].verdicts.items():
             if not (few and state == COHERENT):  # what so few triples cannot show of anybody
                 seen = states[what]
-                is_so = FOUND if seen == state else NOT_SHOWN if seen == NOT_SHOWN else NOT_FOUND
+                is_so = FOUND if seen == state else NOT_SHOWN if seen in (NOT_SHOWN, NOT_TESTED) else NOT_FOUND
                 found.append(PlantedAndFound(species, what, state, seen, is_so))
         (sample,) = (one for one in side.samples if isinstance(one, Options) and one.subset == ALL)
         aimed = planted(species, sample, {item.cluster: item.content["words"] for item in items})

@@ -73,8 +73,8 @@ SAID = (
 RULE = (
     "Found: the whole interval lies within the tolerance of what was planted. Not found: none of it does. Not shown: a "
     "part of it does, so that more contexts are needed to say (--contexts). Where what was planted is itself a number "
-    "of these contexts, the interval is that of the distance between the two. A dash: nothing was planted that could "
-    "be found; it does not count."
+    "of these contexts (not an RMSE), the interval is that of the distance between the two. A dash: nothing was "
+    "planted that could be found; it does not count."
 )
 WRONG = "wrong"
 
