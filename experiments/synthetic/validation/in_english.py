@@ -115,6 +115,15 @@ def planted(species: str, read: Options, words: Mapping[str, Words]) -> Options:
     )
 
 
+def _listed(names: Sequence[str]) -> str:
+    """Who is meant, with the verb.
+
+    >>> _listed(["honest"]), _listed(["honest", "incoherent"])
+    ('honest is', 'honest and incoherent are')
+    """
+    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
+
+
 def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
     """The three verdicts of each model, planted against found, before a comparison of the runs."""
     compared = compare(folders)
@@ -141,7 +150,7 @@ def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
         c2 = line(C2, METHOD, of[PLANTED].estimate, of[sample.kind], scored.differences[0].score)
         found.append(PlantedAndFound(species, C2, shown(c2.planted), number_text(c2), c2.state))
     wrong, open_ = ([one for one in found if one.state == state] for state in (NOT_FOUND, NOT_SHOWN))
-    says = f"All {len({fact.species for fact in found})} organisms are recovered."
+    says = f"{_listed(sorted({fact.species for fact in found}))} recovered."
     if wrong or open_:
         says = "Not recovered." if wrong else "Nothing is otherwise than planted; too few triples to show all of it."
     document = compared_page(compared, {})
