@@ -114,9 +114,7 @@ class Packed:
 
 
 def _turns_by_length(model: "PreTrainedModel") -> bool:
-    """Whether the rotary embedding of a model depends on how long the input of a pass is: then keys of a short pass are
-    not those of a long one.
-    """
+    """Whether keys of a short pass are other than those of a long one, by a model's rotary embedding."""
     rotary = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
     kinds = [rotary, *(inner for inner in rotary.values() if isinstance(inner, Mapping))]
     return any(kind.get("rope_type") in BY_LENGTH for kind in kinds)

@@ -111,3 +111,26 @@ def test_memory_that_runs_out_makes_pieces_smaller_up_to_an_end() -> None:
     with pytest.raises(UserError, match="a single path of 501 tokens"):
         run_packs(tree, read, 400, run, cut)
     assert sizes[-1] <= SMALLEST
+
+
+def test_what_turns_by_the_length_of_a_pass_is_never_read_in_pieces(save_architecture: Callable[..., Path]) -> None:
+    dynamic = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+    with load(str(save_architecture("llama", FAMILIES["llama"] | {"rope_parameters": dynamic}))) as lm:
+        assert lm.chosen.path == "packed"
+        assert not lm.backend.layout.continues
+        assert lm.read(asked(lm), budget=40).cost.packs > 1
+
+
+def test_a_single_path_that_does_not_fit_whole_is_read_in_pieces() -> None:
+    tree = TokenTree()
+    read = [tree.add(range(300))[-1]]
+
+    def run(pack: Any) -> int:
+        if (pack.most or len(pack)) > 100:
+            raise MemoryError
+        return len(pack)
+
+    def cut(tree: TokenTree, nodes: Any, budget: int) -> Any:
+        return cut_into_packs(tree, nodes, budget, continues=True)
+
+    assert run_packs(tree, read, 400, run, cut).tokens_run == 300
