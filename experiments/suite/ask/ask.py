@@ -18,6 +18,7 @@ from ....hooks.prompts.chat import Message
 from ....hooks.prompts.options import Option, make_options
 from ....hooks.prompts.places import LAST, Position
 from ....hooks.tree.memory import Cost
+from ....hooks.verbal.number_formats import FORMATS
 from ...materials.choices.forms import Order, labels_of, option_positions, options_of, rotated, user_turn
 from ...materials.choices.sources import Choice, alike
 from ...materials.choices.tables import AskedChoice
@@ -289,8 +290,21 @@ def read_item(name: str, config: AskConfig, item: Item, lm: LanguageModel, edits
     read = read_questions(name, config, item, able, lm, edits) if able else nothing
     if not edits:
         where = {"experiment": name, "item": item.id, "cluster": item.cluster}
-        read = stated_rows(config, stated_places(config, item), lm).beside(read, where)
+        read = stated_rows(config, askable_places(config, item), lm).beside(read, where)
     return read._replace(rows=[*map(_with_outcome, [*read.rows, *rows])])
+
+
+def askable_places(config: AskConfig, item: Item) -> list[BeliefPlace]:
+    """`stated_places`, but none of a question that some format cannot ask: that is said, and the run goes on."""
+    places = stated_places(config, item)
+    try:
+        for place in places:
+            for name in config.stated.formats:
+                FORMATS[name].over(place.options)
+    except UserError as error:
+        log.warning("left out: what is stated of question %s: %s", item.id, error)
+        return []
+    return places
 
 
 def stated_places(config: AskConfig, item: Item) -> list[BeliefPlace]:

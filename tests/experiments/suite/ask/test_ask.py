@@ -15,8 +15,9 @@ import torch
 from doxascope import Ablate, Position, UserError, load
 from doxascope.experiments.materials.choices.forms import rotated
 from doxascope.experiments.materials.choices.sources import LETTERS
+from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.folder import RunFolder
-from doxascope.experiments.suite.ask.ask import called
+from doxascope.experiments.suite.ask.ask import askable_places, called
 from doxascope.hooks.prompts.options import make_options
 
 ROWS = [
@@ -328,3 +329,21 @@ def test_a_run_registers_the_forms_that_it_fitted_on_questions_that_it_does_not_
     many = command_line("run", "ask", "q.jsonl", *told[:-1], fit.replace("2", "3"), cwd=tmp_path)
     assert many.returncode == 2
     assert "fit.items: 3 questions besides the 1" in many.stderr
+
+
+def test_a_question_that_a_format_cannot_ask_is_left_out_of_what_is_stated_and_the_others_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = ["one", "two", "three", "four", "five"]
+    asked = [{"question": f"Which of {k}?", "options": words[:k], "category": "easy"} for k in (2, 3, 4, 5)]
+    (tmp_path / "q.yaml").write_text(json.dumps(asked))
+    changes = [f"questions.file={tmp_path / 'q.yaml'}", "questions.kind=yaml", "stated={numbers: [ranking]}"]
+    loaded: Any = load_config("ask", changes)
+    experiment, config = loaded
+    places = {item.id: askable_places(config, item) for item in experiment.items(config)}
+    (left_out,) = [name for name, found in places.items() if not found]
+    assert len(places) == 4
+    assert (
+        f"what is stated of question {left_out}: format 'ranking': ranks at most 4 options, and here are 5"
+        in caplog.text
+    )
