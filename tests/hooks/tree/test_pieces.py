@@ -115,7 +115,7 @@ def test_memory_that_runs_out_makes_pieces_smaller_up_to_an_end() -> None:
 
 def test_what_turns_by_the_length_of_a_pass_is_never_read_in_pieces(save_architecture: Callable[..., Path]) -> None:
     dynamic = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
-    with load(str(save_architecture("llama", FAMILIES["llama"] | {"rope_parameters": dynamic}))) as lm:
+    with load(str(save_architecture("llama", {**FAMILIES["llama"], "rope_parameters": dynamic}))) as lm:
         assert lm.chosen.path == "packed"
         assert not lm.backend.layout.continues
         assert lm.read(asked(lm), budget=40).cost.packs > 1
