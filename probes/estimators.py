@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
 from scipy.special import expit, softmax
 
 from ..base.errors import UserError
@@ -306,7 +306,7 @@ class AttentionPooling:
         z = flat.reshape(n, positions, d)
         p = np.clip(y.mean(), 1e-6, 1 - 1e-6)
         start = np.concatenate([np.zeros(2 * d), [np.log(p / (1 - p))]])
-        found = minimize(
+        found = scipy.optimize.minimize(
             pooled_loss, start, args=(z, y, self.penalty), jac=True, method="L-BFGS-B", options={"maxiter": LBFGS_STEPS}
         )
         return AttentionReadout(mean, scale, found.x[:d], found.x[d : 2 * d], float(found.x[-1]))
@@ -387,7 +387,7 @@ class ContrastConsistentSearch:
         )
 
     def _descend(self, a: Floats, b: Floats, start: Floats) -> Any:
-        return minimize(_objective, start, args=(a, b, self.penalty), jac=True, method="L-BFGS-B")
+        return scipy.optimize.minimize(_objective, start, args=(a, b, self.penalty), jac=True, method="L-BFGS-B")
 
 
 def _normalised(x: Floats) -> tuple[Floats, Floats, float]:

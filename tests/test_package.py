@@ -33,6 +33,14 @@ def test_what_needs_no_model_imports_no_torch(module: str) -> None:
     assert done.stdout.strip() == "set()"
 
 
+def test_what_lists_runs_loads_neither_torch_nor_statistics(tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "doxascope", "ls"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "doxascope.experiments.run.addons.inner_layers" in loaded
+    assert not loaded & {"torch", "transformers", "scipy.stats", "matplotlib"}
+
+
 def test_the_metrics_load_heavy_libraries_only_where_they_use_them() -> None:
     heavy = {"scipy.stats", "statsmodels", "sklearn", "matplotlib"}
     code = f"import sys, doxascope.metrics; print({heavy} & set(sys.modules))"

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-    from ..lens.lens import Lens, View
+    from ..lens.lens import Lens
+    from ..lens.plan import View
 
 
 def option_rows(

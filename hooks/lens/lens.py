@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,6 +20,10 @@ from numpy.typing import NDArray
 from ...base.errors import UserError, in_one_line
 from ...base.files import atomic_write, file_digest, sealed, unsealed, write_text
 from ..model.blocks import blocks, final_norm
+from .plan import JACOBIAN, RAW, TRANSLATED, View
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """Of standardised features, per row. Each layer takes the one with the least error across documents."""
@@ -188,20 +192,6 @@ def _error(weights: torch.Tensor, biases: torch.Tensor, moments: torch.Tensor) -
     # |Y - Z B|^2 = tr(Y'Y) - 2 tr(B'Z'Y) + tr(B'Z'Z B), of second moments alone.
     fitted = (maps * (zz @ maps)).sum(dim=(1, 2))
     return (yy.trace() - 2 * (maps * zy).sum(dim=(1, 2)) + fitted).clamp(min=0)
-
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-RAW, TRANSLATED, JACOBIAN = "raw", "translated", "jacobian"
-
-
-class View(NamedTuple):
-    """One inner read-out."""
-
-    layer: int
-    lens: str
-    """`raw`: as if the layer were the last. `translated`: after a tuned lens. `jacobian`: after the mean Jacobian."""
 
 
 class Lens:

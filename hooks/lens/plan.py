@@ -16,6 +16,16 @@ from ..generation.sampling import Sampling
 from ..model.blocks import Layers, layer_numbers
 from ..prompts.chat import Message
 
+RAW, TRANSLATED, JACOBIAN = "raw", "translated", "jacobian"
+
+
+class View(NamedTuple):
+    """One inner read-out."""
+
+    layer: int
+    lens: str
+    """`raw`: as if the layer were the last. `translated`: after a tuned lens. `jacobian`: after the mean Jacobian."""
+
 
 class Gate(Settings):
     """What a layer must show, on items that it is not scored on, before it is called a belief (METRICS W3)."""

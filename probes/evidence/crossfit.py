@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
-from scipy.special import expit, logsumexp
-from scipy.stats import norm, rankdata
+from scipy.special import expit, logsumexp, ndtri
 
 from ...metrics.contract import Floats, floats
 from ...metrics.inference.clusters import cluster_codes
@@ -95,7 +94,9 @@ def softmax_calibration(scores: Floats, prob: Floats) -> tuple[float, Floats]:
         slopes = np.concatenate([[float((rest * z).sum()) / n], rest.sum(axis=0) / n])
         return float(-(prob * logp).sum() / n + penalty / n), slopes + CALIBRATION_PENALTY * theta / n
 
-    found = minimize(loss, np.concatenate([[1.0], np.zeros(k)]), jac=True, method="L-BFGS-B", options={"gtol": 1e-9})
+    found = scipy.optimize.minimize(
+        loss, np.concatenate([[1.0], np.zeros(k)]), jac=True, method="L-BFGS-B", options={"gtol": 1e-9}
+    )
     intercepts = found.x[1:] - found.x[1:].mean()
     return float(found.x[0]) / unit, intercepts
 
@@ -154,7 +155,7 @@ def refit(
         done += 1
         for name, value in statistic(rows, renumbered).items():
             drawn[name].append(value)
-    z = float(norm.ppf(0.5 + level / 2))
+    z = float(ndtri(0.5 + level / 2))
     found = {}
     for name, value in whole.items():
         values = np.array(drawn[name])
@@ -213,7 +214,7 @@ def auc(y: ArrayLike, score: ArrayLike) -> float:
     if true <= 0 or false <= 0:
         return float("nan")
     if ((y == 0) | (y == 1)).all():
-        ranks = rankdata(score)
+        ranks = scipy.stats.rankdata(score)
         return float((ranks[y == 1].sum() - true * (true + 1) / 2) / (true * false))
     order = np.argsort(score, kind="stable")
     _, first, counts = np.unique(score[order], return_index=True, return_counts=True)

@@ -10,18 +10,17 @@ import logging
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....base.cache import kept
 from ....base.errors import UserError, in_one_line, nearest
 from ....base.files import json_digest, write_text
-from ....hooks.lens.fitting import fit_jacobian, fit_tuned_lens, require_matching_lens, text_hash, tuned_lens_identity
-from ....hooks.lens.lens import FORMAT, Lens, TunedLens, View
 from ....hooks.lens.plan import (
     ANSWER,
     Document,
     Gate,
     LensPlan,
+    View,
     cut_before_words,
     documents_from_file,
     own_answers,
@@ -50,6 +49,9 @@ from .inner_readouts import (
     scoring,
 )
 
+if TYPE_CHECKING:
+    from ....hooks.lens.lens import TunedLens
+
 log = logging.getLogger("doxascope")
 
 SEED = 0
@@ -62,8 +64,8 @@ ROOM = "lens"
 class Fitted(NamedTuple):
     """The maps to the last layer."""
 
-    translator: TunedLens
-    jacobian: TunedLens | None
+    translator: "TunedLens"
+    jacobian: "TunedLens | None"
     names: dict[str, str]
     """Of each; equal names are equal maps."""
 
@@ -74,6 +76,9 @@ def fitted_translator(lm: LanguageModel, plan: LensPlan, words: Collection[str])
     Raises UserError for a text that does, or is too short, or cannot be read; and for a kept translator that is of
     another model, dtype or layers.
     """
+    from ....hooks.lens.fitting import fit_jacobian, fit_tuned_lens, text_hash, tuned_lens_identity
+    from ....hooks.lens.lens import FORMAT
+
     layers = plan.layer_numbers(lm.identity.n_layers)
     documents = _documents(lm, plan, words)
     decides = [FORMAT, tuned_lens_identity(lm), layers, text_hash(documents)]
@@ -94,7 +99,10 @@ def fitted_translator(lm: LanguageModel, plan: LensPlan, words: Collection[str])
     return Fitted(translator, jacobian, names)
 
 
-def _kept(name: str, make: Callable[[Path], None], lm: LanguageModel, layers: Sequence[int]) -> TunedLens:
+def _kept(name: str, make: Callable[[Path], None], lm: LanguageModel, layers: Sequence[int]) -> "TunedLens":
+    from ....hooks.lens.fitting import require_matching_lens
+    from ....hooks.lens.lens import TunedLens
+
     found = TunedLens.load(kept(ROOM, name, make))
     require_matching_lens(found, lm, layers)
     return found
@@ -114,6 +122,8 @@ def _documents(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Seq
 
 
 def _own_samples(lm: LanguageModel, draws: int) -> list[Document]:
+    from ....hooks.lens.fitting import tuned_lens_identity
+
     asked = [tuned_lens_identity(lm), shipped_prompts(), ANSWER.model_dump(mode="json"), draws, SEED]
 
     def sample(path: Path) -> None:
@@ -255,6 +265,8 @@ class InnerLayers:
         """Fit, or find, the maps to the last layer. Raises UserError for what cannot be read inside."""
         if config.lens is None:
             return Begun(config, {})
+        from ....hooks.lens.lens import Lens
+
         inner = _declaration(experiment)
         if lm.spec.thinking == "on":
             raise UserError("lens: a belief after thoughts has no layers of its own; set model.thinking=closed")

@@ -11,8 +11,7 @@ import pandas as pd
 
 from ....base.errors import UserError
 from ....base.text import shown
-from ....hooks.lens.lens import View
-from ....hooks.lens.plan import Gate, LensPlan
+from ....hooks.lens.plan import Gate, LensPlan, View
 from ....metrics import ReadoutGate, adjust, readout_gate
 from ....metrics.beliefs import distinct_conditions
 from ....metrics.contract import Score

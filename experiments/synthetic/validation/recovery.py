@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import expit
 
 from ....hooks.lens.fitting import fit_tuned_lens
-from ....hooks.lens.lens import RAW, TRANSLATED, Lens, View
-from ....hooks.lens.plan import Document
+from ....hooks.lens.lens import Lens
+from ....hooks.lens.plan import RAW, TRANSLATED, Document, View
 from ....hooks.lm import LanguageModel, open_model
 from ....metrics import Score
 from ....metrics.contract import Floats, Resampling

@@ -8,8 +8,18 @@ import torch
 from doxascope import UserError
 from doxascope.hooks.exact.option_beliefs import PackedReading
 from doxascope.hooks.lens.fitting import fit_jacobian, fit_tuned_lens, mean_jacobians
-from doxascope.hooks.lens.lens import JACOBIAN, RAW, TRANSLATED, Lens, TunedLens, View
-from doxascope.hooks.lens.plan import Document, cut_before_words, documents_from_file, own_answers, words_mentioned
+from doxascope.hooks.lens.lens import Lens, TunedLens
+from doxascope.hooks.lens.plan import (
+    JACOBIAN,
+    RAW,
+    TRANSLATED,
+    Document,
+    View,
+    cut_before_words,
+    documents_from_file,
+    own_answers,
+    words_mentioned,
+)
 from doxascope.hooks.prompts.options import make_options
 
 CHATS = [
