@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from .findings import Figure, Gallery, Instance, Transcript
@@ -25,7 +25,9 @@ class Block:
     kind: str = ""
     """By which the renderers know it."""
     title: str = ""
-    """Of the section that it begins, which a reader unfolds; empty: it belongs to the section before."""
+    """Of the section that it begins; empty: it belongs to the section before."""
+    chapter: str = ""
+    """Of its section: the part of the page that a reader unfolds to find it; empty: a part of its own."""
     short: bool = False
     """Whether a terminal prints it unasked."""
 
@@ -147,6 +149,11 @@ class TableBlock(Block):
         """What their first number lacks, with counts."""
         reasons = Counter(next(cell.flag for cell in row if cell.known is False) for row in self.empty)
         return ", ".join(f"{reason} ({n})" if len(reasons) > 1 else reason for reason, n in reasons.items())
+
+
+def in_chapter(chapter: str, blocks: Iterable[Block]) -> list[Block]:
+    """Blocks whose sections are of a part of the page, unless they are of another one already."""
+    return [replace(block, chapter=block.chapter or chapter) if block.title else block for block in blocks]
 
 
 def grid(
@@ -279,6 +286,11 @@ class Section:
     anchor: str
     blocks: Sequence[Block]
 
+    @property
+    def chapter(self) -> str:
+        """Of which part of the page it is."""
+        return self.blocks[0].chapter or self.title
+
 
 @dataclass(frozen=True)
 class Report:
@@ -309,6 +321,14 @@ class Report:
             anchors[plain] = n = anchors.get(plain, 0) + 1
             named.append(Section(title or "More", plain if n == 1 else f"{plain}-{n}", blocks))
         return named
+
+    @property
+    def chapters(self) -> Mapping[str, Sequence[Section]]:
+        """Sections by the part of the page that a reader unfolds, in the order in which the parts begin."""
+        found: dict[str, list[Section]] = {}
+        for section in self.sections:
+            found.setdefault(section.chapter, []).append(section)
+        return found
 
     @property
     def pictures(self) -> Mapping[str, Figure]:

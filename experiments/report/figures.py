@@ -91,8 +91,10 @@ LABEL = 0.16
 """Inches of each further line of a label."""
 LETTERS = 14
 """Of a label, for each inch of a panel."""
-LEAD_INCHES = 2.6
-"""Of the one figure that a page begins with: it fits on a telephone."""
+LEAD_INCHES = 3.6
+"""Of the one figure that a page begins with: drawn as wide as the page allows, it is legible on a telephone."""
+FACET_INCHES = 2.0
+"""Of each panel where there are several."""
 
 BESIDE: Any = {"color": INK, "marker": "|", "markersize": 14, "markeredgewidth": 1.6, "linestyle": "none"}
 """A second number of a row."""
@@ -135,7 +137,7 @@ def forest(
 
 def forests(title: str, panels: Sequence[tuple[str, Sequence[Row], float]], caption: str) -> Figure:
     """The same of several kinds of numbers, a panel each on a scale of its own: (title, rows, dashed line)."""
-    side = (LEAD_INCHES - 0.6, LINE * max([2, *(len(rows) for _, rows, _ in panels)]))
+    side = (FACET_INCHES, LINE * max([2, *(len(rows) for _, rows, _ in panels)]))
     drawn = [(name, (rows, _rows_drawn(rows, "", reference))) for name, rows, reference in panels]
     return panel_figure(title, drawn, lambda axes, own: own[1](axes, own[0]), caption, side=side, columns=2)
 

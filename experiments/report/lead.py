@@ -97,11 +97,11 @@ class Lead:
         judged = [
             verdict for verdict in self.verdicts if (verdict.method, verdict.kind) == (number.method, number.kind)
         ]
-        interval = interval_text(score.ci_lo, score.ci_hi) or "no interval"
+        interval = f"{interval_text(score.ci_lo, score.ci_hi) or 'no interval'} {score.ci_method}".strip()
         short = "" if score.n_clusters >= plan.n else ", fewer than planned"
         clusters = f"{score.n_clusters} clusters of {plan.n} registered{short}"
         parts = [f"Its method is {UNREADABLE}: {judged[0].reason}."] if judged and not judged[0].passed else []
-        parts += [f"{interval} {score.ci_method}; {clusters}; status {score.status.replace('_', ' ')}"]
+        parts += [f"{interval}; {clusters}; status {score.status.replace('_', ' ')}"]
         if not math.isnan(score.p):
             adjusted = min(1.0, plan.family * score.p)
             family = f"{adjusted:.3g} over a family of {plan.family} (Bonferroni)"

@@ -44,6 +44,7 @@ from ..report.document import (
     TableBlock,
     Top,
     grid,
+    in_chapter,
 )
 from ..report.figures import forest
 from ..report.findings import Column, Figure, Findings, Table
@@ -54,6 +55,8 @@ from .experiment import Experiment, RunConfig
 from .folder import RunFolder
 from .sessions import sessions
 
+MADE = "How it was made"
+"""The part of a page that says so."""
 Numbers = Mapping[tuple[str, str, str], Number]
 """(metric, method, subset) -> number."""
 
@@ -88,30 +91,45 @@ def run_page(
     methods = [one.method for one in numbers if one.metric == experiment.headline and one.subset == ALL]
     tables = {table.title for table in findings.tables}
     folded = {"Conditions": manifest["conditions"], "Configuration": config.model_dump(mode="json")}
-    blocks: list[Block] = [
+    further = list(_tables(told, findings, methods))
+    pictures = (Picture(title=one.title, figure=one) for one in findings.figures if one.title not in tables)
+    scores = [
         Prose(title="What was measured", text=findings.question),
         *_headline(told, findings, methods, config, manifest),
         *(Prose(text=remark, short=True) for remark in remarks),
-        *_tables(told, findings, methods),
         *_differences(numbers, findings, notes),
-        *(Picture(title=one.title, figure=one) for one in findings.figures if one.title not in tables),
-        *added,
+    ]
+    said_there = [
         _competitors(told, beliefs, methods, config),
         *([Instances.of(findings.gallery, "Instances")] if findings.gallery else []),
+    ]
+    made = [
         Prose(title="Provenance", text=_provenance(manifest)),
         Folded(texts=[(name, _yaml(part)) for name, part in folded.items()]),
     ]
+    blocks = [
+        *in_chapter("Scores", scores),
+        *in_chapter("Scores of parts, and controls", further),
+        *in_chapter("Figures", pictures),
+        *in_chapter("What was said, item by item", said_there),
+        *in_chapter("Beside the scores", added),
+        *in_chapter(MADE, made),
+    ]
     said = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
-    top = lead.top(said, _lead_figure(told, findings.columns[0], methods, config), _stamps(manifest))
+    every = [*findings.columns, *(column for table in findings.tables for column in table.columns)]
+    top = lead.top(said, _lead_figure(told, every, methods, config), _stamps(manifest))
     return Report(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.")
 
 
-def _lead_figure(told: "_Told", column: Column, methods: Sequence[str], config: RunConfig) -> Figure | None:
-    """The headline of every method."""
+def _lead_figure(told: "_Told", columns: Sequence[Column], methods: Sequence[str], config: RunConfig) -> Figure | None:
+    """The registered number of every method, or the headline where the page has no column of it."""
     plan = config.registered
-    reference = plan.coherent if plan and plan.metric == column.metric else None
+    registered = [column for column in columns if plan and column.metric == plan.metric and column.field is None]
+    column = registered[0] if registered else columns[0]
+    reference = plan.coherent if plan and registered else None
     dashed = "" if reference is None else f" Dashed: {reference:g}, coherent."
-    numbers = [told.numbers[column.metric, one, ALL] for one in methods]
+    keys = [(column.metric, method, ALL) for method in methods]
+    numbers = [told.numbers[key] for key in keys if key in told.numbers]
     rows = [
         (f"{told.method(one.method).value}, n {one.score.n_rows}", one.score, one.method in told.failed)
         for one in numbers

@@ -33,7 +33,7 @@ from .experiment import Experiment, RunConfig
 from .folder import RunFolder
 from .integrity import STORE, restore, say_what_is_gone
 from .manifest import CERTIFICATE, CONFIG, ITEMS, item_lines, refuse_other_registration, surroundings
-from .pages import run_page
+from .pages import MADE, run_page
 from .paper_tables import numbers_of
 from .registration import FILE as REGISTRATION
 from .registration import told
@@ -148,7 +148,8 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
         folder.write("published.csv", as_csv(published))
     blocks = [*as_blocks(of_paper), *(block for one in added for block in one.blocks)]
     began = min((str(session["began"]) for session in record["sessions"]), default="")
-    blocks.append(Prose(title="What was fixed, and what lies beside", text=" ".join(told(folder.path, began))))
+    fixed = " ".join(told(folder.path, began))
+    blocks.append(Prose(title="What was fixed, and what lies beside", chapter=MADE, text=fixed))
     remarks = [f"Of {part} alone; go on with the run for the rest." for part in partial.values()]
     remarks += [*(f"Not scored: {name} {why}." for name, why in left_out.items()), *findings.advice]
     page = run_page(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks, remarks)

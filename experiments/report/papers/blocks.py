@@ -20,4 +20,4 @@ def _block(table: PaperTable, first: bool) -> TableBlock:
         for labels, cells in table.rows
     ]
     caption = " ".join(f"{told.rstrip('.')}." for told in (table.caption, *table.notes, *marks_of([table])))
-    return grid(f"{table.number} of {table.paper}", head, rows, caption, short=first)
+    return grid(f"{table.number} of {table.paper}", head, rows, caption, short=first, chapter="Tables of the paper")

@@ -4,7 +4,7 @@ function reveal() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!target) return;
   for (let one = target.closest("details"); one; one = one.parentElement.closest("details")) one.open = true;
-  target.parentElement.scrollIntoView();
+  (target.closest("section:has(> h3)") ?? target.closest("details") ?? target).scrollIntoView();
 }
 
 function button(label, where, act) {

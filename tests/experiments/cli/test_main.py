@@ -113,9 +113,7 @@ def test_the_report_loads_nothing_and_runs_nothing_but_its_script(
     assert "http" not in page.replace("http-equiv", "")
 
 
-def test_killed_twice_and_resumed_gives_the_same_bytes(
-    tiny_folder: Path, tmp_path: Path, command_line: Call
-) -> None:
+def test_killed_twice_and_resumed_gives_the_same_bytes(tiny_folder: Path, tmp_path: Path, command_line: Call) -> None:
     whole_place, broken = tmp_path / "whole", tmp_path / "broken"
     whole_place.mkdir()
     broken.mkdir()

@@ -1,5 +1,6 @@
 """What a run leads with: the gate as it was before reading, and the number that was registered (METRICS W4, F8)."""
 
+import csv
 import html
 import json
 import re
@@ -60,7 +61,7 @@ def test_the_page_leads_with_verdict_gate_and_primary_and_counts_the_rest(ran: C
         page.index(text)
         for text in ("eadable", "The three verdicts", "Primary number",
                      "coverage_prior of letters",
-                     f"exploratory: {len(stored['scores']) - 1} further numbers", "What was measured", ">Scores<")
+                     f"exploratory: {len(stored['scores']) - 1} further numbers", "What was measured", "<h2>Scores<")
     ]  # fmt: skip
     assert places == sorted(places)
     assert "3 clusters of 5 registered, fewer than planned" in page
@@ -73,6 +74,22 @@ def test_the_page_leads_with_verdict_gate_and_primary_and_counts_the_rest(ran: C
     assert gate["coherent"] in ("coherent", "incoherent", "not shown")
     assert html.escape(gate["said"][1:]) in page
     assert stored["lead"]["said"][0] == stored["lead"]["verdict"]
+
+
+def test_the_figure_shows_the_number_of_the_sentence_and_details_fold_into_seven_parts(ran: Callable[..., Any]) -> None:
+    folder, *_ = ran(PLAN)
+    stored = json.loads((folder.path / "scores.json").read_text())
+    (registered,) = (
+        row["estimate"]
+        for row in stored["scores"]
+        if (row["metric"], row["method"], row["subset"]) == ("coverage_prior", "letters", "all")
+    )
+    (lead,) = (folder.path / "figures").glob("01-*.csv")
+    points = [float(row["x"]) for row in csv.DictReader(lead.open()) if row["mark"] == "point"]
+    assert any(point == pytest.approx(registered, rel=1e-6) for point in points)
+    page = (folder.path / "report.html").read_text()
+    assert page.index('id="lead-figure"') < page.index('id="primary"')
+    assert page.count('<details class="section"><summary>') <= 1 + 7  # the verdicts, and the parts
 
 
 def test_a_condition_that_came_later_is_called_so(ran: Callable[..., Any]) -> None:
