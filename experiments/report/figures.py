@@ -14,7 +14,7 @@ from ...metrics import Score
 from ...metrics.number import Number
 from .findings import Figure
 from .marks import FREE, Axis, Mark, cells, unit
-from .plotting import DASHED, MARK, SIDE, Key, panel_figure
+from .plotting import DASHED, MARK, RIGHT, SIDE, Key, panel_figure
 from .svg import INK
 
 
@@ -91,7 +91,7 @@ LABEL = 0.16
 """Inches of each further line of a label."""
 LETTERS = 14
 """Of a label, for each inch of a panel."""
-LEAD_INCHES = 3.6
+LEAD_INCHES = 4.2
 """Of the one figure that a page begins with: drawn as wide as the page allows, it is legible on a telephone."""
 FACET_INCHES = 2.0
 """Of each panel where there are several."""
@@ -132,7 +132,7 @@ def forest(
         return None
     rows = [(textwrap.fill(label, int(LETTERS * LEAD_INCHES)), score, hollow) for label, score, hollow in rows]
     side = (LEAD_INCHES, LINE * max(2, len(rows)) + LABEL * sum(label.count("\n") for label, *_ in rows))
-    return panel_figure(title, [("", rows)], _rows_drawn(rows, axis, reference), caption, side=side)
+    return panel_figure(title, [("", rows)], _rows_drawn(rows, axis, reference), caption, side=side, left=RIGHT)
 
 
 def forests(title: str, panels: Sequence[tuple[str, Sequence[Row], float]], caption: str) -> Figure:

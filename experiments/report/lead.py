@@ -97,7 +97,8 @@ class Lead:
         judged = [
             verdict for verdict in self.verdicts if (verdict.method, verdict.kind) == (number.method, number.kind)
         ]
-        interval = f"{interval_text(score.ci_lo, score.ci_hi) or 'no interval'} {score.ci_method}".strip()
+        ends = interval_text(score.ci_lo, score.ci_hi)
+        interval = f"{ends} {score.ci_method}" if ends else f"no interval{score.ci_method.removeprefix('none')}"
         short = "" if score.n_clusters >= plan.n else ", fewer than planned"
         clusters = f"{score.n_clusters} clusters of {plan.n} registered{short}"
         parts = [f"Its method is {UNREADABLE}: {judged[0].reason}."] if judged and not judged[0].passed else []
