@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,9 +47,12 @@ def row_counts(n_rows: int, n_dropped: int) -> dict[str, Any]:
     return {"n_rows": n_rows, "n_dropped": n_dropped, "reasons": {"undefined": n_dropped} if n_dropped else {}}
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """Fields common to every result (METRICS 0.7). A subclass adds its own and names one as `headline`."""
+    """Fields common to every result (METRICS 0.7). A subclass, which is a frozen dataclass by itself, adds its own and
+    names one of them: `class Brier(Score, headline="brier")`.
+    """
 
     headline: ClassVar[str]
 
@@ -72,11 +75,14 @@ class Score:
     params: Mapping[str, Any] = field(default_factory=dict)
     """The settings that another run needs to get the same number: seed, draws, level, ..."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """A result prints in one line; without this, `dataclass` would print every field."""
+    def __init_subclass__(cls, headline: str | None = None, **kwargs: Any) -> None:
+        """Make it a dataclass that prints in one line; without this, `dataclass` would print every field."""
         super().__init_subclass__(**kwargs)
+        if headline is not None:
+            cls.headline = headline
         if "__repr__" not in cls.__dict__:
             cls.__repr__ = Score.__repr__
+        dataclass(frozen=True, kw_only=True)(cls)
 
     def __repr__(self) -> str:
         told = f"{self.headline}={_short(self.estimate)}"

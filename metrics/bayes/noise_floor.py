@@ -1,8 +1,6 @@
 """How far from Bayes a perfect Bayesian appears, read as noisily as the model was (METRICS D2)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,11 +12,9 @@ from .posterior import BayesError, bayes_posterior, direction, py_bounds
 READINGS = ("p_x", "p_y_given_x", "p_y", "posterior")
 
 
-@dataclass(frozen=True, kw_only=True)
-class BayesNoiseFloor(Score):
+class BayesNoiseFloor(Score, headline="rmse"):
     """METRICS D2: what single readings of a perfect Bayesian would show, on average over the draws."""
 
-    headline: ClassVar[str] = "rmse"
     rmse: float
     """Root mean square over items and draws of posterior - P*, as `bayes_error` computes it."""
     mae: float
@@ -30,11 +26,9 @@ class BayesNoiseFloor(Score):
     """Noise of one reading of each of the four, as a standard deviation: pooled over items, ddof 1."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BeyondFloor(Score):
+class BeyondFloor(Score, headline="beyond"):
     """METRICS D2: the error that noise of reading does not explain."""
 
-    headline: ClassVar[str] = "beyond"
     beyond: float
     """RMSE less that of the perfect Bayesian; an interval that holds 0 shows no irrationality."""
 

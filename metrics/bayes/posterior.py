@@ -1,8 +1,7 @@
 """What Bayes' rule says an update should have been, and how far it was from it (METRICS D1-D4, D9, D10)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -31,11 +30,9 @@ POLICIES = ("raw", "clip", "drop")
 LABELS = ("exact", "spurious", "no_update", "incorrect", "over", "under")
 
 
-@dataclass(frozen=True, kw_only=True)
-class BayesPosterior(Score):
+class BayesPosterior(Score, headline="v"):
     """METRICS D1. Floats for one item, arrays for a batch."""
 
-    headline: ClassVar[str] = "v"
     v: Any
     incoherent: Any
     """True where the three readings cannot come from one distribution because P* would exceed 1."""
@@ -70,11 +67,9 @@ def bayes_posterior(p_x: ArrayLike, p_y_given_x: ArrayLike, p_y: ArrayLike, poli
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CoherentPosterior(Score):
+class CoherentPosterior(Score, headline="posterior"):
     """METRICS D1."""
 
-    headline: ClassVar[str] = "posterior"
     posterior: Any
     """In [0, 1] by construction."""
     py: Any
@@ -96,11 +91,9 @@ def coherent_posterior(p_x: ArrayLike, p_y_given_x: ArrayLike, p_y_given_not_x: 
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PyBounds(Score):
+class PyBounds(Score, headline="lo"):
     """METRICS D1."""
 
-    headline: ClassVar[str] = "lo"
     lo: Any
     """A stated P(Y) below this is what makes P* exceed 1."""
     hi: Any
@@ -120,11 +113,9 @@ def hybrid_probability(k: ArrayLike, n: ArrayLike) -> Floats:
     return np.where(valid, k, np.nan) / np.where(valid, n, 1.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BayesError(Score):
+class BayesError(Score, headline="rmse"):
     """METRICS D2, of posterior - P*."""
 
-    headline: ClassVar[str] = "rmse"
     rmse: float
     mae: float
     bias: float
@@ -167,11 +158,9 @@ def bayes_error(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Direction(Score):
+class Direction(Score, headline="labels"):
     """METRICS D3."""
 
-    headline: ClassVar[str] = "labels"
     labels: list[str]
     """One of `LABELS`, or `undefined`."""
 
@@ -209,11 +198,9 @@ def direction(prior: ArrayLike, posterior: ArrayLike, bayes: ArrayLike, tol: flo
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class DirectionRates(Score):
+class DirectionRates(Score, headline="incorrect"):
     """METRICS D4: shares of the defined updates. The `paper_` classes are its four."""
 
-    headline: ClassVar[str] = "incorrect"
     exact: float
     spurious: float
     no_update: float
@@ -290,14 +277,12 @@ MANY_CLIPPED = 0.01
 """Clipped probabilities per row above which a slope on log-odds is theirs as well."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class GretherRegression(Score):
+class GretherRegression(Score, headline="evidence"):
     """METRICS D9: logit(post) = const + evidence log LR + prior logit(prior).
 
     A coherent Bayesian has (0, 1, 1).
     """
 
-    headline: ClassVar[str] = "evidence"
     const: float
     """Its shift between two arms is what sycophancy does."""
     evidence: float

@@ -1,8 +1,7 @@
 """B-score: how much likelier an answer is afresh than after the model saw its own answers (METRICS C)."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -21,11 +20,9 @@ def normal_form(answer: object) -> str | None:
     return " ".join(str(answer).split()).casefold()
 
 
-@dataclass(frozen=True, kw_only=True)
-class BScore(Score):
+class BScore(Score, headline="b"):
     """METRICS C1. Mappings are keyed by the options as they were given."""
 
-    headline: ClassVar[str] = "b"
     b: Mapping[Any, float]
     """P_single - P_multi, in [-1, 1]; sums to zero when every answer is valid."""
     p_single: Mapping[Any, float]
@@ -67,11 +64,9 @@ def b_score(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExactBScore(Score):
+class ExactBScore(Score, headline="b"):
     """METRICS C1 and C2, exact kind. Arrays follow the order of the options."""
 
-    headline: ClassVar[str] = "b"
     b: Floats
     """[k]."""
     b_later: Floats
@@ -128,11 +123,9 @@ def b_score_exact(single: ArrayLike, multi: ArrayLike) -> ExactBScore:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class TopBScore(Score):
+class TopBScore(Score, headline="b"):
     """METRICS C3."""
 
-    headline: ClassVar[str] = "b"
     b: float
     top: list[Any]
     """The likeliest single-turn options that were scored."""
@@ -172,11 +165,9 @@ def top_b_score(p_single: Beliefs, p_multi: Beliefs, truth: object = None, *, pa
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExcessBScore(Score):
+class ExcessBScore(Score, headline="excess"):
     """METRICS C1: B beyond what histories of equal length make without being heard."""
 
-    headline: ClassVar[str] = "excess"
     excess: float
     control: str = ""
     """The control history that leaves the least."""
@@ -234,11 +225,9 @@ def b_score_excess(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class TopBScoreRuns(Score):
+class TopBScoreRuns(Score, headline="pooled"):
     """METRICS C3, two ways to put runs together."""
 
-    headline: ClassVar[str] = "pooled"
     per_run: float
     """The top option found within each run, then the mean over runs."""
     pooled: float

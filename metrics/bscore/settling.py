@@ -1,8 +1,7 @@
 """From which turn on is the predictive distribution of repeated answers a martingale? (METRICS C9)"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,19 +17,15 @@ ROUNDING = 1e-14
 """An update below this is none: beliefs that do not move differ by rounding."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TurnSlope(Score):
+class TurnSlope(Score, headline="M"):
     """Slope of the update at one turn on the belief before it; 0 for a martingale."""
 
-    headline: ClassVar[str] = "M"
     M: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class SettlingTurn(Score):
+class SettlingTurn(Score, headline="turn"):
     """The first turn from which no start shows more than the margin. NaN with status `not_settled` if none is."""
 
-    headline: ClassVar[str] = "turn"
     turn: float
     never: float
     """Share of the resamples in which none was: then the interval ends at the last turn that is judged, or later. NaN

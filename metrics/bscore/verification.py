@@ -5,8 +5,8 @@ A record is a mapping with the keys category, answer, truth, k, single, multi, c
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,11 +24,9 @@ DEFAULT_GRID = np.arange(21) / 20
 Bools = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verification(Score):
+class Verification(Score, headline="macro"):
     """METRICS C6: shares of correct decisions."""
 
-    headline: ClassVar[str] = "macro"
     macro: float
     """Unweighted mean over the categories."""
     micro: float
@@ -66,11 +64,9 @@ def verification_accuracy(
     return table.score(table.accept(rule, tau, tau_b))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ThresholdSearch(Score):
+class ThresholdSearch(Score, headline="macro"):
     """METRICS C6."""
 
-    headline: ClassVar[str] = "macro"
     macro: float
     """In-sample: the thresholds were tuned on these records."""
     tau: float
@@ -110,11 +106,9 @@ def threshold_search(
     return ThresholdSearch(macro=float(macro[best]), tau=tau, tau_b=tau_b, **table.counts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeldOutVerification(Score):
+class HeldOutVerification(Score, headline="macro"):
     """METRICS C6, with thresholds that never saw the question."""
 
-    headline: ClassVar[str] = "macro"
     macro: float
     micro: float
     tuned: float
@@ -196,11 +190,9 @@ def verification_held_out(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerificationBaselines(Score):
+class VerificationBaselines(Score, headline="reject_all"):
     """METRICS C6: macro accuracy without any score. The two sum to one."""
 
-    headline: ClassVar[str] = "reject_all"
     accept_all: float
     reject_all: float
     accept_all_by_category: Mapping[str, float]
@@ -226,11 +218,9 @@ def verification_baselines(records: Iterable[Mapping[str, Any]]) -> Verification
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerificationAuroc(Score):
+class VerificationAuroc(Score, headline="auroc"):
     """METRICS C6: without a threshold."""
 
-    headline: ClassVar[str] = "auroc"
     auroc: float
     """Chance that an answer to accept scores higher than one to reject; ties count half."""
 

@@ -1,7 +1,6 @@
 """How far the odds of two options move when a third is rejected, and how far they may have (METRICS B12)."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,11 +13,9 @@ from ..inference.means import studentised_mean
 SLACK = 1e-9
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogoddsChange(Score):
+class LogoddsChange(Score, headline="rms"):
     """Root mean square change of log-odds, in nats: 0 for a ratio that is kept, without a ceiling."""
 
-    headline: ClassVar[str] = "rms"
     rms: float = NAN
     mean_abs: float = NAN
     median_abs: float = NAN
@@ -73,11 +70,9 @@ def rms_logodds_change(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RatioBounds(Score):
+class RatioBounds(Score, headline="rms_lo"):
     """What the mass on no option leaves open about two options. Floats for one instance, arrays [n] for a batch."""
 
-    headline: ClassVar[str] = "rms_lo"
     rms_lo: float
     """RMS change of log-odds, were the unallocated mass spread as kindly as it can be."""
     rms_hi: float

@@ -4,8 +4,7 @@ An instance is a prior over three options, a posterior after one of them was rej
 one. Options stand in the order of the prompt; the two that remain are called alpha and beta.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -41,11 +40,8 @@ def counts_to_probabilities(counts: ArrayLike) -> Floats:
     return counts / np.where(total > 0, total, np.nan)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Consistency(Score):
+class Consistency(Score, headline="c2"):
     """What one instance, or a batch of n, shows (METRICS B2). One instance: floats; a batch: arrays [n]."""
-
-    headline: ClassVar[str] = "c2"
 
     c2: Any
     """1 - JSD of the two-class prior and posterior, in [0, 1] (eq. 4)."""
@@ -135,11 +131,9 @@ def _fields(prior: Floats, post: Floats, rejected: NDArray[Any]) -> dict[str, An
     }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Switch(Score):
+class Switch(Score, headline="switch"):
     """METRICS B7, eqs. 5 and 6."""
 
-    headline: ClassVar[str] = "switch"
     switch: Any
     hswitch: Any
 
@@ -192,11 +186,9 @@ calibration_consistency = readout_agreement
 """The paper's name for `readout_agreement`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class InvalidAssociation(Score):
+class InvalidAssociation(Score, headline="increase_rate"):
     """METRICS B10, of the rejected option's share before (a) and after (b) the rejection."""
 
-    headline: ClassVar[str] = "increase_rate"
     norm_prior: float
     """mean a."""
     norm_post: float

@@ -1,8 +1,7 @@
 """What coherence scores would be by chance: sampling noise, and agreement without a belief (METRICS B12)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -64,11 +63,9 @@ def expected_entropy_binomial(p: float, n: int) -> float:
     return float(weight @ binary_entropy_bits(x))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChanceCorrected(Score):
+class ChanceCorrected(Score, headline="kappa"):
     """METRICS B12, W3. A float, or an array of the shape that was given."""
 
-    headline: ClassVar[str] = "kappa"
     kappa: Any
 
 
@@ -86,11 +83,9 @@ def chance_corrected(score: ArrayLike, chance: ArrayLike) -> ChanceCorrected:
     return ChanceCorrected(kappa=kappa[()], status=status, **row_counts(kappa.size - n_undefined, n_undefined))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConsistencyKappa(Score):
+class ConsistencyKappa(Score, headline="kappa"):
     """METRICS B12, chance level."""
 
-    headline: ClassVar[str] = "kappa"
     kappa: float
     """(c - c_perm) / (1 - c_perm); 0 for a model whose answers follow the position alone."""
     c: float

@@ -2,9 +2,8 @@
 paid for a belief move it (METRICS E8), and which belief do choices between bets act on (METRICS E17)?
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
-from typing import ClassVar
 
 import numpy as np
 import scipy
@@ -34,11 +33,9 @@ GRID = 101
 PERMUTATIONS = 199
 
 
-@dataclass(frozen=True, kw_only=True)
-class CyclicMonotonicity(Score):
+class CyclicMonotonicity(Score, headline="rms"):
     """METRICS E12. Descriptive but for p: exact choices have no sampling noise."""
 
-    headline: ClassVar[str] = "rms"
     rms: float = NAN
     """Least root mean square distance, over utilities, of the utility slope of what is chosen from a rising function of
     the belief. 0: cyclic monotonicity holds, so some agent with some utilities chooses so. At most 1/2."""
@@ -132,11 +129,9 @@ def cyclic_monotonicity_plain(utilities: ArrayLike, policy: ArrayLike, longest: 
     return round(least, 12)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProbabilityWeighting(Score):
+class ProbabilityWeighting(Score, headline="gamma"):
     """METRICS E13. The interval is over contexts."""
 
-    headline: ClassVar[str] = "gamma"
     gamma: float = NAN
     """Exponent of the weighting; 1: beliefs are used as they are; below 1 small ones count for too much and large ones
     for too little."""
@@ -238,11 +233,9 @@ FEW_CONTEXTS = 100
 """Below this an interval of squared shifts, which are skewed, does not quite hold its level."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrizeIndependence(Score):
+class PrizeIndependence(Score, headline="debiased_ms"):
     """METRICS E8. The interval is of `debiased_ms`, over contexts."""
 
-    headline: ClassVar[str] = "debiased_ms"
     debiased_ms: float
     """rmse_means^2 - noise_floor^2: the mean square effect of the prompt itself, unbiased, maybe negative."""
     debiased_rms: float

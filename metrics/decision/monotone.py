@@ -1,8 +1,7 @@
 """Is the favourable action chosen more often when the belief is higher? (METRICS E7)"""
 
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -16,11 +15,9 @@ from ..inference.randomisation import tail_p
 from .prediction import isotonic_fit
 
 
-@dataclass(frozen=True, kw_only=True)
-class MonotonePairwise(Score):
+class MonotonePairwise(Score, headline="frac_significant"):
     """METRICS E7."""
 
-    headline: ClassVar[str] = "frac_significant"
     frac_significant: float
     """Of all pairs, unadjusted: the paper's number."""
     frac_violations: float
@@ -89,11 +86,9 @@ def monotone_pairwise(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class OrderTest(Score):
+class OrderTest(Score, headline="deviance"):
     """METRICS E7."""
 
-    headline: ClassVar[str] = "deviance"
     deviance: float
     """2 (log likelihood of free shares - of isotonic ones); 0 when the shares rise."""
 
@@ -129,11 +124,9 @@ def monotone_order_test(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class MonotoneShares(Score):
+class MonotoneShares(Score, headline="discordant"):
     """METRICS E7, exact choice shares. All fields are descriptive: there is no sampling noise."""
 
-    headline: ClassVar[str] = "discordant"
     discordant: float
     """Share of context pairs that are ordered against each other, among pairs tied in neither."""
     iso_rms: float

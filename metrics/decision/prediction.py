@@ -1,7 +1,6 @@
 """Predictive gain, and monotone recalibration of a belief (METRICS E5, E6)."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,11 +12,9 @@ from ..inference.intervals import moment_interval
 LOG_EPS = 1e-15
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoglossImprovement(Score):
+class LoglossImprovement(Score, headline="nats"):
     """METRICS E5."""
 
-    headline: ClassVar[str] = "nats"
     nats: float
     """ll1 - ll2, the unit in which conditional mutual information is measured too."""
     pct: float

@@ -3,8 +3,7 @@ can a bookmaker surely win from who bets at these prices (METRICS W7)?
 """
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -16,11 +15,9 @@ from ..inference.clusters import bootstrap_rows, complete_rows
 from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lie(Score):
+class Lie(Score, headline="signed"):
     """METRICS E9. Floats for one belief, arrays [n] for a batch."""
 
-    headline: ClassVar[str] = "signed"
     implied: Any
     """Sum of weight x conditional belief, by `renormalise`."""
     implied_raw: Any
@@ -90,11 +87,9 @@ def lie(p: ArrayLike, cond: ArrayLike, weights: ArrayLike, renormalise: bool = T
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class MedianCi(Score):
+class MedianCi(Score, headline="median"):
     """METRICS E9."""
 
-    headline: ClassVar[str] = "median"
     median: float
     lo: float
     hi: float
@@ -170,11 +165,9 @@ AT_ONCE = 256
 """Sets of prices in one linear program; of so many, the overhead of a program is small beside its work."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DutchBook(Score):
+class DutchBook(Score, headline="loss"):
     """METRICS W7. Floats and [bets] for one set of prices, arrays [n] and [n, bets] for a batch."""
 
-    headline: ClassVar[str] = "loss"
     loss: Any
     """What the worst bets, none of them above one unit, cost in the world that is kindest to the agent."""
     loss_per_bet: Any

@@ -1,9 +1,8 @@
 """Does the stated belief carry all that an action knows of the state? Within strata of it (METRICS E2-E4)."""
 
-from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -55,11 +54,9 @@ def quantile_bins(p: ArrayLike, bins: int = 5) -> NDArray[np.intp]:
     return codes
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cmi(Score):
+class Cmi(Score, headline="cmi"):
     """Conditional mutual information of a table, in nats. `n_clusters` counts the rows, one per context."""
 
-    headline: ClassVar[str] = "cmi"
     cmi: float
 
 
@@ -78,11 +75,9 @@ def plugin_cmi(action: ArrayLike, theta: ArrayLike, stratum: ArrayLike) -> Cmi:
     return Cmi(cmi=float(_cmi(tables[None])[0]), **counts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PermutationCmi(Score):
+class PermutationCmi(Score, headline="debiased"):
     """METRICS E3. The interval is of `debiased`."""
 
-    headline: ClassVar[str] = "debiased"
     cmi: float
     """Plug-in, nats."""
     null_mean: float
@@ -146,11 +141,9 @@ def stratified_permutation(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CmhTest(Score):
+class CmhTest(Score, headline="chi2"):
     """METRICS E3."""
 
-    headline: ClassVar[str] = "chi2"
     chi2: float
     """1 df, no continuity correction."""
 
@@ -205,11 +198,9 @@ def rao_blackwell_cmi(pi: ArrayLike, p_star: ArrayLike, stratum: ArrayLike) -> C
     return Cmi(cmi=float(_cmi(joint[None])[0]), **rows.counts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class GcmTest(Score):
+class GcmTest(Score, headline="T"):
     """METRICS E4."""
 
-    headline: ClassVar[str] = "T"
     T: float
     """Standard normal if action and theta are independent given the belief."""
 
@@ -250,11 +241,9 @@ def gcm_test(
     return GcmTest(T=T, p=p, p_method="normal", status=status, **rows.counts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SufficiencyR2(Score):
+class SufficiencyR2(Score, headline="r2"):
     """METRICS E4."""
 
-    headline: ClassVar[str] = "r2"
     r2: float
     """Share of Var(pi) that lies between strata, in [0, 1]: the correlation ratio."""
     r2_adjusted: float

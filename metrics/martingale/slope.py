@@ -1,7 +1,7 @@
 """The Martingale Score: can the direction of an update be predicted from the prior? (METRICS A1 to A3)"""
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,11 +22,8 @@ SLOPE, BOTH = 1, (0, 1)
 """Columns of the design."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MartingaleScore(Score):
+class MartingaleScore(Score, headline="M"):
     """Slope of the update on the prior (METRICS A1, A2). A fully unpredictable update has M = 0."""
-
-    headline: ClassVar[str] = "M"
 
     M: float = NAN
     """Slope. Positive: beliefs move away from the middle. -1: the posterior ignores the prior."""
@@ -169,11 +166,9 @@ FEW_FOR_FLIPS = 50
 """Below this effective number of clusters the joint test says `few_effective_clusters`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JointTest(Score):
+class JointTest(Score, headline="F"):
     """Intercept and slope are both zero (METRICS A3)."""
 
-    headline: ClassVar[str] = "F"
     F: float = NAN
     df1: int = 2
     df2: float = NAN
@@ -229,11 +224,9 @@ def martingale_joint_test(
     return replace(test, p=wild.p, p_method=wild.p_method, params={"se": se, **wild.params})
 
 
-@dataclass(frozen=True, kw_only=True)
-class CalibrationSlope(Score):
+class CalibrationSlope(Score, headline="slope"):
     """Slope of the outcome on the belief; 1 if calibrated (METRICS A10)."""
 
-    headline: ClassVar[str] = "slope"
     slope: float = NAN
     intercept: float = NAN
     df: float = NAN

@@ -4,8 +4,7 @@ Read-outs come as matrices [n, k]: one row per context, one column per option as
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,11 +23,9 @@ from ..inference.means import cluster_mean
 MAX_LOGIT = float(logit(1 - LOGIT_EPS))
 
 
-@dataclass(frozen=True, kw_only=True)
-class WordIdentityNull(Score):
+class WordIdentityNull(Score, headline="null_prob"):
     """METRICS W3."""
 
-    headline: ClassVar[str] = "null_prob"
     null_prob: Floats
     """[n, k] read-outs that depend on the words alone. Score them like real ones, then `chance_corrected`."""
     constants: Mapping[Any, float]
@@ -68,11 +65,9 @@ def word_identity_null(logp: ArrayLike, option: ArrayLike, item: ArrayLike) -> W
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadoutGate(Score):
+class ReadoutGate(Score, headline="partial_corr"):
     """METRICS W3. The interval of the base class is that of `partial_corr`, over items."""
 
-    headline: ClassVar[str] = "partial_corr"
     coverage: float
     """Median over contexts of the inner read-out's mass on the options."""
     partial_corr: float

@@ -2,8 +2,7 @@
 with or without being asked (METRICS W6).
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,11 +31,9 @@ MASS_SLACK = 1e-5
 """How far float32 log-probabilities may put a sum of probabilities above one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogprobBelief(Score):
+class LogprobBelief(Score, headline="belief"):
     """A yes/no belief. One read-out: floats; a batch: arrays."""
 
-    headline: ClassVar[str] = "belief"
     belief: Any
     """P(yes) among yes and no, in [0, 1]; NaN if neither has any mass."""
     logit: Any
@@ -100,11 +97,9 @@ def _total(logp: ArrayLike, name: str) -> Floats:
 # Has the model made a choice that it has not told? Branches of one context (METRICS W1).
 
 
-@dataclass(frozen=True, kw_only=True)
-class ForkCoherence(Score):
+class ForkCoherence(Score, headline="rms"):
     """METRICS W1. Floats for one context, arrays [n] for a batch; a batch is aggregated by its clusters."""
 
-    headline: ClassVar[str] = "rms"
     rms: Any
     """sqrt(mean (q - r)^2): 0 for a kept choice."""
     excess: Any
@@ -154,11 +149,9 @@ def fork_coherence(q: ArrayLike, r: ArrayLike) -> ForkCoherence:
 # What asking does: beliefs read in passing against beliefs that were asked for (METRICS W6).
 
 
-@dataclass(frozen=True, kw_only=True)
-class QueryEffect(Score):
+class QueryEffect(Score, headline="effect"):
     """METRICS W6."""
 
-    headline: ClassVar[str] = "effect"
     effect: float
     """Mean of queried - passive, in [-1, 1]."""
     rms: float

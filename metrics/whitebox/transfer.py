@@ -1,8 +1,5 @@
 """Where a belief sits: how much of an update moves with a residual, or with the asker (METRICS W2, W5)."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -11,11 +8,9 @@ from ..inference.clusters import Rows, bootstrap_moments, complete_rows
 from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, moment_interval
 
 
-@dataclass(frozen=True, kw_only=True)
-class TransferFraction(Score):
+class TransferFraction(Score, headline="transfer"):
     """METRICS W2. 1: the patched cell carries the whole update; 0: nothing of it. Not bounded by either."""
 
-    headline: ClassVar[str] = "transfer"
     transfer: float
     """Mean of the two directions, or the only one."""
     forward: float
@@ -26,7 +21,6 @@ class TransferFraction(Score):
     """Mean donor - base in nats of log-odds: the denominator."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class MappedTransfer(TransferFraction):
     """METRICS W2 of one cell of a map. The band holds for all cells of the map at once, the interval for this one."""
 
@@ -100,11 +94,9 @@ def transfer_fraction(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class TransferMap(Score):
+class TransferMap(Score, headline="transfer"):
     """METRICS W2 over the cells of a map. The bands hold for all cells at once."""
 
-    headline: ClassVar[str] = "transfer"
     transfer: Floats
     """[cells...]."""
     se_cell: Floats
@@ -166,11 +158,9 @@ def transfer_map(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Persistence(Score):
+class Persistence(Score, headline="persistence"):
     """METRICS W5."""
 
-    headline: ClassVar[str] = "persistence"
     persistence: float
     """Near 1 the belief moved, near 0 only what is said to the user."""
     shift_user: float

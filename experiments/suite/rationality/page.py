@@ -373,7 +373,8 @@ def latent_figure(names: Sequence[str], numbers: Sequence[Number]) -> Figure:
 
     def written(key: tuple[str, str]) -> str:
         value = found[key].estimate
-        return "–" if np.isnan(value) else f"{value:+.2f}{'*' * (p.get(key, 1.0) < ALPHA)}"
+        star = "*" if p.get(key, 1.0) < ALPHA else ""
+        return "–" if np.isnan(value) else f"{value:+.2f}{star}"
 
     keys = {(i, j): f"{name}{BEYOND}{other}" for i, name in enumerate(names) for j, other in enumerate(names)}
     return matrix(

@@ -3,8 +3,8 @@ family, licences, complements, the gate.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -310,11 +310,9 @@ LICENSED = {BY_AGENT: "licensed_agent", BY_USER: "licensed_user"}
 """Arm -> the belief that the words license."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArmTest(Score):
+class ArmTest(Score, headline="mean"):
     """METRICS D7: sign flips by scenario, adjusted over arms and methods."""
 
-    headline: ClassVar[str] = "mean"
     mean: float
     """Mean change of the belief."""
     p_signflip: float = NAN
@@ -325,11 +323,9 @@ class ArmTest(Score):
     family_size: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class TruthSlope(Score):
+class TruthSlope(Score, headline="slope"):
     """Of beliefs on known posteriors: 1 follows them, 0 does not."""
 
-    headline: ClassVar[str] = "slope"
     slope: float
 
 
