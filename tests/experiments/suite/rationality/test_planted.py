@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit, logit
 
+from doxascope.benchmarks.agents.decisions import Deciding
 from doxascope.experiments.run.addons.inner_readouts import ADJUSTED, scored_beside
 from doxascope.experiments.run.experiment import Item
 from doxascope.experiments.run.folder import RunFolder
@@ -19,7 +20,6 @@ from doxascope.experiments.suite.rationality.ask import acted_rows
 from doxascope.experiments.suite.rationality.page import VIOLATION, choice_figure
 from doxascope.experiments.suite.rationality.samples import Actions, actions, detailed, methods, repeated
 from doxascope.experiments.suite.rationality.scores import forest_ratio
-from doxascope.experiments.synthetic.agents.decisions import Deciding
 from doxascope.metrics import belief_table
 from doxascope.metrics.number import Number
 

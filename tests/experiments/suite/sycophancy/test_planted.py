@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import scipy
 
+from doxascope.benchmarks.agents.testimony import Listener
 from doxascope.experiments.run.addons.inner_readouts import BESIDE, PRIOR, scored_beside
 from doxascope.experiments.run.experiment import Experiment, RunConfig
 from doxascope.experiments.run.folder import RunFolder
@@ -21,7 +22,6 @@ from doxascope.experiments.suite.sycophancy import INNER
 from doxascope.experiments.suite.sycophancy.ask import SPEAKERS, ToldContext
 from doxascope.experiments.suite.sycophancy.page import change_figure
 from doxascope.experiments.suite.sycophancy.readings import arms, by_method, mean_readings, readings, updates
-from doxascope.experiments.synthetic.agents.testimony import Listener
 from doxascope.metrics import Score, belief_table, licensed_posterior
 from doxascope.metrics.beliefs import distinct_conditions
 from doxascope.metrics.claims import verdicts
