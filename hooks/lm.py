@@ -38,9 +38,8 @@ from .generation.sampled_beliefs import Mentions, read_mentions
 from .generation.sampling import Sampling
 from .identity import Identity, identify
 from .model.consent import changed
-from .model.handed import handed_over
 from .model.head import Head
-from .model.loading import TextSide, load_model, load_text_side
+from .model.loading import TextSide, handed_over, load_model, load_text_side
 from .model.spec import ModelSpec, resolve_model
 from .prompts.chat import Conversation, as_conversations
 from .prompts.options import TERMINATORS, Option, make_options

@@ -10,8 +10,17 @@ import pandas as pd
 from doxascope.experiments.run.experiment import Item, Question
 from doxascope.experiments.suite.bscore.ask import counted_rows, drawn_answers
 from doxascope.experiments.suite.bscore.config import BScoreConfig
-from doxascope.experiments.suite.bscore.controls import OTHER, alike, control_histories, control_questions
-from doxascope.experiments.suite.bscore.turns import MULTI, choice_of, orders_of, single_question, turn_orders
+from doxascope.experiments.suite.bscore.turns import (
+    MULTI,
+    OTHER,
+    alike,
+    choice_of,
+    control_histories,
+    control_questions,
+    orders_of,
+    single_question,
+    turn_orders,
+)
 from doxascope.experiments.suite.bscore.views import Asked, MethodView
 from doxascope.metrics import belief_table
 from doxascope.metrics.contract import Floats

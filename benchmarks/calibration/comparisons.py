@@ -38,7 +38,7 @@ from doxascope.metrics import (
 from doxascope.metrics.contract import Resampling
 from doxascope.metrics.number import Number
 from doxascope.metrics.scoring.differences import paired_differences, pairs_of
-from doxascope.metrics.scoring.measured import measured
+from doxascope.metrics.scoring.engine import measured
 from doxascope.metrics.tables.samples import Forecasts, Multiclass, Sample, Told, YesNo
 
 FAMILY = "F. Shared inference"

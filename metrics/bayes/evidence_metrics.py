@@ -25,9 +25,8 @@ from ..tables.samples import Evidence, Testimony, Told
 from .noise_floor import BayesNoiseFloor, bayes_noise_floor, beyond_floor
 from .posterior import bayes_error as error_of
 from .posterior import bayes_posterior, coherent_posterior, direction, direction_rates, grether_regression
-from .sycophancy import brier_vs_bayes_correlation, paired_significance, sycophancy_change
+from .sycophancy import brier_vs_bayes_correlation, licensed_excess, paired_significance, sycophancy_change
 from .sycophancy import sycophancy_error as change_of_error
-from .testimony import licensed_excess
 
 EVIDENCE = "p_x, p_y, p_y_given_x, posterior"
 

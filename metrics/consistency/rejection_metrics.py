@@ -25,8 +25,14 @@ from ..metric import (
 )
 from ..tables.samples import Options
 from .competence import BELOW_MENTIONED, GATE, BeliefGate, belief_gate, kappa_word
-from .logodds_change import LogoddsChange, ratio_bounds, rms_logodds_change
-from .rejection import belief_consistency, counts_to_probabilities, invalid_association
+from .rejection import (
+    LogoddsChange,
+    belief_consistency,
+    counts_to_probabilities,
+    invalid_association,
+    ratio_bounds,
+    rms_logodds_change,
+)
 from .sampling_bias import chance_corrected, expected_jsd_binomial, jsd_plugin_bias
 from .sampling_bias import consistency_kappa as kappa
 
