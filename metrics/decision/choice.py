@@ -3,7 +3,6 @@ paid for a belief move it (METRICS E8), and which belief do choices between bets
 """
 
 from dataclasses import replace
-from itertools import combinations
 
 import numpy as np
 import scipy
@@ -110,23 +109,6 @@ def _discordant(p: Floats, chosen: Floats) -> float:
     dp, ds = p[first] - p[second], chosen[first] - chosen[second]
     untied = (np.abs(dp) > TIE) & (np.abs(ds) > TIE)
     return float((dp * ds < 0)[untied].mean()) if untied.any() else NAN
-
-
-def cyclic_monotonicity_plain(utilities: ArrayLike, policy: ArrayLike, longest: int = 3) -> float:
-    """The definition: the most negative sum over cycles of at most `longest` contexts, of policies [n, k] at known
-    utilities [n, k]; 0 if none is negative.
-
-    >>> cyclic_monotonicity_plain([[0, 0], [0, 1]], [[0.5, 0.5], [0.9, 0.1]])
-    -0.4
-    """
-    v, pi = np.asarray(utilities, dtype=np.float64), np.asarray(policy, dtype=np.float64)
-    gain = (pi * v).sum(axis=1)[:, None] - pi @ v.T  # [i, j] what i loses by the utilities of j
-    least = 0.0
-    for m in range(2, longest + 1):
-        for some in combinations(range(len(v)), m):
-            for turned in (some, some[::-1]):
-                least = min(least, float(sum(gain[turned[i], turned[(i + 1) % m]] for i in range(m))))
-    return round(least, 12)
 
 
 class ProbabilityWeighting(Score, headline="gamma"):
