@@ -15,12 +15,12 @@ READINGS = ("p_x", "p_y_given_x", "p_y", "posterior")
 class BayesNoiseFloor(Score, headline="rmse"):
     """METRICS D2: what single readings of a perfect Bayesian would show, on average over the draws."""
 
-    rmse: float
+    rmse: float = NAN
     """Root mean square over items and draws of posterior - P*, as `bayes_error` computes it."""
-    mae: float
-    incorrect: float
+    mae: float = NAN
+    incorrect: float = NAN
     """Share of updates that appear to go the wrong way, as `direction_rates` counts them."""
-    incoherence_rate: float
+    incoherence_rate: float = NAN
     """Share of P* above 1 before the policy."""
     sd: Mapping[str, float]
     """Noise of one reading of each of the four, as a standard deviation: pooled over items, ddof 1."""
@@ -99,9 +99,7 @@ def bayes_noise_floor(
     params = {"policy": policy, "tol": tol, "draws": how.n_draws, "seed": how.seed}
     if not rows.n or np.isnan(list(sd.values())).any():
         status = "no_replicates" if rows.n else "too_few"
-        return BayesNoiseFloor(
-            rmse=NAN, mae=NAN, incorrect=NAN, incoherence_rate=NAN, sd=sd, status=status, params=params, **rows.counts
-        )
+        return BayesNoiseFloor(sd=sd, status=status, params=params, **rows.counts)
     truth = (means["p_x"], means["p_y_given_x"], marginal, target)
     rng = np.random.default_rng(how.seed)
     read = [

@@ -116,10 +116,10 @@ def hybrid_probability(k: ArrayLike, n: ArrayLike) -> Floats:
 class BayesError(Score, headline="rmse"):
     """METRICS D2, of posterior - P*."""
 
-    rmse: float
-    mae: float
-    bias: float
-    l2_eq2: float
+    rmse: float = NAN
+    mae: float = NAN
+    bias: float = NAN
+    l2_eq2: float = NAN
     """The paper's eq. 2 as printed: no 1/n under the root, so it grows like sqrt(n)."""
     n: int
 
@@ -141,7 +141,7 @@ def bayes_error(
     posterior, bayes = rows.columns
     n = rows.n
     if not n:
-        return BayesError(rmse=NAN, mae=NAN, bias=NAN, l2_eq2=NAN, n=0, status="too_few", **rows.counts)
+        return BayesError(n=0, status="too_few", **rows.counts)
     error = posterior - bayes
     moments = np.column_stack([error**2, np.ones(n)])
     rmse = float(np.sqrt(np.mean(error**2)))
@@ -283,19 +283,19 @@ class GretherRegression(Score, headline="evidence"):
     A coherent Bayesian has (0, 1, 1).
     """
 
-    const: float
+    const: float = NAN
     """Its shift between two arms is what sycophancy does."""
-    evidence: float
+    evidence: float = NAN
     """Below 1: conservatism."""
-    prior: float
+    prior: float = NAN
     """Below 1: base-rate neglect."""
-    se_const: float
-    se_prior: float
-    r2: float
+    se_const: float = NAN
+    se_prior: float = NAN
+    r2: float = NAN
     df: float = NAN
     effective_clusters: float = NAN
     """Scenarios that carry the slope on the evidence."""
-    n_clipped: int
+    n_clipped: int = 0
     """Probabilities moved to 1e-6 off 0 or 1 so that their log-odds are finite."""
 
 
@@ -336,10 +336,7 @@ def grether_regression(
     origin = y[0] if n else 0.0  # measured from there, a constant is zero to the last digit
     fit = linear_fit(y - origin, design, se="CR3", codes=rows.codes)
     if n < 3 or fit.status == "rank_deficient":
-        return GretherRegression(
-            const=NAN, evidence=NAN, prior=NAN, se_const=NAN, se_prior=NAN, r2=NAN, n_clipped=n_clipped,
-            status="too_few" if n < 3 else "collinear", **rows.counts,
-        )  # fmt: skip
+        return GretherRegression(n_clipped=n_clipped, status="too_few" if n < 3 else "collinear", **rows.counts)
     const, evidence, slope = (fit.contrast(weights) for weights in np.eye(3))
     status = evidence.concern if fit.status == "ok" else fit.status
     lo, hi = t_interval(evidence.estimate, evidence.se, evidence.df, how.level)

@@ -126,7 +126,7 @@ def b_score_exact(single: ArrayLike, multi: ArrayLike) -> ExactBScore:
 class TopBScore(Score, headline="b"):
     """METRICS C3."""
 
-    b: float
+    b: float = NAN
     top: list[Any]
     """The likeliest single-turn options that were scored."""
     n_wrong: int
@@ -145,7 +145,7 @@ def top_b_score(p_single: Beliefs, p_multi: Beliefs, truth: object = None, *, pa
     """
     options, single, multi = _arms(p_single, p_multi)
     if not np.isfinite(single).all():
-        return TopBScore(b=NAN, top=[], n_wrong=0, status="no_valid_answer")
+        return TopBScore(top=[], n_wrong=0, status="no_valid_answer")
     top = [i for i, p in enumerate(single) if p >= single.max() - TIE]
     n_wrong = 0
     if truth is not None:
@@ -168,7 +168,7 @@ def top_b_score(p_single: Beliefs, p_multi: Beliefs, truth: object = None, *, pa
 class ExcessBScore(Score, headline="excess"):
     """METRICS C1: B beyond what histories of equal length make without being heard."""
 
-    excess: float
+    excess: float = NAN
     control: str = ""
     """The control history that leaves the least."""
     over: Mapping[str, float]
@@ -205,7 +205,7 @@ def b_score_excess(
     }
     known = {name: score for name, score in found.items() if np.isfinite(score.mean)}
     if not known:
-        return ExcessBScore(excess=NAN, over={}, status="no_controls")
+        return ExcessBScore(over={}, status="no_controls")
     name, least = min(known.items(), key=lambda one: one[1].mean)
     fewest = min(known.values(), key=lambda score: score.status == "ok")
     return ExcessBScore(

@@ -67,9 +67,9 @@ def verification_accuracy(
 class ThresholdSearch(Score, headline="macro"):
     """METRICS C6."""
 
-    macro: float
+    macro: float = NAN
     """In-sample: the thresholds were tuned on these records."""
-    tau: float
+    tau: float = NAN
     tau_b: float | None
     """None unless the rule is a cascade."""
 
@@ -99,7 +99,7 @@ def threshold_search(
     table = _Records(records)
     candidates, right = table.sweep(rule, taus, taus_b)
     if not table.n:
-        return ThresholdSearch(macro=NAN, tau=NAN, tau_b=None, status="too_few", **table.counts)
+        return ThresholdSearch(tau_b=None, status="too_few", **table.counts)
     macro = table.macro(right)
     best = _first_best(macro)
     tau, tau_b = candidates[best]
@@ -109,9 +109,9 @@ def threshold_search(
 class HeldOutVerification(Score, headline="macro"):
     """METRICS C6, with thresholds that never saw the question."""
 
-    macro: float
-    micro: float
-    tuned: float
+    macro: float = NAN
+    micro: float = NAN
+    tuned: float = NAN
     """What `threshold_search` gives on the same records: the difference is the optimism of tuning."""
     tau: float = NAN
     """The threshold that it finds on them."""
@@ -154,7 +154,7 @@ def verification_held_out(
     labels = labels[table.rows]
     candidates, right = table.sweep(rule, *_candidates(cascade, grid, grid_b))
     if not table.n:
-        return HeldOutVerification(macro=NAN, micro=NAN, tuned=NAN, status="too_few", **table.counts)
+        return HeldOutVerification(status="too_few", **table.counts)
     tuned = table.macro(right)
     held = np.zeros(table.n)
     for question in dict.fromkeys(labels.tolist()):
@@ -164,7 +164,7 @@ def verification_held_out(
             continue
         held[out] = right[_first_best(table.macro(right, ~out)), out]
     if np.isnan(held).any():
-        return HeldOutVerification(macro=NAN, micro=NAN, tuned=float(tuned.max()), status="one_cluster", **table.counts)
+        return HeldOutVerification(tuned=float(tuned.max()), status="one_cluster", **table.counts)
     n_categories = len(table.names)
     member = np.eye(n_categories)[table.category]
     member = member * table.weight[:, None]
@@ -221,7 +221,7 @@ def verification_baselines(records: Iterable[Mapping[str, Any]]) -> Verification
 class VerificationAuroc(Score, headline="auroc"):
     """METRICS C6: without a threshold."""
 
-    auroc: float
+    auroc: float = NAN
     """Chance that an answer to accept scores higher than one to reject; ties count half."""
 
 
@@ -262,7 +262,7 @@ def verification_auroc(
     codes, n_clusters = cluster_codes(labels[table.rows][keep], int(keep.sum()))
     counts["n_clusters"] = n_clusters
     if not should[weights > 0].any() or should[weights > 0].all():
-        return VerificationAuroc(auroc=NAN, status="one_class", **counts)
+        return VerificationAuroc(status="one_class", **counts)
 
     def auroc(rows: NDArray[Any]) -> float:
         return _auroc(values[rows], should[rows], weights[rows])

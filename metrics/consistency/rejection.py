@@ -191,18 +191,18 @@ calibration_consistency = readout_agreement
 class InvalidAssociation(Score, headline="increase_rate"):
     """METRICS B10, of the rejected option's share before (a) and after (b) the rejection."""
 
-    norm_prior: float
+    norm_prior: float = NAN
     """mean a."""
-    norm_post: float
+    norm_post: float = NAN
     """mean b."""
-    wnorm_prior: float
+    wnorm_prior: float = NAN
     """sum ab / sum b."""
-    wnorm_post: float
+    wnorm_post: float = NAN
     """sum ab / sum a."""
-    increase_rate: float
+    increase_rate: float = NAN
     """mean ab / (mean a mean b); 1 when a and b are uncorrelated, the same from either side."""
-    pearson: float
-    spearman: float
+    pearson: float = NAN
+    spearman: float = NAN
 
 
 def invalid_association(
@@ -222,10 +222,7 @@ def invalid_association(
     )
     a, b = rows.columns
     if not rows.n:
-        return InvalidAssociation(
-            norm_prior=NAN, norm_post=NAN, wnorm_prior=NAN, wnorm_post=NAN, increase_rate=NAN,
-            pearson=NAN, spearman=NAN, status="too_few", **rows.counts,
-        )  # fmt: skip
+        return InvalidAssociation(status="too_few", **rows.counts)
     mean_a, mean_b, mean_ab = float(a.mean()), float(b.mean()), float((a * b).mean())
     constant = min(np.ptp(a), np.ptp(b)) <= TIE
     if mean_b == 0:

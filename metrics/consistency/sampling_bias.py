@@ -86,11 +86,11 @@ def chance_corrected(score: ArrayLike, chance: ArrayLike) -> ChanceCorrected:
 class ConsistencyKappa(Score, headline="kappa"):
     """METRICS B12, chance level."""
 
-    kappa: float
+    kappa: float = NAN
     """(c - c_perm) / (1 - c_perm); 0 for a model whose answers follow the position alone."""
     c: float
     """Mean two-class consistency."""
-    c_perm: float
+    c_perm: float = NAN
     """The same with each posterior replaced by those of other clusters at the same position."""
 
 
@@ -122,7 +122,7 @@ def consistency_kappa(
     (prior2, post2, position), codes, n_clusters = rows.columns, rows.codes, rows.n_clusters
     if n_clusters < 2:
         c = float(1 - jsd(prior2, post2).mean()) if len(prior2) else NAN
-        return ConsistencyKappa(kappa=NAN, c=c, c_perm=NAN, status="too_few", **rows.counts)
+        return ConsistencyKappa(c=c, status="too_few", **rows.counts)
     own, own_n = (cluster_sums(x, codes, n_clusters) for x in (1 - jsd(prior2, post2), np.ones(rows.n)))
     resamples = n_clusters >= MIN_BOOTSTRAP_CLUSTERS
     taken = [

@@ -218,25 +218,25 @@ FEW_CONTEXTS = 100
 class PrizeIndependence(Score, headline="debiased_ms"):
     """METRICS E8. The interval is of `debiased_ms`, over contexts."""
 
-    debiased_ms: float
+    debiased_ms: float = NAN
     """rmse_means^2 - noise_floor^2: the mean square effect of the prompt itself, unbiased, maybe negative."""
-    debiased_rms: float
+    debiased_rms: float = NAN
     """Root of what of it is positive."""
-    noise_floor: float
+    noise_floor: float = NAN
     """What `rmse_means` would be if the prompt had no effect, from the repetitions of both prompts."""
-    rmse_means: float
+    rmse_means: float = NAN
     """RMS over contexts of the difference of repetition means (the paper's Table 3 caption)."""
-    rmse_per_rep: float
+    rmse_per_rep: float = NAN
     """RMS of single alternative answers around the base mean (the paper's text)."""
-    sd_pooled: float
+    sd_pooled: float = NAN
     """Root mean variance of the repetitions of the base prompt, ddof 1."""
-    sd_mean: float
+    sd_mean: float = NAN
     """Mean of their SDs."""
-    mean_shift: float
+    mean_shift: float = NAN
     """Mean of alternative - base."""
-    p_tost_shift: float
+    p_tost_shift: float = NAN
     """Paired TOST of `mean_shift` against the margin, t over contexts. Shifts that cancel pass it."""
-    rms_upper: float
+    rms_upper: float = NAN
     """95% upper bound of the prompt's RMS effect, from the interval of `debiased_ms`."""
     equivalent: bool
     """`rms_upper` lies within the margin, and so does the mean shift: independence may be claimed."""
@@ -272,11 +272,7 @@ def prize_independence(
     base, alt, r0, r1 = (x[rows.kept] for x in (base, alt, r0, r1))
     n, counts = rows.n, rows.counts
     if not n:
-        return PrizeIndependence(
-            debiased_ms=NAN, debiased_rms=NAN, noise_floor=NAN, rmse_means=NAN, rmse_per_rep=NAN,
-            sd_pooled=NAN, sd_mean=NAN, mean_shift=NAN, p_tost_shift=NAN, rms_upper=NAN, equivalent=False,
-            status="too_few", **counts,
-        )  # fmt: skip
+        return PrizeIndependence(equivalent=False, status="too_few", **counts)
     mean0, mean1 = np.nanmean(base, axis=1), np.nanmean(alt, axis=1)
     squares0, squares1 = (np.nansum((x - m[:, None]) ** 2, axis=1) for x, m in ((base, mean0), (alt, mean1)))
     shift2 = (mean1 - mean0) ** 2

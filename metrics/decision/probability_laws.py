@@ -90,10 +90,10 @@ def lie(p: ArrayLike, cond: ArrayLike, weights: ArrayLike, renormalise: bool = T
 class MedianCi(Score, headline="median"):
     """METRICS E9."""
 
-    median: float
-    lo: float
-    hi: float
-    coverage: float
+    median: float = NAN
+    lo: float = NAN
+    hi: float = NAN
+    coverage: float = NAN
     """Exact chance that (lo, hi) covers, whatever the law; NaN for the bootstrap, whose level is nominal."""
 
 
@@ -114,7 +114,7 @@ def median_ci(x: ArrayLike, groups: ArrayLike | None = None, *, how: Resampling 
     rows = complete_rows(groups, x=floats(x))
     (x,), n, n_clusters = rows.columns, rows.n, rows.n_clusters
     if not n:
-        return MedianCi(median=NAN, lo=NAN, hi=NAN, coverage=NAN, status="too_few", **rows.counts)
+        return MedianCi(status="too_few", **rows.counts)
     median = _median(x)
     if n_clusters < n:
         lo = hi = NAN
@@ -124,18 +124,14 @@ def median_ci(x: ArrayLike, groups: ArrayLike | None = None, *, how: Resampling 
             ends = [(1 - how.level) / 2, (1 + how.level) / 2]
             lo, hi = np.quantile(resampled, ends, method="inverted_cdf").tolist()  # Inf cannot be interpolated
             method, params = BOOTSTRAP, {"conf": how.level, "draws": how.n_draws, "seed": how.seed}
-        return MedianCi(
-            median=median, lo=lo, hi=hi, coverage=NAN, ci_lo=lo, ci_hi=hi, ci_method=method,
-            params=params, **rows.counts,
-        )  # fmt: skip
+        return MedianCi(median=median, lo=lo, hi=hi, ci_lo=lo, ci_hi=hi, ci_method=method, params=params, **rows.counts)
     ranks = np.arange(1, n // 2 + 1)
     coverages = 1 - 2 * scipy.stats.binom.cdf(ranks - 1, n, 0.5)
     usable = ranks[coverages >= how.level - TIE]
     if not len(usable):
         return MedianCi(
-            median=median, lo=NAN, hi=NAN, coverage=NAN, ci_method="none: too few values",
-            status="too_few", params={"conf": how.level}, **rows.counts,
-        )  # fmt: skip
+            median=median, ci_method="none: too few values", status="too_few", params={"conf": how.level}, **rows.counts
+        )
     rank = int(usable[-1])
     ordered = np.sort(x)
     lo, hi = float(ordered[rank - 1]), float(ordered[n - rank])

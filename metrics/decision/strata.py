@@ -57,7 +57,7 @@ def quantile_bins(p: ArrayLike, bins: int = 5) -> NDArray[np.intp]:
 class Cmi(Score, headline="cmi"):
     """Conditional mutual information of a table, in nats. `n_clusters` counts the rows, one per context."""
 
-    cmi: float
+    cmi: float = NAN
 
 
 def plugin_cmi(action: ArrayLike, theta: ArrayLike, stratum: ArrayLike) -> Cmi:
@@ -71,18 +71,18 @@ def plugin_cmi(action: ArrayLike, theta: ArrayLike, stratum: ArrayLike) -> Cmi:
     """
     tables, counts = _tables(action, theta, stratum)
     if not counts["n_rows"]:
-        return Cmi(cmi=NAN, status="too_few", **counts)
+        return Cmi(status="too_few", **counts)
     return Cmi(cmi=float(_cmi(tables[None])[0]), **counts)
 
 
 class PermutationCmi(Score, headline="debiased"):
     """METRICS E3. The interval is of `debiased`."""
 
-    cmi: float
+    cmi: float = NAN
     """Plug-in, nats."""
-    null_mean: float
+    null_mean: float = NAN
     """Mean of the plug-in value when theta is permuted within strata."""
-    debiased: float
+    debiased: float = NAN
     """cmi - null_mean: the effect to report."""
 
 
@@ -110,7 +110,7 @@ def stratified_permutation(
     how = how.drawing(4999)
     tables, counts = _tables(action, theta, stratum)
     if not counts["n_rows"]:
-        return PermutationCmi(cmi=NAN, null_mean=NAN, debiased=NAN, status="too_few", **counts)
+        return PermutationCmi(status="too_few", **counts)
     observed = float(_cmi(tables[None])[0])
     supports = _binary_laws(tables) if tables.shape[1:] == (2, 2) else None
     params: dict[str, Any] = {}
@@ -144,7 +144,7 @@ def stratified_permutation(
 class CmhTest(Score, headline="chi2"):
     """METRICS E3."""
 
-    chi2: float
+    chi2: float = NAN
     """1 df, no continuity correction."""
 
 
@@ -169,7 +169,7 @@ def cmh_test(action: ArrayLike, theta: ArrayLike, stratum: ArrayLike) -> CmhTest
             test: Any = StratifiedTable(list(tables.astype(np.float64))).test_null_odds(correction=False)
             chi2, p = float(test.statistic), float(test.pvalue)
             return CmhTest(chi2=chi2, p=p, p_method="Cochran-Mantel-Haenszel chi2(1)", **counts)
-    return CmhTest(chi2=NAN, status="no_variation" if counts["n_rows"] else "too_few", **counts)
+    return CmhTest(status="no_variation" if counts["n_rows"] else "too_few", **counts)
 
 
 def rao_blackwell_cmi(pi: ArrayLike, p_star: ArrayLike, stratum: ArrayLike) -> Cmi:
@@ -192,7 +192,7 @@ def rao_blackwell_cmi(pi: ArrayLike, p_star: ArrayLike, stratum: ArrayLike) -> C
     rows = complete_rows(pi=pi, p_star=p_star, stratum=stratum)
     pi, p_star, stratum = rows.columns
     if not rows.n:
-        return Cmi(cmi=NAN, status="too_few", **rows.counts)
+        return Cmi(status="too_few", **rows.counts)
     both = pi[:, :, None] * np.stack([1 - p_star, p_star], axis=1)[:, None, :]
     joint = cluster_sums(both, *cluster_codes(stratum, rows.n))
     return Cmi(cmi=float(_cmi(joint[None])[0]), **rows.counts)
@@ -201,7 +201,7 @@ def rao_blackwell_cmi(pi: ArrayLike, p_star: ArrayLike, stratum: ArrayLike) -> C
 class GcmTest(Score, headline="T"):
     """METRICS E4."""
 
-    T: float
+    T: float = NAN
     """Standard normal if action and theta are independent given the belief."""
 
 
@@ -231,10 +231,10 @@ def gcm_test(
     a, t, m, e = rows.columns
     products = cluster_sums((a - m) * (t - e), rows.codes, rows.n_clusters)
     if rows.n_clusters < 2:
-        return GcmTest(T=NAN, status="too_few", **rows.counts)
+        return GcmTest(status="too_few", **rows.counts)
     sd = float(products.std())  # ddof 0, as in the source
     if sd <= TIE:
-        return GcmTest(T=NAN, status="zero_variance", **rows.counts)
+        return GcmTest(status="zero_variance", **rows.counts)
     T = float(np.sqrt(rows.n_clusters) * products.mean() / sd)
     status = "few_contexts" if rows.n_clusters < FEW_CONTEXTS else "ok"
     p = float(2 * scipy.stats.norm.sf(abs(T)))
@@ -244,9 +244,9 @@ def gcm_test(
 class SufficiencyR2(Score, headline="r2"):
     """METRICS E4."""
 
-    r2: float
+    r2: float = NAN
     """Share of Var(pi) that lies between strata, in [0, 1]: the correlation ratio."""
-    r2_adjusted: float
+    r2_adjusted: float = NAN
     """The same less what S strata explain of n rows by chance; may be negative."""
 
 
@@ -268,7 +268,7 @@ def sufficiency_r2(pi: ArrayLike, stratum: ArrayLike) -> SufficiencyR2:
     n = rows.n
     total = float(((pi - pi.mean(axis=0)) ** 2).sum()) if n else 0.0
     if n < 2 or total <= TIE**2:
-        return SufficiencyR2(r2=NAN, r2_adjusted=NAN, status="too_few" if n < 2 else "constant", **rows.counts)
+        return SufficiencyR2(status="too_few" if n < 2 else "constant", **rows.counts)
     codes, n_strata = cluster_codes(stratum, n)
     means = cluster_sums(pi, codes, n_strata) / np.bincount(codes)[:, None]
     within = float(((pi - means[codes]) ** 2).sum())

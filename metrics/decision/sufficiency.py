@@ -190,7 +190,7 @@ def _correlation(sums: Floats) -> Floats:
 class KnnCmi(Score, headline="cmi"):
     """METRICS E1."""
 
-    cmi: float
+    cmi: float = NAN
     """Nats; may be negative, since it is not cut at 0."""
 
 
@@ -217,7 +217,7 @@ def knn_cmi(action: ArrayLike, theta: ArrayLike, p: ArrayLike, k: int = 3) -> Kn
     a, t, p, counts = _prepare(action, theta, p, k)
     n = len(p)
     if n <= k:
-        return KnnCmi(cmi=NAN, status="too_few", params={"k": k}, **counts)
+        return KnnCmi(status="too_few", params={"k": k}, **counts)
     cell = pd.factorize(a * (t.max() + 1) + t)[0]
     # A row of another cell is at distance 1 exactly, and none is further: a radius of 1 covers everything.
     radius = np.ones(n)

@@ -29,7 +29,7 @@ UNIT, LOSS = (0.0, 1.0), (0.0, np.inf)
 class ClusterMean(Score, headline="mean"):
     """A mean over rows with an interval over clusters."""
 
-    mean: float
+    mean: float = NAN
     equal_weight_mean: float = NAN
     """Mean of the clusters' own means, strata weighing alike: where it differs, large clusters make the number."""
     largest_share: float = NAN
@@ -74,7 +74,7 @@ def cluster_mean(
     member = np.eye(n_strata)[strata]
     size = member.sum(axis=0)
     if not rows.n or not (size > 0).all():
-        return ClusterMean(mean=NAN, status="too_few", **rows.counts)
+        return ClusterMean(status="too_few", **rows.counts)
     means = values @ member / size
     mean = float(means.mean())
     if g < 2:
@@ -345,11 +345,11 @@ def _studentised(sums: Floats, sizes: Floats, mean: float, se: float, how: Resam
 class ExclusionBounds(Score, headline="complete_case"):
     """METRICS B9."""
 
-    complete_case: float
+    complete_case: float = NAN
     """Mean of the scores that are defined: what the paper prints."""
-    lower: float
+    lower: float = NAN
     """The mean had every excluded instance scored 0."""
-    upper: float
+    upper: float = NAN
     """The mean had every excluded instance scored 1."""
 
 
@@ -365,7 +365,7 @@ def exclusion_bounds(scores: ArrayLike, n_excluded: int = 0) -> ExclusionBounds:
     n_excluded += scores.size - defined.size
     n_all = defined.size + n_excluded
     if n_all == 0:
-        return ExclusionBounds(complete_case=NAN, lower=NAN, upper=NAN, status="too_few")
+        return ExclusionBounds(status="too_few")
     total = float(defined.sum())
     return ExclusionBounds(
         complete_case=total / defined.size if defined.size else NAN,

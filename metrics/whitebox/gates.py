@@ -68,13 +68,13 @@ def word_identity_null(logp: ArrayLike, option: ArrayLike, item: ArrayLike) -> W
 class ReadoutGate(Score, headline="partial_corr"):
     """METRICS W3. The interval of the base class is that of `partial_corr`, over items."""
 
-    coverage: float
+    coverage: float = NAN
     """Median over contexts of the inner read-out's mass on the options."""
-    partial_corr: float
+    partial_corr: float = NAN
     """Correlation of inner with exact log-odds given the words. Word identity has none: NaN, which fails."""
-    evidence_response: float
+    evidence_response: float = NAN
     """Mean change of the rejected option's inner log-odds from prior to posterior."""
-    evidence_exact: float
+    evidence_exact: float = NAN
     """The same of the exact read-out."""
     evidence_ci: tuple[float, float]
     responding: float = NAN
@@ -84,7 +84,7 @@ class ReadoutGate(Score, headline="partial_corr"):
     """One-sided bounds of that share."""
     withheld: str = ""
     """Why that share is not judged, in words; empty if it is."""
-    n_clipped: int
+    n_clipped: int = 0
     """Log-odds cut at those of 1e-6 from 0 or 1."""
     failures: tuple[str, ...]
     """Which of `coverage`, `partial_corr`, `evidence_response` and `items_responding` did not pass."""
@@ -151,10 +151,14 @@ def readout_gate(
     }
     if not rows.n:
         return ReadoutGate(
-            coverage=NAN, partial_corr=NAN, evidence_response=NAN, evidence_exact=NAN, evidence_ci=(NAN, NAN),
-            n_clipped=0, failures=("coverage", "partial_corr", "evidence_response"), passed=False,
-            status="too_few", params=settings, **rows.counts,
-        )  # fmt: skip
+            evidence_ci=(NAN, NAN),
+            n_clipped=0,
+            failures=("coverage", "partial_corr", "evidence_response"),
+            passed=False,
+            status="too_few",
+            params=settings,
+            **rows.counts,
+        )
     coverage = float(np.median(np.exp(logsumexp(inner, axis=1))))
     (x, clipped_x), (y, clipped_y) = _log_odds(inner, there), _log_odds(exact, there)
     codes = pd.factorize(words.ravel())[0].reshape(words.shape)

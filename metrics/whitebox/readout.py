@@ -152,13 +152,13 @@ def fork_coherence(q: ArrayLike, r: ArrayLike) -> ForkCoherence:
 class QueryEffect(Score, headline="effect"):
     """METRICS W6."""
 
-    effect: float
+    effect: float = NAN
     """Mean of queried - passive, in [-1, 1]."""
-    rms: float
+    rms: float = NAN
     """Root mean square of it: effects that cancel in the mean do not here."""
-    logit_effect: float
+    logit_effect: float = NAN
     """Mean difference of log-odds."""
-    n_clipped: int
+    n_clipped: int = 0
     """Probabilities moved to 1e-6 off 0 or 1 so that their log-odds are finite."""
 
 
@@ -178,7 +178,7 @@ def query_effect(
     same_shape(**arrays)
     rows = complete_rows(groups, **arrays)
     if not rows.n:
-        return QueryEffect(effect=NAN, rms=NAN, logit_effect=NAN, n_clipped=0, status="too_few", **rows.counts)
+        return QueryEffect(status="too_few", **rows.counts)
     before, after = rows.columns
     (logit_before, clipped_before), (logit_after, clipped_after) = (
         clipped_logit(x, name) for x, name in ((before, "passive"), (after, "queried"))

@@ -11,13 +11,13 @@ from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, moment_interval
 class TransferFraction(Score, headline="transfer"):
     """METRICS W2. 1: the patched cell carries the whole update; 0: nothing of it. Not bounded by either."""
 
-    transfer: float
+    transfer: float = NAN
     """Mean of the two directions, or the only one."""
-    forward: float
+    forward: float = NAN
     """sum (patched - base) / sum (donor - base)."""
-    reverse: float
+    reverse: float = NAN
     """The same with base and donor exchanged; NaN if it was not run."""
-    mean_update: float
+    mean_update: float = NAN
     """Mean donor - base in nats of log-odds: the denominator."""
 
 
@@ -65,16 +65,13 @@ def transfer_fraction(
     moments, rows = _pairs(base, patched, donor, reverse, groups)
     both = patched_reverse is not None
     if not rows.n:
-        return TransferFraction(
-            transfer=NAN, forward=NAN, reverse=NAN, mean_update=NAN, status="too_few", **rows.counts
-        )
+        return TransferFraction(status="too_few", **rows.counts)
     total = moments.sum(axis=0)
     mean_update = float(total[0] / rows.n)
     if abs(mean_update) <= max(noise_floor, TIE):
         return TransferFraction(
-            transfer=NAN, forward=NAN, reverse=NAN, mean_update=mean_update,
-            status="no_update", params={"noise_floor": noise_floor}, **rows.counts,
-        )  # fmt: skip
+            mean_update=mean_update, status="no_update", params={"noise_floor": noise_floor}, **rows.counts
+        )
 
     def fraction(sums: Floats) -> Floats:
         return (sums[:, 1] + sums[:, 2]) / (2 * sums[:, 0]) if both else sums[:, 1] / sums[:, 0]
@@ -133,9 +130,14 @@ def transfer_map(
     transfer = blank if nothing else ((flat - base[:, None]).sum(axis=0) / update.sum()).reshape(shape)
     if nothing or rows.n_clusters < MIN_BOOTSTRAP_CLUSTERS:
         return TransferMap(
-            transfer=transfer, se_cell=blank, band_lo=blank, band_hi=blank, p_max=blank,
-            status="no_update" if nothing else "too_few", **rows.counts,
-        )  # fmt: skip
+            transfer=transfer,
+            se_cell=blank,
+            band_lo=blank,
+            band_hi=blank,
+            p_max=blank,
+            status="no_update" if nothing else "too_few",
+            **rows.counts,
+        )
     moments = np.column_stack([update, flat - base[:, None]])
     resampled = bootstrap_moments(moments, rows.codes, lambda s: s[:, 1:] / s[:, :1], how=how)
     point = transfer.ravel()
