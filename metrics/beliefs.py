@@ -17,17 +17,7 @@ from .contract import RANGE_SLACK
 KINDS = ("exact", "lens", "probe", "verbal", "judge", "acted")
 INNER_KINDS = ("lens", "probe")
 """The kinds that are read from inner layers. All others are what the model says, or what is said of it."""
-STATUSES = (
-    "ok",
-    "low_coverage",
-    "unparsed",
-    "refused",
-    "truncated",
-    "ambiguous",
-    "out_of_range",
-    "unreadable",
-    "nan",
-)
+STATUSES = ("ok", "low_coverage", "unparsed", "refused", "truncated", "ambiguous", "out_of_range", "unreadable", "nan")
 VALUED = ("ok", "low_coverage")
 """The statuses under which a row carries a number. Under every other one `prob` is NaN."""
 SUM_SLACK = 1e-6

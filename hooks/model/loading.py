@@ -221,10 +221,7 @@ def untrained_model(spec: ModelSpec, seed: int) -> "PreTrainedModel":
 
         def make(kernel: str) -> Any:
             return auto_class(config).from_config(
-                config,
-                dtype=_dtype(spec, config),
-                attn_implementation=kernel,
-                trust_remote_code=source.own_code,
+                config, dtype=_dtype(spec, config), attn_implementation=kernel, trust_remote_code=source.own_code
             )
 
         model = _with_kernel(spec, make)

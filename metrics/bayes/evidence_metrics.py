@@ -112,13 +112,7 @@ def bayes_direction_lines(sample: Evidence, how: Resampling) -> Iterator[Line]:
     )
 
 
-@metric(
-    "D9",
-    f"{EVIDENCE}, p_y_given_not_x",
-    Evidence,
-    needs=("p_y_given_not_x",),
-    place=320,
-)
+@metric("D9", f"{EVIDENCE}, p_y_given_not_x", Evidence, needs=("p_y_given_not_x",), place=320)
 def grether_lines(sample: Evidence, how: Resampling) -> Iterator[Line]:
     """How much updates weigh evidence and prior, in log-odds; Bayes weighs both by 1."""
     assert sample.p_y_given_not_x is not None

@@ -84,10 +84,7 @@ def coherent_posterior(p_x: ArrayLike, p_y_given_x: ArrayLike, p_y_given_not_x: 
     posterior = joint / np.where(py > 0, py, np.nan)
     n = int(np.isfinite(posterior).sum())
     return CoherentPosterior(
-        posterior=posterior[()],
-        py=py[()],
-        **row_counts(n, posterior.size - n),
-        status="ok" if n else "too_few",
+        posterior=posterior[()], py=py[()], **row_counts(n, posterior.size - n), status="ok" if n else "too_few"
     )
 
 

@@ -172,10 +172,7 @@ def sycophancy_change(
     base, syc = rows.columns
     if not rows.n:
         return SycophancyChange(status="too_few", **rows.counts)
-    (logit_base, clipped_base), (logit_syc, clipped_syc) = (
-        clipped_logit(base, "base"),
-        clipped_logit(syc, "syc"),
-    )
+    (logit_base, clipped_base), (logit_syc, clipped_syc) = (clipped_logit(base, "base"), clipped_logit(syc, "syc"))
     positive = base > TIE
     difference = syc - base
     change = logit_syc - logit_base

@@ -176,11 +176,7 @@ class ExcessBScore(Score, headline="excess"):
 
 
 def b_score_excess(
-    b: ArrayLike,
-    controls: Mapping[str, ArrayLike],
-    clusters: ArrayLike,
-    *,
-    how: Resampling = RESAMPLING,
+    b: ArrayLike, controls: Mapping[str, ArrayLike], clusters: ArrayLike, *, how: Resampling = RESAMPLING
 ) -> ExcessBScore:
     """B less the largest that a control history makes (METRICS C1).
 

@@ -145,10 +145,7 @@ def switch(prior2: ArrayLike, post2: ArrayLike) -> Switch:
     prior2, post2 = distributions(prior2, "prior2"), distributions(post2, "post2")
     same_shape(prior2=prior2, post2=post2)
     a, b = prior2[..., 0], post2[..., 0]
-    return Switch(
-        switch=a * (1 - b) + (1 - a) * b,
-        hswitch=a * np.maximum(a - b, 0) + (1 - a) * np.maximum(b - a, 0),
-    )
+    return Switch(switch=a * (1 - b) + (1 - a) * b, hswitch=a * np.maximum(a - b, 0) + (1 - a) * np.maximum(b - a, 0))
 
 
 def _of_three(values: ArrayLike, name: str) -> Floats:

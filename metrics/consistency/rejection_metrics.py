@@ -157,15 +157,7 @@ def _compare_consistency(sample: Options) -> Compared:
     return compare_mean("c2", belief_consistency(sample.prior, sample.posterior, sample.rejected).c2, sample)
 
 
-@metric(
-    "B2, B9, B11, B12",
-    THREE,
-    Options,
-    needs=("three",),
-    compare=_compare_consistency,
-    place=220,
-    margin="jsd",
-)
+@metric("B2, B9, B11, B12", THREE, Options, needs=("three",), compare=_compare_consistency, place=220, margin="jsd")
 def consistency_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Do two options keep their ratio when a third is rejected? 1 is a kept ratio."""
     found = belief_consistency(sample.prior, sample.posterior, sample.rejected)

@@ -148,12 +148,7 @@ def consistency_kappa(
     resampled = chance_corrected(c[1:], c_perm[1:]).kappa
     lo, hi = percentile_interval(resampled, how.level, n_clusters)
     return ConsistencyKappa(
-        **result,
-        se=float(np.nanstd(resampled, ddof=1)),
-        ci_lo=lo,
-        ci_hi=hi,
-        ci_method=BOOTSTRAP,
-        params=how.params,
+        **result, se=float(np.nanstd(resampled, ddof=1)), ci_lo=lo, ci_hi=hi, ci_method=BOOTSTRAP, params=how.params
     )
 
 

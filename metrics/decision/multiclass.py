@@ -282,7 +282,5 @@ def order_effect(by_order: ArrayLike) -> OrderEffect:
         return OrderEffect(NAN, NAN, NAN)
     apart = p - p.mean(axis=0)
     return OrderEffect(
-        float(np.abs(apart).sum(axis=1).mean() / 2),
-        float((apart**2).mean()),
-        float(((p - 1 / p.shape[1]) ** 2).mean()),
+        float(np.abs(apart).sum(axis=1).mean() / 2), float((apart**2).mean()), float(((p - 1 / p.shape[1]) ** 2).mean())
     )

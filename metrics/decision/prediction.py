@@ -84,12 +84,7 @@ def logloss_improvement(
 
 
 def isotonic_calibration(
-    p: ArrayLike,
-    y: ArrayLike,
-    groups: ArrayLike | None = None,
-    *,
-    folds: int = 5,
-    seed: int = 0,
+    p: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, *, folds: int = 5, seed: int = 0
 ) -> Floats:
     """Beliefs [n] mapped monotonically to the frequency of y (METRICS E6; rational-agents App. G).
 

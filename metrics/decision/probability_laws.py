@@ -49,11 +49,7 @@ def lie(p: ArrayLike, cond: ArrayLike, weights: ArrayLike, renormalise: bool = T
     >>> round(float(lie(p=0.5, cond=[0.9, 0.2], weights=[0.5, 0.5]).signed), 3)  # 0.5 - 0.55
     -0.05
     """
-    p, cond, weights = (
-        probabilities(p, "p"),
-        probabilities(cond, "cond"),
-        np.asarray(weights, dtype=np.float64),
-    )
+    p, cond, weights = (probabilities(p, "p"), probabilities(cond, "cond"), np.asarray(weights, dtype=np.float64))
     if cond.shape != weights.shape or cond.shape[:-1] != p.shape or not cond.ndim:
         raise ValueError(f"p {p.shape}, cond {cond.shape}, weights {weights.shape}; give [n], [n, m], [n, m]")
     if (weights < 0).any() or np.isinf(weights).any():
@@ -206,12 +202,7 @@ def dutch_book(p: ArrayLike, payoffs: ArrayLike) -> DutchBook:
         sure = np.einsum("nwb,nb->nw", costs, stakes[rows]).min(axis=1)
         losses[rows] = np.where(sure > TIE, sure, 0.0)  # the solver's own value has its tolerance in it
         distances[rows] = [_shortest(one) for one in costs]
-    fields: dict[str, Any] = {
-        "loss": losses,
-        "loss_per_bet": losses / bets,
-        "quadratic": distances,
-        "stakes": stakes,
-    }
+    fields: dict[str, Any] = {"loss": losses, "loss_per_bet": losses / bets, "quadratic": distances, "stakes": stakes}
     if single:
         fields = {name: value[0] if value.ndim > 1 else float(value[0]) for name, value in fields.items()}
     n_known = int(known.sum())

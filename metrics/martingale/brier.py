@@ -106,11 +106,7 @@ class BrierRegression(Score, headline="coef"):
 
 
 def brier_on_abs_martingale(
-    M: ArrayLike,
-    brier: ArrayLike,
-    controls: Sequence[ArrayLike] = (),
-    *,
-    se: str = "iid",
+    M: ArrayLike, brier: ArrayLike, controls: Sequence[ArrayLike] = (), *, se: str = "iid"
 ) -> BrierRegression:
     """Regress cells' Brier scores on |M| and controls (METRICS A7; the published regression).
 

@@ -203,12 +203,7 @@ def drift_variance(
     found = _over_questions(means**2 - variances, clusters, how)
     if rare and found["status"] == "ok":
         found["status"] = "few_surprises"
-    return Drift(
-        **found,
-        n_chains=sum(len(d) for d in chains if len(d) > 1),
-        mean_drift=means,
-        **alone,
-    )
+    return Drift(**found, n_chains=sum(len(d) for d in chains if len(d) > 1), mean_drift=means, **alone)
 
 
 def drift_covariance(
@@ -244,11 +239,7 @@ def drift_covariance(
         found["status"] = "no_prior"
     elif found["status"] == "ok" and _rare(_of_each(prior, len(first)), ~np.isnan(halves[0] + halves[1])):
         found["status"] = "few_surprises"
-    return Drift(
-        **found,
-        n_chains=n_chains,
-        mean_drift=halves.mean(axis=0),
-    )
+    return Drift(**found, n_chains=n_chains, mean_drift=halves.mean(axis=0))
 
 
 def _of_each(prior: ArrayLike | None, n: int) -> Floats:

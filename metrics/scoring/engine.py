@@ -47,11 +47,7 @@ def progress() -> Iterator[Callable[[str], None]]:
         while not over.wait(wait):
             wait = PAUSE
             seconds = time.monotonic() - began
-            print(
-                f"scoring: {max(done, 0)} done after {seconds:.0f} s, now {now}",
-                file=sys.stderr,
-                flush=True,
-            )
+            print(f"scoring: {max(done, 0)} done after {seconds:.0f} s, now {now}", file=sys.stderr, flush=True)
 
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()

@@ -140,9 +140,7 @@ def fork_coherence(q: ArrayLike, r: ArrayLike) -> ForkCoherence:
     fields = {name: np.where(bad, np.nan, value)[()] for name, value in fields.items()}
     n_bad = int(bad.sum())
     return ForkCoherence(
-        **fields,
-        **row_counts(bad.size - n_bad, n_bad),
-        status="ok" if n_bad < bad.size else "undefined",
+        **fields, **row_counts(bad.size - n_bad, n_bad), status="ok" if n_bad < bad.size else "undefined"
     )
 
 

@@ -168,11 +168,7 @@ TABLES = (
         "Is the rejected word given where it was likely before?",
         "Shares of the rejected word among the three, before and after; at a rate of 1 they have nothing to do with "
         "each other.",
-        (
-            Column("invalid_association", "rate", "mean (before x after) / (mean before x mean after)"),
-            GIVEN,
-            INVALID,
-        ),
+        (Column("invalid_association", "rate", "mean (before x after) / (mean before x mean after)"), GIVEN, INVALID),
         (ALL,),
     ),
     Table(
