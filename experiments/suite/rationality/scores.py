@@ -30,7 +30,8 @@ from ....metrics.number import Number
 from ...run.scores import gate, resampling
 from .ask import AUXILIARY, CASE
 from .config import RationalityConfig
-from .samples import FEWEST, FOLDS, Actions, MethodBeliefs, actions, detailed, methods, repeated, revealed
+from .learners import FEWEST, FOLDS
+from .samples import Actions, MethodBeliefs, actions, detailed, methods, repeated, revealed
 
 TREES = 100
 
