@@ -96,6 +96,16 @@ class Score:
         """The headline field under its common name."""
         return getattr(self, self.headline)
 
+    @property
+    def common(self) -> dict[str, Any]:
+        """The fields that every result has, for one that is made of this one."""
+        return {common.name: getattr(self, common.name) for common in fields(Score)}
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What it says about its rows."""
+        return {name: getattr(self, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons")}
+
     def interval(self, **params: Any) -> dict[str, Any]:
         """The fields of the interval, for a result that is made of this one; `params` are recorded with its own."""
         fields = {name: getattr(self, name) for name in ("se", "ci_lo", "ci_hi", "ci_method")}

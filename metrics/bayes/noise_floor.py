@@ -37,19 +37,9 @@ def beyond_floor(error: BayesError, floor: BayesNoiseFloor) -> BeyondFloor:
     """How far single readings are from Bayes' rule beyond a perfect Bayesian who is read with the same noise
     (METRICS D2). The interval is that of the error; the floor is held as simulated.
     """
-    return BeyondFloor(
-        beyond=error.rmse - floor.rmse,
-        se=error.se,
-        ci_lo=error.ci_lo - floor.rmse,
-        ci_hi=error.ci_hi - floor.rmse,
-        ci_method=error.ci_method,
-        n_rows=error.n_rows,
-        n_clusters=error.n_clusters,
-        n_dropped=error.n_dropped,
-        reasons=error.reasons,
-        status=error.status if error.status != "ok" else floor.status,
-        params=error.params,
-    )
+    ends = {"ci_lo": error.ci_lo - floor.rmse, "ci_hi": error.ci_hi - floor.rmse, "p": NAN, "p_method": ""}
+    status = error.status if error.status != "ok" else floor.status
+    return BeyondFloor(beyond=error.rmse - floor.rmse, **error.common | ends | {"status": status})
 
 
 def bayes_noise_floor(

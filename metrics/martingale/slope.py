@@ -252,22 +252,15 @@ def calibration_slope(
     score = martingale_score(p, outcomes(y, "y"), groups, se=se or "CR3", how=how)
     _, b, _, _ = complete_updates(p, outcomes(y, "y"), groups, None)
     surprises = _effective_surprises(b)
-    few = score.status == "ok" and surprises < FEW_EFFECTIVE
+    if score.status == "ok" and surprises < FEW_EFFECTIVE:
+        score = replace(score, status="few_surprises")
     return CalibrationSlope(
         slope=1 + score.M,
         intercept=score.intercept,
-        **{
-            name: getattr(score, name)
-            for name in (
-                *("se", "ci_method", "p", "p_method", "df", "effective_clusters"),
-                *("n_rows", "n_clusters", "n_dropped", "reasons"),
-            )
-        },
-        ci_lo=1 + score.ci_lo,
-        ci_hi=1 + score.ci_hi,
+        df=score.df,
+        effective_clusters=score.effective_clusters,
         effective_surprises=surprises,
-        status="few_surprises" if few else score.status,
-        params=score.params,
+        **score.common | {"ci_lo": 1 + score.ci_lo, "ci_hi": 1 + score.ci_hi},
     )
 
 

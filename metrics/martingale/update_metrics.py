@@ -130,8 +130,7 @@ def disagree(study: WordingStudy | None) -> bool:
 
 def withheld(score: S) -> S:
     """What is left of a slope then: its denominators."""
-    told = {name: getattr(score, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons", "params")}
-    return type(score)(status=WITHHELD, **told)
+    return type(score)(status=WITHHELD, params=score.params, **score.counts)
 
 
 def _slope(
