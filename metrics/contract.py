@@ -97,12 +97,12 @@ class Score:
         return getattr(self, self.headline)
 
     @property
-    def common(self) -> dict[str, Any]:
+    def common_fields(self) -> dict[str, Any]:
         """The fields that every result has, for one that is made of this one."""
         return {common.name: getattr(self, common.name) for common in fields(Score)}
 
     @property
-    def counts(self) -> dict[str, Any]:
+    def row_fields(self) -> dict[str, Any]:
         """What it says about its rows."""
         return {name: getattr(self, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons")}
 

@@ -39,7 +39,7 @@ def beyond_floor(error: BayesError, floor: BayesNoiseFloor) -> BeyondFloor:
     """
     ends = {"ci_lo": error.ci_lo - floor.rmse, "ci_hi": error.ci_hi - floor.rmse, "p": NAN, "p_method": ""}
     status = error.status if error.status != "ok" else floor.status
-    return BeyondFloor(beyond=error.rmse - floor.rmse, **error.common | ends | {"status": status})
+    return BeyondFloor(beyond=error.rmse - floor.rmse, **error.common_fields | ends | {"status": status})
 
 
 def bayes_noise_floor(

@@ -212,7 +212,7 @@ def b_score_excess(
         ci_lo=min((score.ci_lo for score in known.values() if np.isfinite(score.ci_lo)), default=NAN),
         ci_hi=min((score.ci_hi for score in known.values() if np.isfinite(score.ci_hi)), default=NAN),
         ci_method=f"{least.ci_method}; the least over {len(known)} controls",
-        **least.counts,
+        **least.row_fields,
         status=least.status if least.status != "ok" else fewest.status,
         params=least.params,
     )

@@ -188,7 +188,7 @@ def martingale_tests(
         p_holm=holm,
         p=smallest,
         p_method=f"Holm over {family.family_size}",
-        **slope.counts,
+        **slope.row_fields,
         joint_status=joint.status,
         status=slope.status if family.status == "ok" else family.status,
         params={"draws": how.n_draws, "seed": how.seed},

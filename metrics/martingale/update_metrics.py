@@ -130,7 +130,7 @@ def disagree(study: WordingStudy | None) -> bool:
 
 def withheld(score: S) -> S:
     """What is left of a slope then: its denominators."""
-    return type(score)(status=WITHHELD, params=score.params, **score.counts)
+    return type(score)(status=WITHHELD, params=score.params, **score.row_fields)
 
 
 def _slope(
