@@ -153,34 +153,31 @@ def verification_held_out(
     if not table.n:
         return HeldOutVerification(status="too_few", **table.counts)
     tuned = table.macro(right)
-    held = np.zeros(table.n)
+    decided = np.zeros(table.n)
     for question in dict.fromkeys(labels.tolist()):
         out = labels == question
-        if out.all():
-            held[out] = np.nan
-            continue
-        held[out] = right[_first_best(table.macro(right, ~out)), out]
-    if np.isnan(held).any():
+        decided[out] = np.nan if out.all() else right[_first_best(table.macro(right, ~out)), out]
+    if np.isnan(decided).any():
         return HeldOutVerification(tuned=float(tuned.max()), status="one_cluster", **table.counts)
-    n_categories = len(table.names)
-    member = np.eye(n_categories)[table.category]
-    member = member * table.weight[:, None]
-    moments = np.column_stack([member * held[:, None], member])
+    member = np.eye(len(table.names))[table.category] * table.weight[:, None]
+    moments = np.column_stack([member * decided[:, None], member])
 
     def macro(sums: Floats) -> Floats:
         # A resample may lack a category; it is then averaged over the others.
-        shares = sums[:, :n_categories] / np.where(sums[:, n_categories:] > 0, sums[:, n_categories:], np.nan)
-        return np.nanmean(shares, axis=1)
+        of_right, of_all = np.split(sums, 2, axis=1)
+        return np.nanmean(of_right / np.where(of_all > 0, of_all, np.nan), axis=1)
 
     accuracy = float(macro(moments.sum(axis=0, keepdims=True))[0])
+    best = _first_best(tuned)
+    tau, tau_b = candidates[best]
     return HeldOutVerification(
         macro=accuracy,
-        micro=float(held @ table.weight / table.weight.sum()),
-        tuned=float(tuned[_first_best(tuned)]),
-        tau=candidates[_first_best(tuned)][0],
-        tau_b=candidates[_first_best(tuned)][1],
-        categories=table.by_category(held),
-        tuned_categories=table.by_category(right[_first_best(tuned)]),
+        micro=float(decided @ table.weight / table.weight.sum()),
+        tuned=float(tuned[best]),
+        tau=tau,
+        tau_b=tau_b,
+        categories=table.by_category(decided),
+        tuned_categories=table.by_category(right[best]),
         n_clusters=cluster_codes(labels, table.n)[1],
         **table.counts,
         **moment_interval(moments, labels, macro, how=how).within(0.0, 1.0, accuracy).fields(),

@@ -344,7 +344,9 @@ def own_scores(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[Numb
             yield Number(metric="licensed_shift", subset=arm, score=score, quantity="licensed shift, nats", **named)
         for arm, pairs in paired_arms(table).items():
             test = paired_significance(array(pairs, "before"), array(pairs, "after"), labels(pairs), how=how)
-            tests[kind, method, arm] = ArmTest(mean=test.mean, p_signflip=test.p_signflip, p_t=test.p_t, **test.common_fields)
+            tests[kind, method, arm] = ArmTest(
+                mean=test.mean, p_signflip=test.p_signflip, p_t=test.p_t, **test.common_fields
+            )
         for column, of_arm in published_arms(rows, table).items():
             if len(of_arm) == len(PAPER) and all("bayes" in pairs for pairs in of_arm.values()):
                 both = pd.concat([pairs.assign(arm=arm) for arm, pairs in of_arm.items()], ignore_index=True)
