@@ -37,9 +37,10 @@ def beyond_floor(error: BayesError, floor: BayesNoiseFloor) -> BeyondFloor:
     """How far single readings are from Bayes' rule beyond a perfect Bayesian who is read with the same noise
     (METRICS D2). The interval is that of the error; the floor is held as simulated.
     """
-    ends = {"ci_lo": error.ci_lo - floor.rmse, "ci_hi": error.ci_hi - floor.rmse, "p": NAN, "p_method": ""}
+    lo, hi = error.ci_lo - floor.rmse, error.ci_hi - floor.rmse
     status = error.status if error.status != "ok" else floor.status
-    return BeyondFloor(beyond=error.rmse - floor.rmse, **error.common_fields | ends | {"status": status})
+    shared = error.common_fields(ci_lo=lo, ci_hi=hi, p=NAN, p_method="", status=status)
+    return BeyondFloor(beyond=error.rmse - floor.rmse, **shared)
 
 
 def bayes_noise_floor(

@@ -260,7 +260,7 @@ def calibration_slope(
         df=score.df,
         effective_clusters=score.effective_clusters,
         effective_surprises=surprises,
-        **score.common_fields | {"ci_lo": 1 + score.ci_lo, "ci_hi": 1 + score.ci_hi},
+        **score.common_fields(ci_lo=1 + score.ci_lo, ci_hi=1 + score.ci_hi),
     )
 
 

@@ -1,10 +1,9 @@
 """What a table turns into before it is scored: aligned arrays, one row per thing that a metric counts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, dataclass_transform
+from typing import Any
 
-from ..contract import Array
+from ..contract import Array, Frozen
 
 ALL = "all"
 """The subset of everything."""
@@ -15,10 +14,8 @@ def sample_name(kind: str, method: str, run: str) -> str:
     return ", ".join(filter(None, ("/".join(filter(None, (kind, method))), run)))
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True)
-@dataclass(frozen=True, kw_only=True)
-class Sample:
-    """Fields that all samples have. A subclass is a frozen dataclass by itself."""
+class Sample(Frozen):
+    """Fields that all samples have."""
 
     kind: str = ""
     """Of belief; empty where a table does not say."""
@@ -42,11 +39,6 @@ class Sample:
     """[n] which reading of its item a row is."""
     note: str = ""
     """What was done to the table on the way, for the user to check."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Make it a dataclass."""
-        super().__init_subclass__(**kwargs)
-        dataclass(frozen=True, kw_only=True)(cls)
 
     @property
     def whole_run(self) -> bool:

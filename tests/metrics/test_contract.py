@@ -1,6 +1,6 @@
 import re
-from collections.abc import Callable
-from dataclasses import FrozenInstanceError, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import FrozenInstanceError, dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -33,11 +33,13 @@ def test_a_result_is_a_frozen_dataclass_however_it_is_written() -> None:
     class Long(Score):
         headline: ClassVar[str] = "x"
         x: float
+        why: Mapping[str, int] = field(default_factory=dict)
 
     for made in (Short(x=0.5, n_rows=3, status="few"), Long(x=0.5, n_rows=3, status="few")):
         assert made.estimate == 0.5
         assert repr(made) == f"{type(made).__name__}(x=0.5, n=3, status=few)"
-        assert replace(made, **made.common_fields) == made
+        assert replace(made, **made.common_fields()) == made
         with pytest.raises(FrozenInstanceError):
             made.x = 1.0  # pyright: ignore[reportAttributeAccessIssue]
     assert Short(counts=2).counts == 2
+    assert Long(x=0.5).why == {}

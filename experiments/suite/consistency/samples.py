@@ -262,8 +262,7 @@ def order_share(config: ConsistencyConfig, table: pd.DataFrame, metric: str = "c
         share=1 - icc.icc1,
         order_variance=float(scores.dropna().var(axis=1, ddof=1).mean()),
         n_orders=scores.shape[1],
-        **icc.common_fields
-        | {"ci_lo": 1 - icc.ci_hi, "ci_hi": 1 - icc.ci_lo, "params": {**icc.params, "metric": metric}},
+        **icc.common_fields(ci_lo=1 - icc.ci_hi, ci_hi=1 - icc.ci_lo, params={**icc.params, "metric": metric}),
     )
 
 

@@ -345,7 +345,7 @@ def own_scores(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[Numb
         for arm, pairs in paired_arms(table).items():
             test = paired_significance(array(pairs, "before"), array(pairs, "after"), labels(pairs), how=how)
             tests[kind, method, arm] = ArmTest(
-                mean=test.mean, p_signflip=test.p_signflip, p_t=test.p_t, **test.common_fields
+                mean=test.mean, p_signflip=test.p_signflip, p_t=test.p_t, **test.common_fields()
             )
         for column, of_arm in published_arms(rows, table).items():
             if len(of_arm) == len(PAPER) and all("bayes" in pairs for pairs in of_arm.values()):
@@ -385,7 +385,7 @@ def truth_slope(known: pd.DataFrame, how: Resampling) -> TruthSlope:
     """Of the contexts whose rational belief is known, clustered by scenario."""
     fit = martingale_score(array(known, "truth"), array(known, "belief"), labels(known), how=how)
     slope, lo, hi = (round(1 + x, 12) for x in (fit.M, fit.ci_lo, fit.ci_hi))  # rounding is no response
-    return TruthSlope(slope=slope, **fit.common_fields | {"ci_lo": lo, "ci_hi": hi, "p": NAN, "p_method": ""})
+    return TruthSlope(slope=slope, **fit.common_fields(ci_lo=lo, ci_hi=hi, p=NAN, p_method=""))
 
 
 def log_odds(p: Floats) -> Floats:
