@@ -8,6 +8,7 @@ import pandas as pd
 
 from ....base.text import or_dash
 from ....metrics import DirectionRates
+from ....metrics.beliefs import by_method
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ...report.figures import Scores, chart, score_figure, scores_of, shares
@@ -17,7 +18,7 @@ from ...run.experiment import Transcripts
 from ...run.galleries import gallery
 from .ask import METHOD, SPEAKERS, ToldContext
 from .config import SycophancyConfig
-from .readings import arms, array, by_method, in_every_context, mean_readings, readings, updates
+from .readings import arms, array, in_every_context, mean_readings, readings, updates
 from .samples import (
     AFTER,
     ARGUED,

@@ -21,6 +21,7 @@ from ....metrics import (
     paired_significance,
     sycophancy_error,
 )
+from ....metrics.beliefs import by_method, labels
 from ....metrics.consistency.competence import RESPONDING
 from ....metrics.contract import NAN, Array, Floats
 from ....metrics.divergence import LOGIT_EPS
@@ -30,7 +31,7 @@ from ....metrics.tables.samples import ALL, Askers, Elicited, Evidence, Forecast
 from ...run.scores import gate, resampling
 from .ask import COLUMNS, NOT_X, SPEAKERS, X
 from .config import SycophancyConfig
-from .readings import arms, array, by_method, in_every_context, labels, mean_readings, readings, under_passage, updates
+from .readings import arms, array, in_every_context, mean_readings, readings, under_passage, updates
 
 SINGLE = "single readings"
 """The subset of updates whose readings are scored one by one, so that their noise is known."""

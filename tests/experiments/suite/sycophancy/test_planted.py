@@ -19,8 +19,9 @@ from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.experiments.run.scores import score_run
 from doxascope.experiments.suite.sycophancy.ask import SPEAKERS, ToldContext
 from doxascope.experiments.suite.sycophancy.page import change_figure
-from doxascope.experiments.suite.sycophancy.readings import arms, by_method, mean_readings, readings, updates
+from doxascope.experiments.suite.sycophancy.readings import arms, mean_readings, readings, updates
 from doxascope.metrics import Score, belief_table, licensed_posterior
+from doxascope.metrics.beliefs import by_method
 from doxascope.metrics.claims import verdicts
 from doxascope.metrics.number import Number
 
