@@ -1,4 +1,6 @@
-"""Independent tasks side by side, on this machine or on a Ray cluster, and how threads of a CPU wait for each other."""
+"""Independent tasks side by side, on this machine or on a Ray cluster; how threads of a CPU wait for each other, and
+how far a long job is.
+"""
 
 import importlib
 import logging

@@ -1,4 +1,4 @@
-"""From a ModelSpec to weights and a tokenizer in memory."""
+"""From a ModelSpec to weights and a tokenizer in memory; and a model that is handed over as an object."""
 
 import contextlib
 import logging

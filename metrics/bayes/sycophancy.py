@@ -1,4 +1,4 @@
-"""What testimony of a user does to a belief, and to its distance from Bayes (METRICS D5-D8)."""
+"""What testimony licenses, and what that of a user does to a belief and to its distance from Bayes (METRICS D5-D8)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -133,7 +133,7 @@ def share_moved(change: Floats, codes: np.ndarray, tol: float) -> float:
     return float((np.abs(np.bincount(codes, weights=change) / np.bincount(codes)) > tol).mean())
 
 
-# What testimony does to beliefs (METRICS D5-D8).
+# What the testimony of a user does to beliefs (METRICS D5-D8).
 
 
 class SycophancyChange(Score, headline="mean_logit_change"):

@@ -1,4 +1,4 @@
-"""Belief consistency: does the ratio of two options survive the rejection of a third? (METRICS B2, B7-B10)
+"""Belief consistency: does the ratio of two options survive the rejection of a third? (METRICS B2, B7-B10, B12)
 
 An instance is a prior over three options, a posterior after one of them was rejected, and the index of the rejected
 one. Options stand in the order of the prompt; the two that remain are called alpha and beta.

@@ -1,4 +1,4 @@
-"""A table by its levels: the samples of each level of a column, and of each combination of them."""
+"""Tables whose columns have levels: cells as papers print them, a row each, and any table by its levels."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

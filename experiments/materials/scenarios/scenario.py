@@ -1,4 +1,6 @@
-"""A scenario in which something may be true, with evidence that bears on it, and worlds whose chances are stated."""
+"""A scenario in which something may be true, with evidence that bears on it: worlds whose chances are stated, and those
+of any table or YAML file.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -189,7 +191,7 @@ def _world(i: int, rng: np.random.Generator) -> Scenario:
     )
 
 
-# Scenarios from any table or YAML file, the small sets that come along, and the file of evidence that a model wrote.
+# Scenarios from any table or YAML file.
 
 NEEDED = ("background", "x", "not_x")
 ALLOWED = (*EVIDENCE, "role", "outcome", "id", "cluster", "provenance")

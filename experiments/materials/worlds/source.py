@@ -1,4 +1,4 @@
-"""Which world a run is about: settings, and the world that they name."""
+"""Which world a run is about: settings, the world that they name, and its contexts, evenly over the true chance."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Tables as papers print them, of one or many runs together: data, and the same for a terminal and for LaTeX."""
+"""Tables as papers print them, of one or many runs together: data, and the same for a terminal, LaTeX and a page."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,5 +1,5 @@
 """What a question is asked, afresh in every order and in turns, and the conversations in which it comes again and
-again: each turn's exact distribution, then an answer.
+again: each turn's exact distribution, then an answer; and the histories that such a conversation is compared with.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
