@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import numpy as np
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from .documents import read_text, repeated
 from .errors import UserError, closest, in_one_line, nearest
@@ -37,6 +37,8 @@ class Settings(BaseModel, metaclass=_OneLine):
 
 
 S = TypeVar("S", bound=Settings)
+SHOWN = 60
+"""Characters of a wrong value that a message repeats."""
 MOST_NODES = 100_000
 """Values of a YAML file, with what its aliases repeat."""
 MOST_CHARACTERS = 2_000_000
@@ -123,7 +125,8 @@ def _line(model: type[BaseModel], fault: Any, where: str) -> str:
     key = ".".join(str(part) for part in fault["loc"]) or "(top level)"
     if fault["type"] == "extra_forbidden":
         return f"{where}: unknown key {key!r}; {_suggestion(str(fault['loc'][-1]), _at(model, fault['loc'][:-1]))}"
-    given = f", given {fault['input']!r}" if isinstance(fault["input"], str | int | float) else ""
+    short = isinstance(fault["input"], str | int | float) and len(str(fault["input"])) <= SHOWN
+    given = f", given {fault['input']!r}" if short else ""
     return f"{where}: {key}: {fault['msg'].removeprefix('Value error, ')}{given}"
 
 
@@ -136,17 +139,31 @@ def as_seed(seed: object) -> int:
     return int(seed)
 
 
+def placeholders(*names: str) -> AfterValidator:
+    """Of a text of settings, `Annotated[str, placeholders("claim")]`: no other `{name}` stands in it."""
+    return AfterValidator(lambda text: _with_placeholders(text, names))
+
+
 def check_placeholders(key: str, text: str, names: Iterable[str]) -> None:
-    """Raise ValueError for a placeholder `{name}` in the text at `key` that is none of the names, or says more."""
+    """The same of the text at `key`, where its placeholders hang on other settings. Raises ValueError."""
+    try:
+        _with_placeholders(text, names)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
+
+
+def _with_placeholders(text: str, names: Iterable[str]) -> str:
+    """The text. Raises ValueError for a placeholder `{name}` that is none of the names, or says more."""
     listed = " ".join(f"{{{name}}}" for name in names)
     try:
-        placeholders = [part for part in Formatter().parse(text) if part[1] is not None]
+        parts = [part for part in Formatter().parse(text) if part[1] is not None]
     except ValueError as error:
-        raise ValueError(f"{key}: {error}; the placeholders are {listed}, a brace is written twice") from None
-    for _, name, width, conversion in placeholders:
+        raise ValueError(f"{error}; the placeholders are {listed}, a brace is written twice") from None
+    for _, name, width, conversion in parts:
         placeholder = f"{name}{f'!{conversion}' if conversion else ''}{f':{width}' if width else ''}"
         if f"{{{placeholder}}}" not in listed.split():
-            raise ValueError(f"{key}: placeholder {placeholder!r} is not one of {listed}")
+            raise ValueError(f"placeholder {placeholder!r} is not one of {listed}")
+    return text
 
 
 def _suggestion(name: str, model: type[BaseModel]) -> str:

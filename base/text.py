@@ -55,6 +55,11 @@ def unguarded(text: str) -> str:
     return text[1:] if text.startswith(GUARD) and text[1:].startswith((*FORMULA, GUARD)) else text
 
 
+def or_dash(value: float, form: str = ".2f") -> str:
+    """A number in its form, or a dash for NaN."""
+    return "–" if math.isnan(value) else format(value, form)
+
+
 def shown(value: float) -> str:
     """Three decimals, two digits of what is smaller, and one decimal from 100 on.
 

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 
 from doxascope import load
+from doxascope.benchmarks.agents import Repeating
+from doxascope.benchmarks.agents.bscore import agent_views
 from doxascope.experiments.materials.choices.sources import HARD
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import Item
@@ -27,8 +29,6 @@ from doxascope.experiments.run.readouts import compile_questions
 from doxascope.experiments.suite.bscore import BScoreConfig
 from doxascope.experiments.suite.bscore.samples import counted_answers, exact_answers, parts
 from doxascope.experiments.suite.bscore.turns import Firsts, Turn, hold, single_questions
-from doxascope.experiments.synthetic.agents import Repeating
-from doxascope.experiments.synthetic.bscore_agent import agent_views
 from doxascope.hooks.exact.queries import Query
 from doxascope.hooks.tree.memory import Cost
 from doxascope.metrics import Score, top_b_score_null_bias

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from ..base.errors import UserError, in_one_line
 from ..base.parallel import wait_passively
@@ -27,7 +27,7 @@ from .exact.option_beliefs import (
     read_plain,
     start_reading,
 )
-from .exact.queries import Branches, Edits, PromptReader, Query
+from .exact.queries import Branches, Edits, PromptReader, Query, branch_names
 from .exact.self_check import Chosen, choose_path
 from .generation.engines import ENGINES, ContinuousBatching, EngineSampler
 from .generation.generated_texts import GeneratedText, Request, Sampler
@@ -38,9 +38,8 @@ from .generation.sampled_beliefs import Mentions, read_mentions
 from .generation.sampling import Sampling
 from .identity import Identity, identify
 from .model.consent import changed
-from .model.handed import handed_over
 from .model.head import Head
-from .model.loading import TextSide, load_model, load_text_side
+from .model.loading import TextSide, handed_over, load_model, load_text_side
 from .model.spec import ModelSpec, resolve_model
 from .prompts.chat import Conversation, as_conversations
 from .prompts.options import TERMINATORS, Option, make_options
@@ -396,17 +395,6 @@ class LanguageModel:
             "forced_logp": reading.prefilled_logp,
         }
         return [row | competitor for row in exact_rows(reading.logp, options, low_coverage)]
-
-
-def branch_names(names: Mapping[str, Any], branch: str) -> dict[str, Any]:
-    """The names of a read-out under a branch of edits, from those as it is; `edits` says the branch, too."""
-    return {
-        **names,
-        "readout_id": f"{names['readout_id']}/{branch}",
-        "of": names["readout_id"],
-        "method": f"{names['method']} {branch}",
-        "edits": branch,
-    }
 
 
 Model = TypeVar("Model", bound=LanguageModel)

@@ -5,7 +5,7 @@ Experiments produce it, metrics consume it, and beliefs from anywhere can be bro
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,17 +17,7 @@ from .contract import RANGE_SLACK
 KINDS = ("exact", "lens", "probe", "verbal", "judge", "acted")
 INNER_KINDS = ("lens", "probe")
 """The kinds that are read from inner layers. All others are what the model says, or what is said of it."""
-STATUSES = (
-    "ok",
-    "low_coverage",
-    "unparsed",
-    "refused",
-    "truncated",
-    "ambiguous",
-    "out_of_range",
-    "unreadable",
-    "nan",
-)
+STATUSES = ("ok", "low_coverage", "unparsed", "refused", "truncated", "ambiguous", "out_of_range", "unreadable", "nan")
 VALUED = ("ok", "low_coverage")
 """The statuses under which a row carries a number. Under every other one `prob` is NaN."""
 SUM_SLACK = 1e-6
@@ -178,6 +168,17 @@ def _refuse(table: pd.DataFrame, wrong: Any, column: str, allowed: object) -> No
         row = int(np.argmax(wrong))
         value = table[column].iloc[row]
         raise ValueError(f"belief table: row {row}, {column} {value!r}; allowed: {allowed}")
+
+
+def by_method(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """(kind, method, rows) of each that a table holds, in its order."""
+    for (kind, method), rows in table.groupby(["kind", "method"], sort=False):
+        yield str(kind), str(method), rows
+
+
+def labels(rows: pd.DataFrame, name: str = "cluster") -> Any:
+    """[n] a column of names."""
+    return rows[name].to_numpy()
 
 
 def worst_status(statuses: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
 """What every metric checks of its input, and the one shape that every result has (METRICS 0.1, 0.5, 0.7)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
+from typing import Any, ClassVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,9 +47,27 @@ def row_counts(n_rows: int, n_dropped: int) -> dict[str, Any]:
     return {"n_rows": n_rows, "n_dropped": n_dropped, "reasons": {"undefined": n_dropped} if n_dropped else {}}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Score:
-    """Fields common to every result (METRICS 0.7). A subclass adds its own and names one as `headline`."""
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
+class Frozen:
+    """Its subclasses are frozen dataclasses by themselves; one that is decorated as such, too, is as well."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclass(frozen=True, kw_only=True)(cls)
+        for name in ("__setattr__", "__delattr__"):  # a second decorator would find them; those below do as well
+            delattr(cls, name)
+
+    def __setattr__(self, name: str, _: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+class Score(Frozen):
+    """Fields common to every result (METRICS 0.7). A subclass, which is a frozen dataclass by itself, adds its own and
+    names one of them: `class Brier(Score, headline="brier")`.
+    """
 
     headline: ClassVar[str]
 
@@ -72,11 +90,13 @@ class Score:
     params: Mapping[str, Any] = field(default_factory=dict)
     """The settings that another run needs to get the same number: seed, draws, level, ..."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, headline: str | None = None, **kwargs: Any) -> None:
         """A result prints in one line; without this, `dataclass` would print every field."""
-        super().__init_subclass__(**kwargs)
+        if headline is not None:
+            cls.headline = headline
         if "__repr__" not in cls.__dict__:
             cls.__repr__ = Score.__repr__
+        super().__init_subclass__(**kwargs)
 
     def __repr__(self) -> str:
         told = f"{self.headline}={_short(self.estimate)}"
@@ -89,6 +109,15 @@ class Score:
     def estimate(self) -> Any:
         """The headline field under its common name."""
         return getattr(self, self.headline)
+
+    def common_fields(self, **changes: Any) -> dict[str, Any]:
+        """The fields that every result has, for one that is made of this one, but for `changes`."""
+        return {common.name: getattr(self, common.name) for common in fields(Score)} | changes
+
+    @property
+    def row_fields(self) -> dict[str, Any]:
+        """What it says about its rows."""
+        return {name: getattr(self, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons")}
 
     def interval(self, **params: Any) -> dict[str, Any]:
         """The fields of the interval, for a result that is made of this one; `params` are recorded with its own."""

@@ -138,18 +138,9 @@ NEEDED = {
 _REGISTRY: dict[str, Metric] = {}
 
 
-def metric(
-    code: str,
-    wants: str,
-    *samples: type[Sample],
-    place: int = LAST,
-    needs: tuple[str, ...] = (),
-    compare: Callable[[Any], Compared | None] | None = None,
-    of_parts: bool = True,
-    margin: str = "",
-    slow: bool = False,
-) -> Callable[[Lines], Lines]:
-    """Register a function that yields the lines of a sample as a metric; arguments as the fields of `Metric`.
+def metric(code: str, wants: str, *samples: type[Sample], **settings: Any) -> Callable[[Lines], Lines]:
+    """Register a function that yields the lines of a sample as a metric; arguments, and `settings`, as the fields of
+    `Metric`.
 
     The function's name, without `_lines` at its end, and its docstring are the metric's. Raises ValueError if another
     function has registered the name.
@@ -160,20 +151,7 @@ def metric(
         known = _REGISTRY.get(name)
         if known is not None and known.lines.__module__ != lines.__module__:
             raise ValueError(f"metric {name!r}: is already registered by {known.lines.__module__}; choose another name")
-        _REGISTRY[name] = Metric(
-            name=name,
-            code=code,
-            wants=wants,
-            sentence=str(lines.__doc__),
-            samples=samples,
-            lines=lines,
-            place=place,
-            needs=needs,
-            compare=compare,
-            of_parts=of_parts,
-            margin=margin,
-            slow=slow,
-        )
+        _REGISTRY[name] = Metric(name, code, wants, str(lines.__doc__), samples, lines, **settings)
         return lines
 
     return register

@@ -89,9 +89,12 @@ def standardised(x: Floats) -> tuple[Floats, Floats, Floats]:
     return (x - mean) / scale, mean, scale
 
 
-def params_of(estimator: Any) -> dict[str, Any]:
-    """The settings of an estimator that is a dataclass."""
-    return asdict(estimator)
+class Estimator:
+    """A dataclass whose fields are its settings."""
+
+    def get_params(self) -> dict[str, Any]:
+        """Its settings by name."""
+        return asdict(self)  # pyright: ignore[reportArgumentType]
 
 
 # Ridge regression of log-odds (PROBES 2).
@@ -116,15 +119,11 @@ def ridge(x: ArrayLike, y: ArrayLike, penalty: float) -> tuple[Floats, float]:
 
 
 @dataclass(frozen=True)
-class RidgeOnLogOdds:
+class RidgeOnLogOdds(Estimator):
     """Fits a read-out by ridge regression of clipped log-odds on standardised features."""
 
     penalty: float = 100.0
     eps: float = EPS
-
-    def get_params(self) -> dict[str, Any]:
-        """Its settings by name."""
-        return params_of(self)
 
     def fit(self, x: ArrayLike, y: ArrayLike) -> LinearReadout:
         """The read-out of features [n, d] and probabilities [n]."""
@@ -186,14 +185,10 @@ def _loss(score: Floats, y: Floats, beta: Floats, ridge: Floats) -> float:
 
 
 @dataclass(frozen=True)
-class SoftLogistic:
+class SoftLogistic(Estimator):
     """Fits a read-out by soft-label logistic regression on standardised features."""
 
     penalty: float = 100.0
-
-    def get_params(self) -> dict[str, Any]:
-        """Its settings by name."""
-        return params_of(self)
 
     def fit(self, x: ArrayLike, y: ArrayLike) -> LinearReadout:
         """The read-out of features [n, d] and probabilities [n]."""
@@ -206,7 +201,7 @@ class SoftLogistic:
 
 
 @dataclass(frozen=True)
-class MeanDifference:
+class MeanDifference(Estimator):
     """Fits the direction from the mean of what is false to the mean of what is true.
 
     Graded targets weigh a row by y and by 1 - y.
@@ -216,10 +211,6 @@ class MeanDifference:
     """Whether the direction is multiplied by the inverse of the covariance within classes (linear discriminant)."""
     shrinkage: float = 0.1
     """Share of the identity in that covariance, of standardised features."""
-
-    def get_params(self) -> dict[str, Any]:
-        """Its settings by name."""
-        return params_of(self)
 
     def fit(self, x: ArrayLike, y: ArrayLike) -> LinearReadout:
         """The read-out of features [n, d] and probabilities [n]; its score is 0 half-way between the means.
@@ -282,15 +273,11 @@ class AttentionReadout:
 
 
 @dataclass(frozen=True)
-class AttentionPooling:
+class AttentionPooling(Estimator):
     """Fits query and weights by soft-label cross-entropy; a query of 0, where it begins, is the mean over positions."""
 
     penalty: float = 100.0
     """On half the squared length of query and weights, of standardised features."""
-
-    def get_params(self) -> dict[str, Any]:
-        """Its settings by name."""
-        return params_of(self)
 
     def fit(self, x: ArrayLike, y: ArrayLike) -> AttentionReadout:
         """The read-out of features [n, positions, d] and probabilities [n]. The loss has many minima: this is the one
@@ -350,17 +337,13 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ContrastConsistentSearch:
+class ContrastConsistentSearch(Estimator):
     """Fits a direction along which a statement and its negation are read as complements, far from one half."""
 
     starts: int = 10
     seed: int = 0
     penalty: float = 0.01
     """On the squared length of the weights."""
-
-    def get_params(self) -> dict[str, Any]:
-        """Its settings by name."""
-        return params_of(self)
 
     def fit(self, affirmed: ArrayLike, negated: ArrayLike) -> Found:
         """The best of several starts on features [pairs, d] of statements and of their negations, in one order.

@@ -5,6 +5,9 @@ from numpy.random import Generator
 from scipy import stats
 from scipy.special import logit
 
+from doxascope.benchmarks.agents.choices import Answering, Eliminating, PositionLocked, YesSayer
+from doxascope.benchmarks.agents.testimony import Listener, Sycophantic
+from doxascope.benchmarks.agents.updates import Floats, PriorNoise, Updater
 from doxascope.benchmarks.calibration.design import (
     PERMUTATIONS,
     RESAMPLES,
@@ -20,9 +23,6 @@ from doxascope.benchmarks.calibration.design import (
     unless_flagged,
     updates,
 )
-from doxascope.experiments.synthetic.agents.choices import Answering, Eliminating, PositionLocked, YesSayer
-from doxascope.experiments.synthetic.agents.testimony import Listener, Sycophantic
-from doxascope.experiments.synthetic.agents.updates import Floats, PriorNoise, Updater
 from doxascope.metrics import (
     ClusterMean,
     belief_consistency,

@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit, log_softmax, logit
 
+from doxascope.benchmarks.agents import updates as extreme
+from doxascope.benchmarks.agents.choices import Naming
+from doxascope.benchmarks.agents.testimony import Partly
+from doxascope.benchmarks.agents.updates import Floats
 from doxascope.benchmarks.calibration.design import (
     RESAMPLES,
     Aim,
@@ -26,10 +30,6 @@ from doxascope.benchmarks.calibration.design import (
 )
 from doxascope.benchmarks.calibration.near_certainty import FAMILY, formerly, instead
 from doxascope.experiments.materials.questions import urns
-from doxascope.experiments.synthetic.agents import updates as extreme
-from doxascope.experiments.synthetic.agents.choices import Naming
-from doxascope.experiments.synthetic.agents.testimony import Partly
-from doxascope.experiments.synthetic.agents.updates import Floats
 from doxascope.metrics import (
     Score,
     cluster_mean,

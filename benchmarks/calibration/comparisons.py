@@ -8,6 +8,9 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import expit
 
+from doxascope.benchmarks.agents import SaysOtherwise
+from doxascope.benchmarks.agents.kinds import METHODS
+from doxascope.benchmarks.agents.updates import Anchored, Floats
 from doxascope.benchmarks.calibration.decisions import FAMILY as DECISIONS
 from doxascope.benchmarks.calibration.design import (
     ALPHA,
@@ -23,9 +26,6 @@ from doxascope.benchmarks.calibration.design import (
     updates,
 )
 from doxascope.benchmarks.calibration.near_certainty import formerly, instead
-from doxascope.experiments.synthetic.agents import SaysOtherwise
-from doxascope.experiments.synthetic.agents.kinds import METHODS
-from doxascope.experiments.synthetic.agents.updates import Anchored, Floats
 from doxascope.metrics import (
     MARGINS,
     calibration_error,
@@ -38,7 +38,7 @@ from doxascope.metrics import (
 from doxascope.metrics.contract import Resampling
 from doxascope.metrics.number import Number
 from doxascope.metrics.scoring.differences import paired_differences, pairs_of
-from doxascope.metrics.scoring.measured import measured
+from doxascope.metrics.scoring.engine import measured
 from doxascope.metrics.tables.samples import Forecasts, Multiclass, Sample, Told, YesNo
 
 FAMILY = "F. Shared inference"

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import logit
 
+from doxascope.benchmarks.agents.decisions import ReportNoise
+from doxascope.benchmarks.agents.updates import Floats, Incoherent
 from doxascope.benchmarks.calibration.design import (
     PERMUTATIONS,
     RESAMPLES,
@@ -18,8 +20,6 @@ from doxascope.benchmarks.calibration.design import (
     simulation,
     told,
 )
-from doxascope.experiments.synthetic.agents.decisions import ReportNoise
-from doxascope.experiments.synthetic.agents.updates import Floats, Incoherent
 from doxascope.metrics import (
     Resampling,
     cmh_test,

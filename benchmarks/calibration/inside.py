@@ -7,6 +7,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from doxascope.benchmarks.agents.updates import Floats
 from doxascope.benchmarks.calibration.design import (
     PERMUTATIONS,
     RESAMPLES,
@@ -22,7 +23,6 @@ from doxascope.benchmarks.calibration.design import (
     unless_flagged,
 )
 from doxascope.benchmarks.calibration.near_certainty import formerly, instead
-from doxascope.experiments.synthetic.agents.updates import Floats
 from doxascope.metrics.consistency.evidence_response import MOST
 from doxascope.metrics.tables.samples import Testimony, Told, YesNo
 from doxascope.probes.causal.plan import EXACT, OUTCOMES, PLAIN, Arm, CausalData, CausalPlan

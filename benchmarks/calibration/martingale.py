@@ -6,6 +6,15 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import expit, logit
 
+from doxascope.benchmarks.agents.updates import (
+    Anchored,
+    Bayesian,
+    Floats,
+    LeakyJudge,
+    PriorNoise,
+    Trajectories,
+    Updater,
+)
 from doxascope.benchmarks.calibration.design import (
     PERMUTATIONS,
     RESAMPLES,
@@ -22,15 +31,6 @@ from doxascope.benchmarks.calibration.design import (
     simulation,
     unless_flagged,
     updates,
-)
-from doxascope.experiments.synthetic.agents.updates import (
-    Anchored,
-    Bayesian,
-    Floats,
-    LeakyJudge,
-    PriorNoise,
-    Trajectories,
-    Updater,
 )
 from doxascope.metrics import (
     MARGINS,

@@ -7,6 +7,8 @@ from numpy.random import Generator
 from scipy import stats
 from scipy.special import expit, logit
 
+from doxascope.benchmarks.agents import updates as extreme
+from doxascope.benchmarks.agents.updates import Floats, Sample
 from doxascope.benchmarks.calibration.design import (
     PERMUTATIONS,
     RESAMPLES,
@@ -23,8 +25,6 @@ from doxascope.benchmarks.calibration.design import (
     unless_flagged,
     updates,
 )
-from doxascope.experiments.synthetic.agents import updates as extreme
-from doxascope.experiments.synthetic.agents.updates import Floats, Sample
 from doxascope.metrics import (
     Interval,
     Resampling,

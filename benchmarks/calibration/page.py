@@ -31,7 +31,7 @@ derived from it. How often known models are called readable, responding and cohe
 [Verdicts on known agents](verdicts.md). Page and table are written by
 
 ```
-make calibration                                           # from simulated agents of experiments/synthetic/agents/
+make calibration                                           # from simulated agents of benchmarks/agents/
 python -m doxascope.benchmarks.calibration --page-only     # the page alone, from the table that is there
 ```
 

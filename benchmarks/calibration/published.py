@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, expit, ndtr, softmax
 from scipy.stats import rankdata
 
-from doxascope.experiments.synthetic.agents.choices import NAMED as CONTEXTS
-from doxascope.experiments.synthetic.agents.updates import Floats
+from doxascope.benchmarks.agents.choices import NAMED as CONTEXTS
+from doxascope.benchmarks.agents.updates import Floats
 from doxascope.metrics import jsd
 
 FIGURES = Path(__file__).with_name("published_models.csv")

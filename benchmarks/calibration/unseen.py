@@ -6,10 +6,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from doxascope.benchmarks.agents.updates import Floats
 from doxascope.benchmarks.calibration.comparisons import FAMILY, differences
 from doxascope.benchmarks.calibration.design import RESAMPLES, Aim, Design, Test, names, rejects, score_of, simulation
 from doxascope.benchmarks.calibration.near_certainty import formerly, instead
-from doxascope.experiments.synthetic.agents.updates import Floats
 from doxascope.metrics import paired_difference_moments
 from doxascope.metrics.contract import Resampling
 from doxascope.metrics.tables.samples import Answers, Forecasts, Sample, YesNo

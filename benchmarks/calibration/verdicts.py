@@ -17,6 +17,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import logit, softmax
 
+from doxascope.benchmarks.agents.updates import Floats
 from doxascope.benchmarks.calibration.claims import urn_readings
 from doxascope.benchmarks.calibration.published import (
     CONTROLS,
@@ -31,7 +32,6 @@ from doxascope.benchmarks.calibration.published import (
     model_names,
 )
 from doxascope.benchmarks.calibration.verdict_page import MARGIN, QUESTIONS, SIZES, page
-from doxascope.experiments.synthetic.agents.updates import Floats
 from doxascope.metrics import (
     Resampling,
     cluster_mean,

@@ -241,7 +241,7 @@ def evidence(target: str, model: str | None, overrides: tuple[str, ...], file: P
     doxascope run casino.yaml -o tasks.conversations.evidence=evidence.yaml
     """
     from ...hooks.lm import open_model
-    from ..materials.scenarios.tables import REVIEWED, write_evidence
+    from ..materials.scenarios.scenario import REVIEWED, write_evidence
     from ..run.config import load_config
     from ..suite.sycophancy import SycophancyConfig
     from ..suite.sycophancy.ask import in_want, written_evidence

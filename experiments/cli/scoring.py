@@ -149,8 +149,7 @@ def score(
     doxascope score forecasts.csv --allow-code mine.py     with metrics of your own (docs/extending.md)
     doxascope score --list                                 metrics and their columns
     """
-    from ...metrics.scoring.engine import score_table
-    from ...metrics.scoring.measured import chosen
+    from ...metrics.scoring.engine import chosen, score_table
     from ..report.score_files import page_of, prepare, write
     from ..run.folder import run_at
 

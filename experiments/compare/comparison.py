@@ -9,7 +9,7 @@ from ...base.errors import UserError, nearest
 from ...metrics.claims import BEHAVIOUR, Verdict, with_coherence
 from ...metrics.contract import Resampling
 from ...metrics.scoring.differences import Pair, paired_differences, pairs_of
-from ...metrics.scoring.measured import Measured, measured
+from ...metrics.scoring.engine import Measured, measured
 from ...metrics.tables.samples import sample_name
 from .findings import Comparison, Group, Record, drivers_of, matrix_of
 from .sides import Side, disagreements, samples_of, sides_of, what_differs

@@ -12,7 +12,7 @@ from ...base.errors import UserError, nearest
 from ...metrics.contract import Array, Resampling
 from ...metrics.inference.clusters import cluster_codes, cluster_sums
 from ...metrics.inference.paired import POWER
-from ...metrics.scoring.measured import measured
+from ...metrics.scoring.engine import measured
 from ...metrics.tables.samples import Sample
 from .comparison import groups_of, pairs_between
 from .sides import samples_of, sides_of

@@ -17,7 +17,7 @@ from ...metrics.consistency.competence import GATE
 from ...metrics.contract import Resampling
 from ...metrics.forms.recognition import understand
 from ...metrics.number import Number
-from ...metrics.scoring.measured import chosen, measured
+from ...metrics.scoring.engine import chosen, measured
 from ...metrics.tables.sample_rows import GLUE, Updates, label_text, with_key
 from ...metrics.tables.samples import Multiclass, Sample, sample_name
 from ...probes.features import OF_OPTION

@@ -23,9 +23,9 @@ from .findings import Figure
 from .html import REPORT
 from .html import write as write_report
 from .lead import Lead
-from .papers.blocks import as_blocks
 from .papers.martingale import setup_figure
 from .papers.of_levels import tables_of_levels
+from .papers.paper_tables import as_blocks
 
 FILES = ("scores.json", *REPORT)
 

@@ -17,8 +17,7 @@ from ...metrics.claims import MODELS, Registered
 from ...metrics.contract import Resampling
 from ...metrics.forms.recognition import Understood
 from ...metrics.number import Number
-from ...metrics.scoring.engine import OVER_MODELS, ScoredTable, require_unique, score_samples
-from ...metrics.scoring.measured import EVERY
+from ...metrics.scoring.engine import EVERY, OVER_MODELS, ScoredTable, require_unique, score_samples
 from ...metrics.tables.sample_rows import WHOLE, Pairs, Updates, with_key, with_references
 from ...metrics.tables.samples import Sample
 from .config import stored_config

@@ -12,11 +12,11 @@ import numpy as np
 from ...base.errors import UserError
 from ...hooks.backends.captures import Captured, CapturePlan
 from ...hooks.exact.option_beliefs import ExactReading, PackedReading, exact_rows
-from ...hooks.exact.queries import Edits, PromptReader, Query, as_branches
+from ...hooks.exact.queries import Edits, PromptReader, Query, as_branches, branch_names
 from ...hooks.generation.generated_texts import GeneratedText, Request
 from ...hooks.generation.sampled_beliefs import Mentions, Mixture, Thought, match_options, match_rows
 from ...hooks.generation.sampling import Sampling
-from ...hooks.lm import LanguageModel, branch_names
+from ...hooks.lm import LanguageModel
 from ...hooks.prompts.chat import ChatRenderer
 from ...hooks.prompts.places import Positions
 from ...hooks.tree.memory import Cost, sum_costs

@@ -16,7 +16,7 @@ import yaml
 
 from ...base.errors import UserError, in_one_line
 from ...base.files import file_digest, json_digest
-from ...base.progress import progress
+from ...base.parallel import progress
 from ...base.text import as_csv
 from ...hooks.identity import condition_differences
 from ...hooks.store import ActivationWriter
@@ -26,8 +26,7 @@ from ..report.cells import as_row, jsonable
 from ..report.document import Prose
 from ..report.html import write as write_report
 from ..report.lead import Lead
-from ..report.papers.blocks import as_blocks
-from ..report.papers.paper_tables import as_rows
+from ..report.papers.paper_tables import as_blocks, as_rows
 from .addons import ADDONS
 from .experiment import Experiment, RunConfig
 from .folder import RunFolder

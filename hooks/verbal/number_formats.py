@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import permutations, product
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 from ...base.errors import UserError
 from ..prompts.options import END
@@ -287,7 +290,17 @@ RANKING = NumberFormat(
     ranked=True,
 )
 """`red > blue = green`: who ranks has said an order, and no distance."""
-FORMATS = {one.name: one for one in (UNIT, INTEGER, PERCENT, JSON, LINES, UNIT_LINES, count_format(), RANKING)}
+FORMATS = {form.name: form for form in (UNIT, INTEGER, PERCENT, JSON, LINES, UNIT_LINES, count_format(), RANKING)}
+
+
+def _known(name: str) -> str:
+    if name not in FORMATS:
+        raise ValueError(f"format {name!r} is not one of {', '.join(FORMATS)}")
+    return name
+
+
+FormatName = Annotated[str, AfterValidator(_known)]
+"""In settings, the name of a format."""
 
 
 # A strict parser of written answers: an answer follows its format from the first character, or it is no number.

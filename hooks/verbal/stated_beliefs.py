@@ -5,13 +5,13 @@ writes, greedily or sampled.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from ...base.errors import UserError
-from ...base.settings import Settings, check_placeholders
+from ...base.settings import Settings, placeholders
 from ...metrics.beliefs import VALUED, worst_status
 from ..exact.option_beliefs import option_rows
 from ..exact.queries import PromptReader, Query
@@ -21,7 +21,7 @@ from ..model.spec import ModelSpec, resolve_model
 from ..prompts.chat import Conversation, Message, Prompt
 from ..prompts.options import Option
 from ..prompts.places import Positions
-from .number_formats import FORMATS, UNIT, NumberFormat, parse_answer
+from .number_formats import UNIT, FormatName, NumberFormat, parse_answer
 
 
 class Judge(Settings):
@@ -31,7 +31,7 @@ class Judge(Settings):
     """A name is looked up; if it is left out, the judge's own is."""
     sees: Literal["prefix", "whole"] = "prefix"
     """`whole`: the later steps too, as published. Then its prior knows the posterior (METRICS A5)."""
-    prompt: str = (
+    prompt: Annotated[str, placeholders("question", "steps", "step")] = (
         "You observe somebody who thinks about a question, and form your own belief.\n\n{question}\n\n"
         "What has been said so far:\n\n{steps}\n\nState your belief as it is after part {step}."
     )
@@ -39,12 +39,12 @@ class Judge(Settings):
     query: Literal["step", "trajectory"] = "step"
     """`trajectory`: one query for a whole trajectory, as published: it sees all steps, and gives a number for the start
     and one after each, which are read line by line."""
-    trajectory: str = (
+    trajectory: Annotated[str, placeholders("question", "steps")] = (
         "You observe somebody who thinks about a question, and form your own belief.\n\n{question}\n\n"
         "What was said, part by part:\n\n{steps}\n\nState your belief before any part, and as it is after each of them."
     )
     """What such a query says, and then:"""
-    lines: str = (
+    lines: Annotated[str, placeholders("yes", "no", "n", "listed")] = (
         'A belief is the probability that the answer is "{yes}" and not "{no}", a number from 0 to 1 with at most two '
         "decimals. Reply with {n} lines and nothing else, in this order and each followed by its number: {listed}."
     )
@@ -69,35 +69,20 @@ class Judge(Settings):
             UNIT, name="steps", instruction=instruction, labels=(labels[0], *(f"\n{label}" for label in labels[1:]))
         )
 
-    @model_validator(mode="after")
-    def _placeholders(self) -> "Judge":
-        check_placeholders("prompt", self.prompt, ("question", "steps", "step"))
-        check_placeholders("trajectory", self.trajectory, ("question", "steps"))
-        check_placeholders("lines", self.lines, ("yes", "no", "n", "listed"))
-        return self
-
 
 class StatedPlan(Settings):
     """Which stated beliefs are read beside the exact ones, at every place."""
 
-    numbers: tuple[str, ...] = ()
+    numbers: tuple[FormatName, ...] = ()
     """Formats whose exact number distribution is read."""
-    greedy: tuple[str, ...] = ()
+    greedy: tuple[FormatName, ...] = ()
     """Formats in which the likeliest answer is written and parsed."""
-    sampled: tuple[str, ...] = ()
+    sampled: tuple[FormatName, ...] = ()
     """Formats in which answers are sampled by `sampling`, in two halves."""
     draws: int = Field(default=4, ge=2, multiple_of=2)
     """Sampled answers to each question."""
     judges: Mapping[str, Judge] = {}
     """By name, which is that of the model where none is given."""
-
-    @field_validator("numbers", "greedy", "sampled")
-    @classmethod
-    def _formats_are_known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            if name not in FORMATS:
-                raise ValueError(f"format {name!r} is not one of {', '.join(FORMATS)}")
-        return names
 
     @field_validator("judges", mode="before")
     @classmethod

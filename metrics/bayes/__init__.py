@@ -20,15 +20,18 @@ from .posterior import (
 )
 from .sycophancy import (
     ChangeCorrelation,
+    LicensedExcess,
+    LicensedPosterior,
     PairedSignificance,
     SycophancyChange,
     SycophancyError,
     brier_vs_bayes_correlation,
+    licensed_excess,
+    licensed_posterior,
     paired_significance,
     sycophancy_change,
     sycophancy_error,
 )
-from .testimony import LicensedExcess, LicensedPosterior, licensed_excess, licensed_posterior
 
 __all__ = [
     "BayesError",

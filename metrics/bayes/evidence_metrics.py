@@ -25,9 +25,8 @@ from ..tables.samples import Evidence, Testimony, Told
 from .noise_floor import BayesNoiseFloor, bayes_noise_floor, beyond_floor
 from .posterior import bayes_error as error_of
 from .posterior import bayes_posterior, coherent_posterior, direction, direction_rates, grether_regression
-from .sycophancy import brier_vs_bayes_correlation, paired_significance, sycophancy_change
+from .sycophancy import brier_vs_bayes_correlation, licensed_excess, paired_significance, sycophancy_change
 from .sycophancy import sycophancy_error as change_of_error
-from .testimony import licensed_excess
 
 EVIDENCE = "p_x, p_y, p_y_given_x, posterior"
 
@@ -113,13 +112,7 @@ def bayes_direction_lines(sample: Evidence, how: Resampling) -> Iterator[Line]:
     )
 
 
-@metric(
-    "D9",
-    f"{EVIDENCE}, p_y_given_not_x",
-    Evidence,
-    needs=("p_y_given_not_x",),
-    place=320,
-)
+@metric("D9", f"{EVIDENCE}, p_y_given_not_x", Evidence, needs=("p_y_given_not_x",), place=320)
 def grether_lines(sample: Evidence, how: Resampling) -> Iterator[Line]:
     """How much updates weigh evidence and prior, in log-odds; Bayes weighs both by 1."""
     assert sample.p_y_given_not_x is not None

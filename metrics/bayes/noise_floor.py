@@ -1,8 +1,6 @@
 """How far from Bayes a perfect Bayesian appears, read as noisily as the model was (METRICS D2)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,27 +12,23 @@ from .posterior import BayesError, bayes_posterior, direction, py_bounds
 READINGS = ("p_x", "p_y_given_x", "p_y", "posterior")
 
 
-@dataclass(frozen=True, kw_only=True)
-class BayesNoiseFloor(Score):
+class BayesNoiseFloor(Score, headline="rmse"):
     """METRICS D2: what single readings of a perfect Bayesian would show, on average over the draws."""
 
-    headline: ClassVar[str] = "rmse"
-    rmse: float
+    rmse: float = NAN
     """Root mean square over items and draws of posterior - P*, as `bayes_error` computes it."""
-    mae: float
-    incorrect: float
+    mae: float = NAN
+    incorrect: float = NAN
     """Share of updates that appear to go the wrong way, as `direction_rates` counts them."""
-    incoherence_rate: float
+    incoherence_rate: float = NAN
     """Share of P* above 1 before the policy."""
     sd: Mapping[str, float]
     """Noise of one reading of each of the four, as a standard deviation: pooled over items, ddof 1."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BeyondFloor(Score):
+class BeyondFloor(Score, headline="beyond"):
     """METRICS D2: the error that noise of reading does not explain."""
 
-    headline: ClassVar[str] = "beyond"
     beyond: float
     """RMSE less that of the perfect Bayesian; an interval that holds 0 shows no irrationality."""
 
@@ -43,19 +37,10 @@ def beyond_floor(error: BayesError, floor: BayesNoiseFloor) -> BeyondFloor:
     """How far single readings are from Bayes' rule beyond a perfect Bayesian who is read with the same noise
     (METRICS D2). The interval is that of the error; the floor is held as simulated.
     """
-    return BeyondFloor(
-        beyond=error.rmse - floor.rmse,
-        se=error.se,
-        ci_lo=error.ci_lo - floor.rmse,
-        ci_hi=error.ci_hi - floor.rmse,
-        ci_method=error.ci_method,
-        n_rows=error.n_rows,
-        n_clusters=error.n_clusters,
-        n_dropped=error.n_dropped,
-        reasons=error.reasons,
-        status=error.status if error.status != "ok" else floor.status,
-        params=error.params,
-    )
+    lo, hi = error.ci_lo - floor.rmse, error.ci_hi - floor.rmse
+    status = error.status if error.status != "ok" else floor.status
+    shared = error.common_fields(ci_lo=lo, ci_hi=hi, p=NAN, p_method="", status=status)
+    return BeyondFloor(beyond=error.rmse - floor.rmse, **shared)
 
 
 def bayes_noise_floor(
@@ -105,9 +90,7 @@ def bayes_noise_floor(
     params = {"policy": policy, "tol": tol, "draws": how.n_draws, "seed": how.seed}
     if not rows.n or np.isnan(list(sd.values())).any():
         status = "no_replicates" if rows.n else "too_few"
-        return BayesNoiseFloor(
-            rmse=NAN, mae=NAN, incorrect=NAN, incoherence_rate=NAN, sd=sd, status=status, params=params, **rows.counts
-        )
+        return BayesNoiseFloor(sd=sd, status=status, params=params, **rows.counts)
     truth = (means["p_x"], means["p_y_given_x"], marginal, target)
     rng = np.random.default_rng(how.seed)
     read = [

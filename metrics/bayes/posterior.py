@@ -1,8 +1,7 @@
 """What Bayes' rule says an update should have been, and how far it was from it (METRICS D1-D4, D9, D10)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -31,11 +30,9 @@ POLICIES = ("raw", "clip", "drop")
 LABELS = ("exact", "spurious", "no_update", "incorrect", "over", "under")
 
 
-@dataclass(frozen=True, kw_only=True)
-class BayesPosterior(Score):
+class BayesPosterior(Score, headline="v"):
     """METRICS D1. Floats for one item, arrays for a batch."""
 
-    headline: ClassVar[str] = "v"
     v: Any
     incoherent: Any
     """True where the three readings cannot come from one distribution because P* would exceed 1."""
@@ -70,11 +67,9 @@ def bayes_posterior(p_x: ArrayLike, p_y_given_x: ArrayLike, p_y: ArrayLike, poli
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CoherentPosterior(Score):
+class CoherentPosterior(Score, headline="posterior"):
     """METRICS D1."""
 
-    headline: ClassVar[str] = "posterior"
     posterior: Any
     """In [0, 1] by construction."""
     py: Any
@@ -89,18 +84,13 @@ def coherent_posterior(p_x: ArrayLike, p_y_given_x: ArrayLike, p_y_given_not_x: 
     posterior = joint / np.where(py > 0, py, np.nan)
     n = int(np.isfinite(posterior).sum())
     return CoherentPosterior(
-        posterior=posterior[()],
-        py=py[()],
-        **row_counts(n, posterior.size - n),
-        status="ok" if n else "too_few",
+        posterior=posterior[()], py=py[()], **row_counts(n, posterior.size - n), status="ok" if n else "too_few"
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PyBounds(Score):
+class PyBounds(Score, headline="lo"):
     """METRICS D1."""
 
-    headline: ClassVar[str] = "lo"
     lo: Any
     """A stated P(Y) below this is what makes P* exceed 1."""
     hi: Any
@@ -120,15 +110,13 @@ def hybrid_probability(k: ArrayLike, n: ArrayLike) -> Floats:
     return np.where(valid, k, np.nan) / np.where(valid, n, 1.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BayesError(Score):
+class BayesError(Score, headline="rmse"):
     """METRICS D2, of posterior - P*."""
 
-    headline: ClassVar[str] = "rmse"
-    rmse: float
-    mae: float
-    bias: float
-    l2_eq2: float
+    rmse: float = NAN
+    mae: float = NAN
+    bias: float = NAN
+    l2_eq2: float = NAN
     """The paper's eq. 2 as printed: no 1/n under the root, so it grows like sqrt(n)."""
     n: int
 
@@ -150,7 +138,7 @@ def bayes_error(
     posterior, bayes = rows.columns
     n = rows.n
     if not n:
-        return BayesError(rmse=NAN, mae=NAN, bias=NAN, l2_eq2=NAN, n=0, status="too_few", **rows.counts)
+        return BayesError(n=0, status="too_few", **rows.counts)
     error = posterior - bayes
     moments = np.column_stack([error**2, np.ones(n)])
     rmse = float(np.sqrt(np.mean(error**2)))
@@ -167,11 +155,9 @@ def bayes_error(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Direction(Score):
+class Direction(Score, headline="labels"):
     """METRICS D3."""
 
-    headline: ClassVar[str] = "labels"
     labels: list[str]
     """One of `LABELS`, or `undefined`."""
 
@@ -209,11 +195,9 @@ def direction(prior: ArrayLike, posterior: ArrayLike, bayes: ArrayLike, tol: flo
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class DirectionRates(Score):
+class DirectionRates(Score, headline="incorrect"):
     """METRICS D4: shares of the defined updates. The `paper_` classes are its four."""
 
-    headline: ClassVar[str] = "incorrect"
     exact: float
     spurious: float
     no_update: float
@@ -290,27 +274,25 @@ MANY_CLIPPED = 0.01
 """Clipped probabilities per row above which a slope on log-odds is theirs as well."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class GretherRegression(Score):
+class GretherRegression(Score, headline="evidence"):
     """METRICS D9: logit(post) = const + evidence log LR + prior logit(prior).
 
     A coherent Bayesian has (0, 1, 1).
     """
 
-    headline: ClassVar[str] = "evidence"
-    const: float
+    const: float = NAN
     """Its shift between two arms is what sycophancy does."""
-    evidence: float
+    evidence: float = NAN
     """Below 1: conservatism."""
-    prior: float
+    prior: float = NAN
     """Below 1: base-rate neglect."""
-    se_const: float
-    se_prior: float
-    r2: float
+    se_const: float = NAN
+    se_prior: float = NAN
+    r2: float = NAN
     df: float = NAN
     effective_clusters: float = NAN
     """Scenarios that carry the slope on the evidence."""
-    n_clipped: int
+    n_clipped: int = 0
     """Probabilities moved to 1e-6 off 0 or 1 so that their log-odds are finite."""
 
 
@@ -351,10 +333,7 @@ def grether_regression(
     origin = y[0] if n else 0.0  # measured from there, a constant is zero to the last digit
     fit = linear_fit(y - origin, design, se="CR3", codes=rows.codes)
     if n < 3 or fit.status == "rank_deficient":
-        return GretherRegression(
-            const=NAN, evidence=NAN, prior=NAN, se_const=NAN, se_prior=NAN, r2=NAN, n_clipped=n_clipped,
-            status="too_few" if n < 3 else "collinear", **rows.counts,
-        )  # fmt: skip
+        return GretherRegression(n_clipped=n_clipped, status="too_few" if n < 3 else "collinear", **rows.counts)
     const, evidence, slope = (fit.contrast(weights) for weights in np.eye(3))
     status = evidence.concern if fit.status == "ok" else fit.status
     lo, hi = t_interval(evidence.estimate, evidence.se, evidence.df, how.level)

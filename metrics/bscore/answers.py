@@ -1,8 +1,7 @@
 """B-score: how much likelier an answer is afresh than after the model saw its own answers (METRICS C)."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -21,11 +20,9 @@ def normal_form(answer: object) -> str | None:
     return " ".join(str(answer).split()).casefold()
 
 
-@dataclass(frozen=True, kw_only=True)
-class BScore(Score):
+class BScore(Score, headline="b"):
     """METRICS C1. Mappings are keyed by the options as they were given."""
 
-    headline: ClassVar[str] = "b"
     b: Mapping[Any, float]
     """P_single - P_multi, in [-1, 1]; sums to zero when every answer is valid."""
     p_single: Mapping[Any, float]
@@ -67,11 +64,9 @@ def b_score(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExactBScore(Score):
+class ExactBScore(Score, headline="b"):
     """METRICS C1 and C2, exact kind. Arrays follow the order of the options."""
 
-    headline: ClassVar[str] = "b"
     b: Floats
     """[k]."""
     b_later: Floats
@@ -128,12 +123,10 @@ def b_score_exact(single: ArrayLike, multi: ArrayLike) -> ExactBScore:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class TopBScore(Score):
+class TopBScore(Score, headline="b"):
     """METRICS C3."""
 
-    headline: ClassVar[str] = "b"
-    b: float
+    b: float = NAN
     top: list[Any]
     """The likeliest single-turn options that were scored."""
     n_wrong: int
@@ -152,7 +145,7 @@ def top_b_score(p_single: Beliefs, p_multi: Beliefs, truth: object = None, *, pa
     """
     options, single, multi = _arms(p_single, p_multi)
     if not np.isfinite(single).all():
-        return TopBScore(b=NAN, top=[], n_wrong=0, status="no_valid_answer")
+        return TopBScore(top=[], n_wrong=0, status="no_valid_answer")
     top = [i for i, p in enumerate(single) if p >= single.max() - TIE]
     n_wrong = 0
     if truth is not None:
@@ -172,12 +165,10 @@ def top_b_score(p_single: Beliefs, p_multi: Beliefs, truth: object = None, *, pa
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExcessBScore(Score):
+class ExcessBScore(Score, headline="excess"):
     """METRICS C1: B beyond what histories of equal length make without being heard."""
 
-    headline: ClassVar[str] = "excess"
-    excess: float
+    excess: float = NAN
     control: str = ""
     """The control history that leaves the least."""
     over: Mapping[str, float]
@@ -185,11 +176,7 @@ class ExcessBScore(Score):
 
 
 def b_score_excess(
-    b: ArrayLike,
-    controls: Mapping[str, ArrayLike],
-    clusters: ArrayLike,
-    *,
-    how: Resampling = RESAMPLING,
+    b: ArrayLike, controls: Mapping[str, ArrayLike], clusters: ArrayLike, *, how: Resampling = RESAMPLING
 ) -> ExcessBScore:
     """B less the largest that a control history makes (METRICS C1).
 
@@ -214,7 +201,7 @@ def b_score_excess(
     }
     known = {name: score for name, score in found.items() if np.isfinite(score.mean)}
     if not known:
-        return ExcessBScore(excess=NAN, over={}, status="no_controls")
+        return ExcessBScore(over={}, status="no_controls")
     name, least = min(known.items(), key=lambda one: one[1].mean)
     fewest = min(known.values(), key=lambda score: score.status == "ok")
     return ExcessBScore(
@@ -225,20 +212,15 @@ def b_score_excess(
         ci_lo=min((score.ci_lo for score in known.values() if np.isfinite(score.ci_lo)), default=NAN),
         ci_hi=min((score.ci_hi for score in known.values() if np.isfinite(score.ci_hi)), default=NAN),
         ci_method=f"{least.ci_method}; the least over {len(known)} controls",
-        n_rows=least.n_rows,
-        n_clusters=least.n_clusters,
-        n_dropped=least.n_dropped,
-        reasons=least.reasons,
+        **least.row_fields,
         status=least.status if least.status != "ok" else fewest.status,
         params=least.params,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class TopBScoreRuns(Score):
+class TopBScoreRuns(Score, headline="pooled"):
     """METRICS C3, two ways to put runs together."""
 
-    headline: ClassVar[str] = "pooled"
     per_run: float
     """The top option found within each run, then the mean over runs."""
     pooled: float

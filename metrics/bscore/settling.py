@@ -1,8 +1,7 @@
 """From which turn on is the predictive distribution of repeated answers a martingale? (METRICS C9)"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,21 +17,17 @@ ROUNDING = 1e-14
 """An update below this is none: beliefs that do not move differ by rounding."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class TurnSlope(Score):
+class TurnSlope(Score, headline="M"):
     """Slope of the update at one turn on the belief before it; 0 for a martingale."""
 
-    headline: ClassVar[str] = "M"
     M: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class SettlingTurn(Score):
+class SettlingTurn(Score, headline="turn"):
     """The first turn from which no start shows more than the margin. NaN with status `not_settled` if none is."""
 
-    headline: ClassVar[str] = "turn"
-    turn: float
-    never: float
+    turn: float = NAN
+    never: float = NAN
     """Share of the resamples in which none was: then the interval ends at the last turn that is judged, or later. NaN
     below ten clusters."""
     M_from: Floats
@@ -86,7 +81,7 @@ def settling_turn(
     rows, n_turns = _rows(paths, clusters), _n_turns(paths)
     n_starts = max(1, n_turns - SHORTEST)
     if not rows.n or n_turns < 2:
-        return SettlingTurn(turn=NAN, never=NAN, M_from=np.full(n_starts, NAN), status="too_few", **rows.counts)
+        return SettlingTurn(M_from=np.full(n_starts, NAN), status="too_few", **rows.counts)
     moments = np.hstack([_moments(rows.columns[0], turn) for turn in range(n_turns - 1)])
     judge = _settled(n_turns - 1, n_starts, margin)
     total = moments.sum(axis=0)[None]
@@ -98,7 +93,7 @@ def settling_turn(
     if rows.n_clusters < MIN_BOOTSTRAP_CLUSTERS:
         lo, hi, method = _few(moments, rows, n_turns - 1, n_starts, margin, how.level)
         status = "ok" if settled else "not_settled"
-        return SettlingTurn(never=NAN, ci_lo=lo, ci_hi=hi, status=status, ci_method=method, **told)
+        return SettlingTurn(ci_lo=lo, ci_hi=hi, status=status, ci_method=method, **told)
     drawn = bootstrap_moments(moments, rows.codes, judge, how=how)
     lo, hi = Tails(n_clusters=rows.n_clusters).ends(drawn, how.level)
     return SettlingTurn(

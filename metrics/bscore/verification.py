@@ -5,8 +5,8 @@ A record is a mapping with the keys category, answer, truth, k, single, multi, c
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,11 +24,9 @@ DEFAULT_GRID = np.arange(21) / 20
 Bools = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verification(Score):
+class Verification(Score, headline="macro"):
     """METRICS C6: shares of correct decisions."""
 
-    headline: ClassVar[str] = "macro"
     macro: float
     """Unweighted mean over the categories."""
     micro: float
@@ -66,23 +64,18 @@ def verification_accuracy(
     return table.score(table.accept(rule, tau, tau_b))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ThresholdSearch(Score):
+class ThresholdSearch(Score, headline="macro"):
     """METRICS C6."""
 
-    headline: ClassVar[str] = "macro"
-    macro: float
+    macro: float = NAN
     """In-sample: the thresholds were tuned on these records."""
-    tau: float
+    tau: float = NAN
     tau_b: float | None
     """None unless the rule is a cascade."""
 
 
 def threshold_search(
-    records: Iterable[Mapping[str, Any]],
-    rule: str,
-    grid: ArrayLike | None = None,
-    grid_b: ArrayLike | None = None,
+    records: Iterable[Mapping[str, Any]], rule: str, grid: ArrayLike | None = None, grid_b: ArrayLike | None = None
 ) -> ThresholdSearch:
     """The thresholds with the best macro accuracy; of equals the smallest tau, then tau_b (METRICS C6).
 
@@ -103,21 +96,19 @@ def threshold_search(
     table = _Records(records)
     candidates, right = table.sweep(rule, taus, taus_b)
     if not table.n:
-        return ThresholdSearch(macro=NAN, tau=NAN, tau_b=None, status="too_few", **table.counts)
+        return ThresholdSearch(tau_b=None, status="too_few", **table.counts)
     macro = table.macro(right)
     best = _first_best(macro)
     tau, tau_b = candidates[best]
     return ThresholdSearch(macro=float(macro[best]), tau=tau, tau_b=tau_b, **table.counts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeldOutVerification(Score):
+class HeldOutVerification(Score, headline="macro"):
     """METRICS C6, with thresholds that never saw the question."""
 
-    headline: ClassVar[str] = "macro"
-    macro: float
-    micro: float
-    tuned: float
+    macro: float = NAN
+    micro: float = NAN
+    tuned: float = NAN
     """What `threshold_search` gives on the same records: the difference is the optimism of tuning."""
     tau: float = NAN
     """The threshold that it finds on them."""
@@ -160,47 +151,42 @@ def verification_held_out(
     labels = labels[table.rows]
     candidates, right = table.sweep(rule, *_candidates(cascade, grid, grid_b))
     if not table.n:
-        return HeldOutVerification(macro=NAN, micro=NAN, tuned=NAN, status="too_few", **table.counts)
+        return HeldOutVerification(status="too_few", **table.counts)
     tuned = table.macro(right)
-    held = np.zeros(table.n)
+    decided = np.zeros(table.n)
     for question in dict.fromkeys(labels.tolist()):
         out = labels == question
-        if out.all():
-            held[out] = np.nan
-            continue
-        held[out] = right[_first_best(table.macro(right, ~out)), out]
-    if np.isnan(held).any():
-        return HeldOutVerification(macro=NAN, micro=NAN, tuned=float(tuned.max()), status="one_cluster", **table.counts)
-    n_categories = len(table.names)
-    member = np.eye(n_categories)[table.category]
-    member = member * table.weight[:, None]
-    moments = np.column_stack([member * held[:, None], member])
+        decided[out] = np.nan if out.all() else right[_first_best(table.macro(right, ~out)), out]
+    if np.isnan(decided).any():
+        return HeldOutVerification(tuned=float(tuned.max()), status="one_cluster", **table.counts)
+    member = np.eye(len(table.names))[table.category] * table.weight[:, None]
+    moments = np.column_stack([member * decided[:, None], member])
 
     def macro(sums: Floats) -> Floats:
         # A resample may lack a category; it is then averaged over the others.
-        shares = sums[:, :n_categories] / np.where(sums[:, n_categories:] > 0, sums[:, n_categories:], np.nan)
-        return np.nanmean(shares, axis=1)
+        of_right, of_all = np.split(sums, 2, axis=1)
+        return np.nanmean(of_right / np.where(of_all > 0, of_all, np.nan), axis=1)
 
     accuracy = float(macro(moments.sum(axis=0, keepdims=True))[0])
+    best = _first_best(tuned)
+    tau, tau_b = candidates[best]
     return HeldOutVerification(
         macro=accuracy,
-        micro=float(held @ table.weight / table.weight.sum()),
-        tuned=float(tuned[_first_best(tuned)]),
-        tau=candidates[_first_best(tuned)][0],
-        tau_b=candidates[_first_best(tuned)][1],
-        categories=table.by_category(held),
-        tuned_categories=table.by_category(right[_first_best(tuned)]),
+        micro=float(decided @ table.weight / table.weight.sum()),
+        tuned=float(tuned[best]),
+        tau=tau,
+        tau_b=tau_b,
+        categories=table.by_category(decided),
+        tuned_categories=table.by_category(right[best]),
         n_clusters=cluster_codes(labels, table.n)[1],
         **table.counts,
         **moment_interval(moments, labels, macro, how=how).within(0.0, 1.0, accuracy).fields(),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerificationBaselines(Score):
+class VerificationBaselines(Score, headline="reject_all"):
     """METRICS C6: macro accuracy without any score. The two sum to one."""
 
-    headline: ClassVar[str] = "reject_all"
     accept_all: float
     reject_all: float
     accept_all_by_category: Mapping[str, float]
@@ -226,12 +212,10 @@ def verification_baselines(records: Iterable[Mapping[str, Any]]) -> Verification
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class VerificationAuroc(Score):
+class VerificationAuroc(Score, headline="auroc"):
     """METRICS C6: without a threshold."""
 
-    headline: ClassVar[str] = "auroc"
-    auroc: float
+    auroc: float = NAN
     """Chance that an answer to accept scores higher than one to reject; ties count half."""
 
 
@@ -263,16 +247,13 @@ def verification_auroc(
     table = _Records(records)
     values = -table.values["b"] if score == "b" else table.values[score]
     keep = np.isfinite(values)
-    counts = table.counts | {
-        "n_rows": int(keep.sum()),
-        "n_dropped": table.counts["n_dropped"] + int((~keep).sum()),
-    }
+    counts = table.counts | {"n_rows": int(keep.sum()), "n_dropped": table.counts["n_dropped"] + int((~keep).sum())}
     counts["reasons"] = dict(table.counts["reasons"]) | ({"no_score": int((~keep).sum())} if not keep.all() else {})
     values, should, weights = values[keep], table.should_accept[keep], table.weight[keep]
     codes, n_clusters = cluster_codes(labels[table.rows][keep], int(keep.sum()))
     counts["n_clusters"] = n_clusters
     if not should[weights > 0].any() or should[weights > 0].all():
-        return VerificationAuroc(auroc=NAN, status="one_class", **counts)
+        return VerificationAuroc(status="one_class", **counts)
 
     def auroc(rows: NDArray[Any]) -> float:
         return _auroc(values[rows], should[rows], weights[rows])

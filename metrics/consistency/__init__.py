@@ -1,15 +1,18 @@
 """Does the ratio of two options survive the rejection of a third? (METRICS B)"""
 
-from .logodds_change import LogoddsChange, RatioBounds, ratio_bounds, rms_logodds_change
 from .rejection import (
     Consistency,
     InvalidAssociation,
+    LogoddsChange,
+    RatioBounds,
     Switch,
     belief_consistency,
     calibration_consistency,
     counts_to_probabilities,
     invalid_association,
+    ratio_bounds,
     readout_agreement,
+    rms_logodds_change,
     switch,
 )
 from .sampling_bias import (

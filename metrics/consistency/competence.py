@@ -9,7 +9,7 @@ import inspect
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -102,11 +102,9 @@ class Condition:
         return " ".join(filter(None, (shown(self.value), interval_text(self.ci_lo, self.ci_hi), self.beside)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class BeliefGate(Score):
+class BeliefGate(Score, headline="share"):
     """METRICS W4. The interval of the base class is that of `share`."""
 
-    headline: ClassVar[str] = "share"
     share: float = NAN
     """The least share of items that respond, over templates and controls; NaN where none was asked for."""
     conditions: Mapping[str, Condition] = field(default_factory=dict)
@@ -126,11 +124,9 @@ class BeliefGate(Score):
         return tuple(name for name, one in self.conditions.items() if one.state == "fails")
 
 
-@dataclass(frozen=True, kw_only=True)
-class KappaWord(Score):
+class KappaWord(Score, headline="kappa_word"):
     """METRICS W3: what a score gains over word identity."""
 
-    headline: ClassVar[str] = "kappa_word"
     kappa_word: float = NAN
     c: float = NAN
     """Mean score."""

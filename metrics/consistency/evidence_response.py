@@ -1,8 +1,8 @@
 """Do beliefs respond to what they are told, and do the items do so, or only a few of them by much (METRICS W3, W4)?"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,11 +30,9 @@ FEWEST = 5
 .504."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Responding(Score):
+class Responding(Score, headline="share"):
     """METRICS W4."""
 
-    headline: ClassVar[str] = "share"
     share: float = NAN
     """Of the items: those that follow what they are told less those that turn against it."""
     follow: int = 0
@@ -154,11 +152,9 @@ def _sides(change: Floats, evidence: Floats, codes: NDArray[np.intp]) -> Floats:
 # Is what was ruled out given up? (METRICS W4)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RespondingShare(Score):
+class RespondingShare(Score, headline="share"):
     """METRICS W4. The interval of the base class is that of the least share."""
 
-    headline: ClassVar[str] = "share"
     share: float = NAN
     """The least, over templates and controls."""
     falls: Mapping[str, Responding] = field(default_factory=dict)
@@ -238,11 +234,9 @@ def _halved(before: Floats, after: Floats, items: NDArray[np.intp]) -> Respondin
 # Does the belief follow evidence whose posterior is known? (METRICS W4)
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvidenceSlope(Score):
+class EvidenceSlope(Score, headline="slope"):
     """METRICS W4."""
 
-    headline: ClassVar[str] = "slope"
     slope: float = NAN
     """Of the belief on the true posterior, within questions: 1 follows the evidence fully, 0 not at all."""
 

@@ -18,12 +18,7 @@ from ..tables.samples import Cases, Elicited, Evidence, Forecasts, Readouts, Sam
 from .rejection import readout_agreement as agreement_of
 from .rejection_metrics import sampling_floor
 
-NAMES = {
-    "pearson": "correlation",
-    "pearson_within": "within questions",
-    "icc21": "ICC(2,1)",
-    "bias": "mean difference",
-}
+NAMES = {"pearson": "correlation", "pearson_within": "within questions", "icc21": "ICC(2,1)", "bias": "mean difference"}
 
 
 @metric("A8", "judge_<name> for each of two or more [, question, trajectory, step]", Judgements, place=180)
@@ -117,9 +112,7 @@ def elicited_lines(sample: Elicited, how: Resampling) -> Iterator[Line]:
     clusters = clusters_of(sample)
     missing = np.isnan(sample.belief).astype(np.float64)
     yield Line(
-        "coverage",
-        "share of the answers that count",
-        cluster_mean(sample.coverage, clusters, within=UNIT, how=how),
+        "coverage", "share of the answers that count", cluster_mean(sample.coverage, clusters, within=UNIT, how=how)
     )
     yield Line("unparsed", "read-outs without a belief", cluster_share(missing, clusters, how=how))
     if sample.readings is not None and np.isfinite(sample.readings[:, 1]).any():

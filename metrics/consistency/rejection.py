@@ -1,11 +1,10 @@
-"""Belief consistency: does the ratio of two options survive the rejection of a third? (METRICS B2, B7-B10)
+"""Belief consistency: does the ratio of two options survive the rejection of a third? (METRICS B2, B7-B10, B12)
 
 An instance is a prior over three options, a posterior after one of them was rejected, and the index of the rejected
 one. Options stand in the order of the prompt; the two that remain are called alpha and beta.
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -23,11 +22,13 @@ from ..contract import (
     floats,
     probabilities,
     refuse,
+    row_counts,
     same_shape,
 )
-from ..divergence import entropy_bits, jsd, jsd_leak
+from ..divergence import LOGIT_EPS, clipped_logit, entropy_bits, jsd, jsd_leak
 from ..inference.clusters import complete_rows
 from ..inference.intervals import Interval, moment_interval
+from ..inference.means import studentised_mean
 
 AT_ONCE = 10_000
 """Instances that are scored at once: what is needed on the way is that of so many."""
@@ -41,11 +42,8 @@ def counts_to_probabilities(counts: ArrayLike) -> Floats:
     return counts / np.where(total > 0, total, np.nan)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Consistency(Score):
+class Consistency(Score, headline="c2"):
     """What one instance, or a batch of n, shows (METRICS B2). One instance: floats; a batch: arrays [n]."""
-
-    headline: ClassVar[str] = "c2"
 
     c2: Any
     """1 - JSD of the two-class prior and posterior, in [0, 1] (eq. 4)."""
@@ -135,11 +133,9 @@ def _fields(prior: Floats, post: Floats, rejected: NDArray[Any]) -> dict[str, An
     }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Switch(Score):
+class Switch(Score, headline="switch"):
     """METRICS B7, eqs. 5 and 6."""
 
-    headline: ClassVar[str] = "switch"
     switch: Any
     hswitch: Any
 
@@ -149,10 +145,7 @@ def switch(prior2: ArrayLike, post2: ArrayLike) -> Switch:
     prior2, post2 = distributions(prior2, "prior2"), distributions(post2, "post2")
     same_shape(prior2=prior2, post2=post2)
     a, b = prior2[..., 0], post2[..., 0]
-    return Switch(
-        switch=a * (1 - b) + (1 - a) * b,
-        hswitch=a * np.maximum(a - b, 0) + (1 - a) * np.maximum(b - a, 0),
-    )
+    return Switch(switch=a * (1 - b) + (1 - a) * b, hswitch=a * np.maximum(a - b, 0) + (1 - a) * np.maximum(b - a, 0))
 
 
 def _of_three(values: ArrayLike, name: str) -> Floats:
@@ -192,23 +185,21 @@ calibration_consistency = readout_agreement
 """The paper's name for `readout_agreement`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class InvalidAssociation(Score):
+class InvalidAssociation(Score, headline="increase_rate"):
     """METRICS B10, of the rejected option's share before (a) and after (b) the rejection."""
 
-    headline: ClassVar[str] = "increase_rate"
-    norm_prior: float
+    norm_prior: float = NAN
     """mean a."""
-    norm_post: float
+    norm_post: float = NAN
     """mean b."""
-    wnorm_prior: float
+    wnorm_prior: float = NAN
     """sum ab / sum b."""
-    wnorm_post: float
+    wnorm_post: float = NAN
     """sum ab / sum a."""
-    increase_rate: float
+    increase_rate: float = NAN
     """mean ab / (mean a mean b); 1 when a and b are uncorrelated, the same from either side."""
-    pearson: float
-    spearman: float
+    pearson: float = NAN
+    spearman: float = NAN
 
 
 def invalid_association(
@@ -228,10 +219,7 @@ def invalid_association(
     )
     a, b = rows.columns
     if not rows.n:
-        return InvalidAssociation(
-            norm_prior=NAN, norm_post=NAN, wnorm_prior=NAN, wnorm_post=NAN, increase_rate=NAN,
-            pearson=NAN, spearman=NAN, status="too_few", **rows.counts,
-        )  # fmt: skip
+        return InvalidAssociation(status="too_few", **rows.counts)
     mean_a, mean_b, mean_ab = float(a.mean()), float(b.mean()), float((a * b).mean())
     constant = min(np.ptp(a), np.ptp(b)) <= TIE
     if mean_b == 0:
@@ -262,3 +250,138 @@ def _increase_rate(sums: Floats) -> Floats:
     """[draws, (ab, a, b, n)] -> mean ab / (mean a mean b)."""
     both, before, after, n = sums.T
     return both * n / (before * after)
+
+
+# How far the odds of two options move when a third is rejected, and how far they may have (METRICS B12).
+
+SLACK = 1e-9
+
+
+class LogoddsChange(Score, headline="rms"):
+    """Root mean square change of log-odds, in nats: 0 for a ratio that is kept, without a ceiling."""
+
+    rms: float = NAN
+    mean_abs: float = NAN
+    median_abs: float = NAN
+    """Half of the changes are at most this; a few large ones do not move it."""
+    n_clipped: int = 0
+    """Probabilities moved to `eps` off 0 or 1 so that their log-odds are finite."""
+
+
+def rms_logodds_change(
+    prior: ArrayLike,
+    post: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    eps: float = LOGIT_EPS,
+    how: Resampling = RESAMPLING,
+) -> LogoddsChange:
+    """RMS |change of the log-odds| of the two options that remain (METRICS B12).
+
+    Args:
+        prior: [n] share of the first of them among the two, before; NaN is missing.
+        post: [n] the same after.
+        groups: [n] item, the unit of the interval. None: every row its own.
+        eps: probabilities are moved this far off 0 and 1.
+
+    Near 0 and 1 the divergence forgives what this sees. It is 0 for a read-out of the words alone, so print it beside
+    that of the word-identity null.
+    """
+    before, after = np.atleast_1d(probabilities(prior, "prior")), np.atleast_1d(probabilities(post, "post"))
+    same_shape(prior=before, post=after)
+    rows = complete_rows(groups, prior=before, post=after)
+    (x, clipped_x), (y, clipped_y) = (
+        clipped_logit(column, name, eps) for column, name in zip(rows.columns, ("prior", "post"), strict=True)
+    )
+    params: dict[str, Any] = {"eps": eps}
+    if not rows.n:
+        return LogoddsChange(status="too_few", params=params, **rows.counts)
+    change = np.abs(y - x)
+    rms = float(np.sqrt((change**2).mean()))
+    made = studentised_mean(change**2, rows.codes, how=how)
+    return LogoddsChange(
+        rms=rms,
+        mean_abs=float(change.mean()),
+        median_abs=float(np.median(change)),
+        n_clipped=clipped_x + clipped_y,
+        se=made.se / (2 * rms) if rms > 0 else made.se,
+        ci_lo=float(np.sqrt(np.maximum(made.lo, 0.0))),
+        ci_hi=float(np.sqrt(np.maximum(made.hi, 0.0))),
+        ci_method=f"root of a {made.method}" if np.isfinite(made.se) else made.method,
+        status="ok" if rows.n_clusters > 1 else "one_cluster",
+        params=params | made.params,
+        **rows.counts,
+    )
+
+
+class RatioBounds(Score, headline="rms_lo"):
+    """What the mass on no option leaves open about two options. Floats for one instance, arrays [n] for a batch."""
+
+    rms_lo: float
+    """RMS change of log-odds, were the unallocated mass spread as kindly as it can be."""
+    rms_hi: float
+    """The same, as unkindly."""
+    prior_lo: Any
+    """Share of the first option among the two, had the other all of the unallocated mass."""
+    prior_hi: Any
+    """The same, had the first option all of it."""
+    post_lo: Any
+    post_hi: Any
+    n_clipped: int = 0
+    """Ends of bounds moved to `eps` off 0 or 1."""
+
+
+def ratio_bounds(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike, *, eps: float = LOGIT_EPS) -> RatioBounds:
+    """Partial-identification bounds of the ratio under coverage below 1 (METRICS B12).
+
+    Args:
+        prior: [3] or [n, 3], the raw probability of each option; what is missing to 1 may belong to either of the
+            two that remain, in any split.
+        post: the same after the rejection.
+        rejected: int or [n], index of the rejected option.
+        eps: shares are moved this far off 0 and 1.
+
+    The bounds are sharp: each end is reached by some split. An instance without any mass that could be on the two
+    is NaN.
+    """
+    single = np.ndim(prior) == 1
+    before, after = (np.atleast_2d(probabilities(x, name)) for x, name in ((prior, "prior"), (post, "post")))
+    same_shape(prior=before, post=after)
+    if before.shape[1] != 3:
+        raise ValueError(f"prior: shape {before.shape}; give [3] or [n, 3]")
+    where = np.atleast_1d(np.asarray(rejected))
+    same_shape(prior=before[:, 0], rejected=where)
+    if not np.isin(where, (0, 1, 2)).all():
+        raise ValueError(f"rejected: {where.tolist()} holds an index that is not 0, 1 or 2")
+    kept = np.array([[1, 2], [0, 2], [0, 1]])[where]
+    (prior_lo, prior_hi), (post_lo, post_hi) = (
+        _share_bounds(masses, kept, name) for masses, name in ((before, "prior"), (after, "post"))
+    )
+    ends = [clipped_logit(x, "share", eps) for x in (prior_lo, prior_hi, post_lo, post_hi)]
+    lo0, hi0, lo1, hi1 = (odds for odds, _ in ends)
+    least = np.maximum(np.maximum(lo1 - hi0, lo0 - hi1), 0.0)
+    most = np.maximum(hi1 - lo0, hi0 - lo1)
+    known = np.isfinite(least + most)
+    shares: dict[str, Any] = {"prior_lo": prior_lo, "prior_hi": prior_hi, "post_lo": post_lo, "post_hi": post_hi}
+    if single:
+        shares = {name: float(value[0]) for name, value in shares.items()}
+    return RatioBounds(
+        rms_lo=float(np.sqrt((least[known] ** 2).mean())) if known.any() else NAN,
+        rms_hi=float(np.sqrt((most[known] ** 2).mean())) if known.any() else NAN,
+        n_clipped=sum(n for _, n in ends),
+        status="ok" if known.any() else "too_few",
+        params={"eps": eps},
+        **shares,
+        **row_counts(int(known.sum()), int((~known).sum())),
+    )
+
+
+def _share_bounds(masses: Floats, kept: np.ndarray, name: str) -> tuple[Floats, Floats]:
+    """Least and largest share [n] of the first of the two kept options."""
+    totals = masses.sum(axis=1)
+    refuse(totals, totals > 1 + SLACK, f"{name}: sums to", ", more than 1")
+    first, second = np.take_along_axis(masses, kept, axis=1).T
+    free = np.maximum(1 - totals, 0.0)
+    total = first + second + free
+    total = np.where(total > 0, total, np.nan)
+    return first / total, np.minimum((first + free) / total, 1.0)

@@ -25,8 +25,14 @@ from ..metric import (
 )
 from ..tables.samples import Options
 from .competence import BELOW_MENTIONED, GATE, BeliefGate, belief_gate, kappa_word
-from .logodds_change import LogoddsChange, ratio_bounds, rms_logodds_change
-from .rejection import belief_consistency, counts_to_probabilities, invalid_association
+from .rejection import (
+    LogoddsChange,
+    belief_consistency,
+    counts_to_probabilities,
+    invalid_association,
+    ratio_bounds,
+    rms_logodds_change,
+)
 from .sampling_bias import chance_corrected, expected_jsd_binomial, jsd_plugin_bias
 from .sampling_bias import consistency_kappa as kappa
 
@@ -151,15 +157,7 @@ def _compare_consistency(sample: Options) -> Compared:
     return compare_mean("c2", belief_consistency(sample.prior, sample.posterior, sample.rejected).c2, sample)
 
 
-@metric(
-    "B2, B9, B11, B12",
-    THREE,
-    Options,
-    needs=("three",),
-    compare=_compare_consistency,
-    place=220,
-    margin="jsd",
-)
+@metric("B2, B9, B11, B12", THREE, Options, needs=("three",), compare=_compare_consistency, place=220, margin="jsd")
 def consistency_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Do two options keep their ratio when a third is rejected? 1 is a kept ratio."""
     found = belief_consistency(sample.prior, sample.posterior, sample.rejected)

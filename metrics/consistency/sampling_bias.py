@@ -1,8 +1,7 @@
 """What coherence scores would be by chance: sampling noise, and agreement without a belief (METRICS B12)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -64,11 +63,9 @@ def expected_entropy_binomial(p: float, n: int) -> float:
     return float(weight @ binary_entropy_bits(x))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChanceCorrected(Score):
+class ChanceCorrected(Score, headline="kappa"):
     """METRICS B12, W3. A float, or an array of the shape that was given."""
 
-    headline: ClassVar[str] = "kappa"
     kappa: Any
 
 
@@ -86,16 +83,14 @@ def chance_corrected(score: ArrayLike, chance: ArrayLike) -> ChanceCorrected:
     return ChanceCorrected(kappa=kappa[()], status=status, **row_counts(kappa.size - n_undefined, n_undefined))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConsistencyKappa(Score):
+class ConsistencyKappa(Score, headline="kappa"):
     """METRICS B12, chance level."""
 
-    headline: ClassVar[str] = "kappa"
-    kappa: float
+    kappa: float = NAN
     """(c - c_perm) / (1 - c_perm); 0 for a model whose answers follow the position alone."""
     c: float
     """Mean two-class consistency."""
-    c_perm: float
+    c_perm: float = NAN
     """The same with each posterior replaced by those of other clusters at the same position."""
 
 
@@ -127,7 +122,7 @@ def consistency_kappa(
     (prior2, post2, position), codes, n_clusters = rows.columns, rows.codes, rows.n_clusters
     if n_clusters < 2:
         c = float(1 - jsd(prior2, post2).mean()) if len(prior2) else NAN
-        return ConsistencyKappa(kappa=NAN, c=c, c_perm=NAN, status="too_few", **rows.counts)
+        return ConsistencyKappa(c=c, status="too_few", **rows.counts)
     own, own_n = (cluster_sums(x, codes, n_clusters) for x in (1 - jsd(prior2, post2), np.ones(rows.n)))
     resamples = n_clusters >= MIN_BOOTSTRAP_CLUSTERS
     taken = [
@@ -153,12 +148,7 @@ def consistency_kappa(
     resampled = chance_corrected(c[1:], c_perm[1:]).kappa
     lo, hi = percentile_interval(resampled, how.level, n_clusters)
     return ConsistencyKappa(
-        **result,
-        se=float(np.nanstd(resampled, ddof=1)),
-        ci_lo=lo,
-        ci_hi=hi,
-        ci_method=BOOTSTRAP,
-        params=how.params,
+        **result, se=float(np.nanstd(resampled, ddof=1)), ci_lo=lo, ci_hi=hi, ci_method=BOOTSTRAP, params=how.params
     )
 
 

@@ -2,9 +2,7 @@
 paid for a belief move it (METRICS E8), and which belief do choices between bets act on (METRICS E17)?
 """
 
-from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import ClassVar
+from dataclasses import replace
 
 import numpy as np
 import scipy
@@ -34,11 +32,9 @@ GRID = 101
 PERMUTATIONS = 199
 
 
-@dataclass(frozen=True, kw_only=True)
-class CyclicMonotonicity(Score):
+class CyclicMonotonicity(Score, headline="rms"):
     """METRICS E12. Descriptive but for p: exact choices have no sampling noise."""
 
-    headline: ClassVar[str] = "rms"
     rms: float = NAN
     """Least root mean square distance, over utilities, of the utility slope of what is chosen from a rising function of
     the belief. 0: cyclic monotonicity holds, so some agent with some utilities chooses so. At most 1/2."""
@@ -115,28 +111,9 @@ def _discordant(p: Floats, chosen: Floats) -> float:
     return float((dp * ds < 0)[untied].mean()) if untied.any() else NAN
 
 
-def cyclic_monotonicity_plain(utilities: ArrayLike, policy: ArrayLike, longest: int = 3) -> float:
-    """The definition: the most negative sum over cycles of at most `longest` contexts, of policies [n, k] at known
-    utilities [n, k]; 0 if none is negative.
-
-    >>> cyclic_monotonicity_plain([[0, 0], [0, 1]], [[0.5, 0.5], [0.9, 0.1]])
-    -0.4
-    """
-    v, pi = np.asarray(utilities, dtype=np.float64), np.asarray(policy, dtype=np.float64)
-    gain = (pi * v).sum(axis=1)[:, None] - pi @ v.T  # [i, j] what i loses by the utilities of j
-    least = 0.0
-    for m in range(2, longest + 1):
-        for some in combinations(range(len(v)), m):
-            for turned in (some, some[::-1]):
-                least = min(least, float(sum(gain[turned[i], turned[(i + 1) % m]] for i in range(m))))
-    return round(least, 12)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProbabilityWeighting(Score):
+class ProbabilityWeighting(Score, headline="gamma"):
     """METRICS E13. The interval is over contexts."""
 
-    headline: ClassVar[str] = "gamma"
     gamma: float = NAN
     """Exponent of the weighting; 1: beliefs are used as they are; below 1 small ones count for too much and large ones
     for too little."""
@@ -238,30 +215,28 @@ FEW_CONTEXTS = 100
 """Below this an interval of squared shifts, which are skewed, does not quite hold its level."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrizeIndependence(Score):
+class PrizeIndependence(Score, headline="debiased_ms"):
     """METRICS E8. The interval is of `debiased_ms`, over contexts."""
 
-    headline: ClassVar[str] = "debiased_ms"
-    debiased_ms: float
+    debiased_ms: float = NAN
     """rmse_means^2 - noise_floor^2: the mean square effect of the prompt itself, unbiased, maybe negative."""
-    debiased_rms: float
+    debiased_rms: float = NAN
     """Root of what of it is positive."""
-    noise_floor: float
+    noise_floor: float = NAN
     """What `rmse_means` would be if the prompt had no effect, from the repetitions of both prompts."""
-    rmse_means: float
+    rmse_means: float = NAN
     """RMS over contexts of the difference of repetition means (the paper's Table 3 caption)."""
-    rmse_per_rep: float
+    rmse_per_rep: float = NAN
     """RMS of single alternative answers around the base mean (the paper's text)."""
-    sd_pooled: float
+    sd_pooled: float = NAN
     """Root mean variance of the repetitions of the base prompt, ddof 1."""
-    sd_mean: float
+    sd_mean: float = NAN
     """Mean of their SDs."""
-    mean_shift: float
+    mean_shift: float = NAN
     """Mean of alternative - base."""
-    p_tost_shift: float
+    p_tost_shift: float = NAN
     """Paired TOST of `mean_shift` against the margin, t over contexts. Shifts that cancel pass it."""
-    rms_upper: float
+    rms_upper: float = NAN
     """95% upper bound of the prompt's RMS effect, from the interval of `debiased_ms`."""
     equivalent: bool
     """`rms_upper` lies within the margin, and so does the mean shift: independence may be claimed."""
@@ -297,11 +272,7 @@ def prize_independence(
     base, alt, r0, r1 = (x[rows.kept] for x in (base, alt, r0, r1))
     n, counts = rows.n, rows.counts
     if not n:
-        return PrizeIndependence(
-            debiased_ms=NAN, debiased_rms=NAN, noise_floor=NAN, rmse_means=NAN, rmse_per_rep=NAN,
-            sd_pooled=NAN, sd_mean=NAN, mean_shift=NAN, p_tost_shift=NAN, rms_upper=NAN, equivalent=False,
-            status="too_few", **counts,
-        )  # fmt: skip
+        return PrizeIndependence(equivalent=False, status="too_few", **counts)
     mean0, mean1 = np.nanmean(base, axis=1), np.nanmean(alt, axis=1)
     squares0, squares1 = (np.nansum((x - m[:, None]) ** 2, axis=1) for x, m in ((base, mean0), (alt, mean1)))
     shift2 = (mean1 - mean0) ** 2

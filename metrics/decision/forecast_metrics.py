@@ -43,13 +43,7 @@ def _compare_brier_update(sample: Updates) -> Compared:
 
 
 @metric(
-    "A7",
-    f"outcome, and belief; or {PAIRED}",
-    Updates,
-    Forecasts,
-    needs=("outcome",),
-    compare=_compare_brier,
-    place=80,
+    "A7", f"outcome, and belief; or {PAIRED}", Updates, Forecasts, needs=("outcome",), compare=_compare_brier, place=80
 )
 def brier_lines(sample: Updates | Forecasts, how: Resampling) -> Iterator[Line]:
     """Mean squared distance from what came true; always saying one half scores 0.25."""
@@ -69,14 +63,7 @@ def brier_lines(sample: Updates | Forecasts, how: Resampling) -> Iterator[Line]:
         yield Line(name, quantity, score, bounds(squared))
 
 
-@metric(
-    "A7",
-    f"outcome, and {PAIRED}",
-    Updates,
-    needs=("outcome",),
-    compare=_compare_brier_update,
-    place=90,
-)
+@metric("A7", f"outcome, and {PAIRED}", Updates, needs=("outcome",), compare=_compare_brier_update, place=90)
 def brier_update_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
     """What the update did to the Brier score; negative is better."""
     pairs, outcome = sample.whole, known_outcome(sample)
@@ -93,14 +80,7 @@ def brier_update_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
     )
 
 
-@metric(
-    "A10",
-    f"outcome, and belief; or {PAIRED}",
-    Updates,
-    Forecasts,
-    needs=("outcome",),
-    place=100,
-)
+@metric("A10", f"outcome, and belief; or {PAIRED}", Updates, Forecasts, needs=("outcome",), place=100)
 def calibration_lines(sample: Updates | Forecasts, how: Resampling) -> Iterator[Line]:
     """Slope of the outcome on the belief: 1 is calibrated, below 1 too extreme, above 1 too timid."""
     source, belief = (sample, sample.belief) if isinstance(sample, Forecasts) else (sample.whole, sample.whole.prior)

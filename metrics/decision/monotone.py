@@ -1,8 +1,7 @@
 """Is the favourable action chosen more often when the belief is higher? (METRICS E7)"""
 
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -16,11 +15,9 @@ from ..inference.randomisation import tail_p
 from .prediction import isotonic_fit
 
 
-@dataclass(frozen=True, kw_only=True)
-class MonotonePairwise(Score):
+class MonotonePairwise(Score, headline="frac_significant"):
     """METRICS E7."""
 
-    headline: ClassVar[str] = "frac_significant"
     frac_significant: float
     """Of all pairs, unadjusted: the paper's number."""
     frac_violations: float
@@ -89,12 +86,10 @@ def monotone_pairwise(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class OrderTest(Score):
+class OrderTest(Score, headline="deviance"):
     """METRICS E7."""
 
-    headline: ClassVar[str] = "deviance"
-    deviance: float
+    deviance: float = NAN
     """2 (log likelihood of free shares - of isotonic ones); 0 when the shares rise."""
 
 
@@ -115,7 +110,7 @@ def monotone_order_test(
     tables, counts = _bin_tables(bins, actions, a1, a2)
     hits, sizes = tables[:, 0].astype(np.float64), tables.sum(axis=1)
     if len(sizes) < 2:
-        return OrderTest(deviance=NAN, status="too_few", **counts)
+        return OrderTest(status="too_few", **counts)
     deviance = float(_order_deviance(hits[None], sizes)[0])
     check_draws(how.n_draws)
     pooled = hits.sum() / sizes.sum()
@@ -129,17 +124,15 @@ def monotone_order_test(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class MonotoneShares(Score):
+class MonotoneShares(Score, headline="discordant"):
     """METRICS E7, exact choice shares. All fields are descriptive: there is no sampling noise."""
 
-    headline: ClassVar[str] = "discordant"
-    discordant: float
+    discordant: float = NAN
     """Share of context pairs that are ordered against each other, among pairs tied in neither."""
-    iso_rms: float
+    iso_rms: float = NAN
     """Root mean square distance of the shares from the best rising curve."""
-    iso_r2: float
-    tau: float
+    iso_r2: float = NAN
+    tau: float = NAN
     """Kendall's tau-b of belief and share: responsiveness."""
 
 
@@ -158,7 +151,7 @@ def monotone_exact_shares(p: ArrayLike, share: ArrayLike) -> MonotoneShares:
     rows = complete_rows(p=probabilities(p, "p"), share=probabilities(share, "share"))
     (p, share), counts, n = rows.columns, rows.counts, rows.n
     if n < 2:
-        return MonotoneShares(discordant=NAN, iso_rms=NAN, iso_r2=NAN, tau=NAN, status="too_few", **counts)
+        return MonotoneShares(status="too_few", **counts)
     residual = float(((share - isotonic_fit(p, share, p)) ** 2).sum())
     total = float(((share - share.mean()) ** 2).sum())
     concordant = discordant = 0

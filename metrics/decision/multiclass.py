@@ -1,7 +1,6 @@
 """Probabilities of several options against the one that is true: proper scores and calibration (METRICS E14-E16)."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -109,11 +108,9 @@ class ReliabilityBin(NamedTuple):
     hi: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class CalibrationError(Score):
+class CalibrationError(Score, headline="rms"):
     """METRICS E15: root mean square distance of frequencies from confidences over bins, without what chance adds."""
 
-    headline: ClassVar[str] = "rms"
     rms: float = NAN
     """0 where the squared error below is negative, as for half of all calibrated models."""
     squared: float = NAN
@@ -285,7 +282,5 @@ def order_effect(by_order: ArrayLike) -> OrderEffect:
         return OrderEffect(NAN, NAN, NAN)
     apart = p - p.mean(axis=0)
     return OrderEffect(
-        float(np.abs(apart).sum(axis=1).mean() / 2),
-        float((apart**2).mean()),
-        float(((p - 1 / p.shape[1]) ** 2).mean()),
+        float(np.abs(apart).sum(axis=1).mean() / 2), float((apart**2).mean()), float(((p - 1 / p.shape[1]) ** 2).mean())
     )

@@ -1,7 +1,6 @@
 """Predictive gain, and monotone recalibration of a belief (METRICS E5, E6)."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,20 +12,18 @@ from ..inference.intervals import moment_interval
 LOG_EPS = 1e-15
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoglossImprovement(Score):
+class LoglossImprovement(Score, headline="nats"):
     """METRICS E5."""
 
-    headline: ClassVar[str] = "nats"
-    nats: float
+    nats: float = NAN
     """ll1 - ll2, the unit in which conditional mutual information is measured too."""
-    pct: float
+    pct: float = NAN
     """100 (ll1 - ll2) / ll1."""
     pct_ci: tuple[float, float] = (NAN, NAN)
     """Of `pct`, over contexts."""
-    ll1: float
-    ll2: float
-    ll_marginal: float
+    ll1: float = NAN
+    ll2: float = NAN
+    ll_marginal: float = NAN
     """Loss of the class frequencies of `y` (in sample). An ll1 above it makes `pct` meaningless."""
 
 
@@ -61,7 +58,7 @@ def logloss_improvement(
     first, second, y = rows.columns
     n, k = first.shape
     if not n:
-        return LoglossImprovement(nats=NAN, pct=NAN, ll1=NAN, ll2=NAN, ll_marginal=NAN, status="too_few", **rows.counts)
+        return LoglossImprovement(status="too_few", **rows.counts)
     codes = y.astype(np.intp)
     if (codes != y).any() or (codes < 0).any() or (codes >= k).any():
         raise ValueError(f"y: holds a value that is not a class number 0 .. {k - 1}")
@@ -87,12 +84,7 @@ def logloss_improvement(
 
 
 def isotonic_calibration(
-    p: ArrayLike,
-    y: ArrayLike,
-    groups: ArrayLike | None = None,
-    *,
-    folds: int = 5,
-    seed: int = 0,
+    p: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, *, folds: int = 5, seed: int = 0
 ) -> Floats:
     """Beliefs [n] mapped monotonically to the frequency of y (METRICS E6; rational-agents App. G).
 

@@ -3,8 +3,7 @@ can a bookmaker surely win from who bets at these prices (METRICS W7)?
 """
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -16,11 +15,9 @@ from ..inference.clusters import bootstrap_rows, complete_rows
 from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lie(Score):
+class Lie(Score, headline="signed"):
     """METRICS E9. Floats for one belief, arrays [n] for a batch."""
 
-    headline: ClassVar[str] = "signed"
     implied: Any
     """Sum of weight x conditional belief, by `renormalise`."""
     implied_raw: Any
@@ -52,11 +49,7 @@ def lie(p: ArrayLike, cond: ArrayLike, weights: ArrayLike, renormalise: bool = T
     >>> round(float(lie(p=0.5, cond=[0.9, 0.2], weights=[0.5, 0.5]).signed), 3)  # 0.5 - 0.55
     -0.05
     """
-    p, cond, weights = (
-        probabilities(p, "p"),
-        probabilities(cond, "cond"),
-        np.asarray(weights, dtype=np.float64),
-    )
+    p, cond, weights = (probabilities(p, "p"), probabilities(cond, "cond"), np.asarray(weights, dtype=np.float64))
     if cond.shape != weights.shape or cond.shape[:-1] != p.shape or not cond.ndim:
         raise ValueError(f"p {p.shape}, cond {cond.shape}, weights {weights.shape}; give [n], [n, m], [n, m]")
     if (weights < 0).any() or np.isinf(weights).any():
@@ -90,15 +83,13 @@ def lie(p: ArrayLike, cond: ArrayLike, weights: ArrayLike, renormalise: bool = T
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class MedianCi(Score):
+class MedianCi(Score, headline="median"):
     """METRICS E9."""
 
-    headline: ClassVar[str] = "median"
-    median: float
-    lo: float
-    hi: float
-    coverage: float
+    median: float = NAN
+    lo: float = NAN
+    hi: float = NAN
+    coverage: float = NAN
     """Exact chance that (lo, hi) covers, whatever the law; NaN for the bootstrap, whose level is nominal."""
 
 
@@ -119,7 +110,7 @@ def median_ci(x: ArrayLike, groups: ArrayLike | None = None, *, how: Resampling 
     rows = complete_rows(groups, x=floats(x))
     (x,), n, n_clusters = rows.columns, rows.n, rows.n_clusters
     if not n:
-        return MedianCi(median=NAN, lo=NAN, hi=NAN, coverage=NAN, status="too_few", **rows.counts)
+        return MedianCi(status="too_few", **rows.counts)
     median = _median(x)
     if n_clusters < n:
         lo = hi = NAN
@@ -129,18 +120,14 @@ def median_ci(x: ArrayLike, groups: ArrayLike | None = None, *, how: Resampling 
             ends = [(1 - how.level) / 2, (1 + how.level) / 2]
             lo, hi = np.quantile(resampled, ends, method="inverted_cdf").tolist()  # Inf cannot be interpolated
             method, params = BOOTSTRAP, {"conf": how.level, "draws": how.n_draws, "seed": how.seed}
-        return MedianCi(
-            median=median, lo=lo, hi=hi, coverage=NAN, ci_lo=lo, ci_hi=hi, ci_method=method,
-            params=params, **rows.counts,
-        )  # fmt: skip
+        return MedianCi(median=median, lo=lo, hi=hi, ci_lo=lo, ci_hi=hi, ci_method=method, params=params, **rows.counts)
     ranks = np.arange(1, n // 2 + 1)
     coverages = 1 - 2 * scipy.stats.binom.cdf(ranks - 1, n, 0.5)
     usable = ranks[coverages >= how.level - TIE]
     if not len(usable):
         return MedianCi(
-            median=median, lo=NAN, hi=NAN, coverage=NAN, ci_method="none: too few values",
-            status="too_few", params={"conf": how.level}, **rows.counts,
-        )  # fmt: skip
+            median=median, ci_method="none: too few values", status="too_few", params={"conf": how.level}, **rows.counts
+        )
     rank = int(usable[-1])
     ordered = np.sort(x)
     lo, hi = float(ordered[rank - 1]), float(ordered[n - rank])
@@ -170,11 +157,9 @@ AT_ONCE = 256
 """Sets of prices in one linear program; of so many, the overhead of a program is small beside its work."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DutchBook(Score):
+class DutchBook(Score, headline="loss"):
     """METRICS W7. Floats and [bets] for one set of prices, arrays [n] and [n, bets] for a batch."""
 
-    headline: ClassVar[str] = "loss"
     loss: Any
     """What the worst bets, none of them above one unit, cost in the world that is kindest to the agent."""
     loss_per_bet: Any
@@ -217,12 +202,7 @@ def dutch_book(p: ArrayLike, payoffs: ArrayLike) -> DutchBook:
         sure = np.einsum("nwb,nb->nw", costs, stakes[rows]).min(axis=1)
         losses[rows] = np.where(sure > TIE, sure, 0.0)  # the solver's own value has its tolerance in it
         distances[rows] = [_shortest(one) for one in costs]
-    fields: dict[str, Any] = {
-        "loss": losses,
-        "loss_per_bet": losses / bets,
-        "quadratic": distances,
-        "stakes": stakes,
-    }
+    fields: dict[str, Any] = {"loss": losses, "loss_per_bet": losses / bets, "quadratic": distances, "stakes": stakes}
     if single:
         fields = {name: value[0] if value.ndim > 1 else float(value[0]) for name, value in fields.items()}
     n_known = int(known.sum())

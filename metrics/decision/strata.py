@@ -1,9 +1,8 @@
 """Does the stated belief carry all that an action knows of the state? Within strata of it (METRICS E2-E4)."""
 
-from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -55,12 +54,10 @@ def quantile_bins(p: ArrayLike, bins: int = 5) -> NDArray[np.intp]:
     return codes
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cmi(Score):
+class Cmi(Score, headline="cmi"):
     """Conditional mutual information of a table, in nats. `n_clusters` counts the rows, one per context."""
 
-    headline: ClassVar[str] = "cmi"
-    cmi: float
+    cmi: float = NAN
 
 
 def plugin_cmi(action: ArrayLike, theta: ArrayLike, stratum: ArrayLike) -> Cmi:
@@ -74,20 +71,18 @@ def plugin_cmi(action: ArrayLike, theta: ArrayLike, stratum: ArrayLike) -> Cmi:
     """
     tables, counts = _tables(action, theta, stratum)
     if not counts["n_rows"]:
-        return Cmi(cmi=NAN, status="too_few", **counts)
+        return Cmi(status="too_few", **counts)
     return Cmi(cmi=float(_cmi(tables[None])[0]), **counts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PermutationCmi(Score):
+class PermutationCmi(Score, headline="debiased"):
     """METRICS E3. The interval is of `debiased`."""
 
-    headline: ClassVar[str] = "debiased"
-    cmi: float
+    cmi: float = NAN
     """Plug-in, nats."""
-    null_mean: float
+    null_mean: float = NAN
     """Mean of the plug-in value when theta is permuted within strata."""
-    debiased: float
+    debiased: float = NAN
     """cmi - null_mean: the effect to report."""
 
 
@@ -115,7 +110,7 @@ def stratified_permutation(
     how = how.drawing(4999)
     tables, counts = _tables(action, theta, stratum)
     if not counts["n_rows"]:
-        return PermutationCmi(cmi=NAN, null_mean=NAN, debiased=NAN, status="too_few", **counts)
+        return PermutationCmi(status="too_few", **counts)
     observed = float(_cmi(tables[None])[0])
     supports = _binary_laws(tables) if tables.shape[1:] == (2, 2) else None
     params: dict[str, Any] = {}
@@ -146,12 +141,10 @@ def stratified_permutation(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CmhTest(Score):
+class CmhTest(Score, headline="chi2"):
     """METRICS E3."""
 
-    headline: ClassVar[str] = "chi2"
-    chi2: float
+    chi2: float = NAN
     """1 df, no continuity correction."""
 
 
@@ -176,7 +169,7 @@ def cmh_test(action: ArrayLike, theta: ArrayLike, stratum: ArrayLike) -> CmhTest
             test: Any = StratifiedTable(list(tables.astype(np.float64))).test_null_odds(correction=False)
             chi2, p = float(test.statistic), float(test.pvalue)
             return CmhTest(chi2=chi2, p=p, p_method="Cochran-Mantel-Haenszel chi2(1)", **counts)
-    return CmhTest(chi2=NAN, status="no_variation" if counts["n_rows"] else "too_few", **counts)
+    return CmhTest(status="no_variation" if counts["n_rows"] else "too_few", **counts)
 
 
 def rao_blackwell_cmi(pi: ArrayLike, p_star: ArrayLike, stratum: ArrayLike) -> Cmi:
@@ -199,18 +192,16 @@ def rao_blackwell_cmi(pi: ArrayLike, p_star: ArrayLike, stratum: ArrayLike) -> C
     rows = complete_rows(pi=pi, p_star=p_star, stratum=stratum)
     pi, p_star, stratum = rows.columns
     if not rows.n:
-        return Cmi(cmi=NAN, status="too_few", **rows.counts)
+        return Cmi(status="too_few", **rows.counts)
     both = pi[:, :, None] * np.stack([1 - p_star, p_star], axis=1)[:, None, :]
     joint = cluster_sums(both, *cluster_codes(stratum, rows.n))
     return Cmi(cmi=float(_cmi(joint[None])[0]), **rows.counts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class GcmTest(Score):
+class GcmTest(Score, headline="T"):
     """METRICS E4."""
 
-    headline: ClassVar[str] = "T"
-    T: float
+    T: float = NAN
     """Standard normal if action and theta are independent given the belief."""
 
 
@@ -240,24 +231,22 @@ def gcm_test(
     a, t, m, e = rows.columns
     products = cluster_sums((a - m) * (t - e), rows.codes, rows.n_clusters)
     if rows.n_clusters < 2:
-        return GcmTest(T=NAN, status="too_few", **rows.counts)
+        return GcmTest(status="too_few", **rows.counts)
     sd = float(products.std())  # ddof 0, as in the source
     if sd <= TIE:
-        return GcmTest(T=NAN, status="zero_variance", **rows.counts)
+        return GcmTest(status="zero_variance", **rows.counts)
     T = float(np.sqrt(rows.n_clusters) * products.mean() / sd)
     status = "few_contexts" if rows.n_clusters < FEW_CONTEXTS else "ok"
     p = float(2 * scipy.stats.norm.sf(abs(T)))
     return GcmTest(T=T, p=p, p_method="normal", status=status, **rows.counts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SufficiencyR2(Score):
+class SufficiencyR2(Score, headline="r2"):
     """METRICS E4."""
 
-    headline: ClassVar[str] = "r2"
-    r2: float
+    r2: float = NAN
     """Share of Var(pi) that lies between strata, in [0, 1]: the correlation ratio."""
-    r2_adjusted: float
+    r2_adjusted: float = NAN
     """The same less what S strata explain of n rows by chance; may be negative."""
 
 
@@ -279,7 +268,7 @@ def sufficiency_r2(pi: ArrayLike, stratum: ArrayLike) -> SufficiencyR2:
     n = rows.n
     total = float(((pi - pi.mean(axis=0)) ** 2).sum()) if n else 0.0
     if n < 2 or total <= TIE**2:
-        return SufficiencyR2(r2=NAN, r2_adjusted=NAN, status="too_few" if n < 2 else "constant", **rows.counts)
+        return SufficiencyR2(status="too_few" if n < 2 else "constant", **rows.counts)
     codes, n_strata = cluster_codes(stratum, n)
     means = cluster_sums(pi, codes, n_strata) / np.bincount(codes)[:, None]
     within = float(((pi - means[codes]) ** 2).sum())

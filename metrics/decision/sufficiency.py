@@ -2,9 +2,6 @@
 E11), or by the action, by nearest neighbours (METRICS E1)?
 """
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 import pandas as pd
 import scipy
@@ -27,11 +24,9 @@ PER_STRATUM = 15
 """Contexts among which a residual is permuted (METRICS E2)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MonotoneSufficiency(Score):
+class MonotoneSufficiency(Score, headline="explained"):
     """METRICS E4. The interval is over contexts, conditional on the fits."""
 
-    headline: ClassVar[str] = "explained"
     explained: float = NAN
     """1 - sum (policy - fit)^2 / sum (policy - mean)^2 on contexts that were not fitted: at most 1, below 0 where the
     belief is worse than none."""
@@ -98,11 +93,9 @@ def monotone_sufficiency(
     return MonotoneSufficiency(explained=value, **rows.counts, **found.fields())
 
 
-@dataclass(frozen=True, kw_only=True)
-class LatentKnowledge(Score):
+class LatentKnowledge(Score, headline="partial"):
     """METRICS E11. The interval is over contexts, conditional on the fits."""
 
-    headline: ClassVar[str] = "partial"
     partial: float = NAN
     """Correlation, in [-1, 1], of what the stated belief leaves of the other belief and of the target."""
     left_of_target: float = NAN
@@ -194,12 +187,10 @@ def _correlation(sums: Floats) -> Floats:
 # Conditional mutual information of mixed variables by nearest neighbours (METRICS E1).
 
 
-@dataclass(frozen=True, kw_only=True)
-class KnnCmi(Score):
+class KnnCmi(Score, headline="cmi"):
     """METRICS E1."""
 
-    headline: ClassVar[str] = "cmi"
-    cmi: float
+    cmi: float = NAN
     """Nats; may be negative, since it is not cut at 0."""
 
 
@@ -226,7 +217,7 @@ def knn_cmi(action: ArrayLike, theta: ArrayLike, p: ArrayLike, k: int = 3) -> Kn
     a, t, p, counts = _prepare(action, theta, p, k)
     n = len(p)
     if n <= k:
-        return KnnCmi(cmi=NAN, status="too_few", params={"k": k}, **counts)
+        return KnnCmi(status="too_few", params={"k": k}, **counts)
     cell = pd.factorize(a * (t.max() + 1) + t)[0]
     # A row of another cell is at distance 1 exactly, and none is further: a radius of 1 covers everything.
     radius = np.ones(n)

@@ -12,10 +12,10 @@ from ..tables.cells import complete, load_columns
 from ..tables.sample_rows import Updates, joined
 from ..tables.samples import Sample
 from ..tables.source import TableSource, open_table, renamed
-from . import FORMS, Form, aggregates
+from . import FORMS, Form
 from . import belief_table as belief_rows
 from .form import Data
-from .levels import Levels, implied
+from .levels import Levels, implied, level_columns
 
 BELIEFS = Form(
     "belief table",
@@ -74,7 +74,7 @@ def understand(
         raise UserError(f"{path}: has no column {absent[0]!r}; {_hint(absent[0], source.columns)}")
     column = cluster.strip().lower() if cluster else next((c for c in form.cluster if c in source.columns), None)
     roles = form.roles(source.columns)
-    asked_for = [name.strip().lower() for name in by] or (aggregates.levels(source.columns) if form.pools else [])
+    asked_for = [name.strip().lower() for name in by] or (level_columns(source.columns) if form.pools else [])
     by = implied(source.columns, asked_for, [*roles])
     _refuse_levels(path, by, None if form.pools else column, roles)
     item = next((name for name in ITEMS if by and name in source.columns and name not in by), None)
@@ -95,7 +95,7 @@ def understand(
     if by:
         owners = data["item"] if form is BELIEFS and clusters is None else clusters
         split = Levels(path, form, data, {name: data[name] for name in by})
-        apart = [data[name] for name in aggregates.levels([*data]) if name not in by] if form.pools else []
+        apart = [data[name] for name in level_columns([*data]) if name not in by] if form.pools else []
         items = joined(*apart) if apart else np.zeros(n_rows) if form.pools else data[item] if item else None
         samples = split.samples(make, owners, items)
         levels = {name: len(set(values)) for name, values in split.of.items()}

@@ -132,9 +132,5 @@ ASKERS = Form(
     cluster=("cluster", "scenario", "question", "item"),
 )
 QUERIES = Form(
-    "passive and queried",
-    "passive, queried",
-    named({"passive": P, "queried": P}),
-    fields_of(Queries),
-    cluster=ITEMS,
+    "passive and queried", "passive, queried", named({"passive": P, "queried": P}), fields_of(Queries), cluster=ITEMS
 )

@@ -1,8 +1,8 @@
 """Do two judges (METRICS A8), or two ways of reading whose noise is allowed for (METRICS F9), say the same?"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Any
 
 import numpy as np
 import scipy
@@ -17,11 +17,9 @@ from .regression import EXACT_SS
 MOMENT_NAMES = ("ccc", "icc21", "pearson", "pearson_within", "bias")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Agreement(Score):
+class Agreement(Score, headline="ccc"):
     """Agreement of two readings of the same things."""
 
-    headline: ClassVar[str] = "ccc"
     ccc: float = NAN
     """Lin's concordance: correlation, less what different means and spreads take away."""
     icc21: float = NAN
@@ -116,20 +114,16 @@ def _readings(values: ArrayLike, name: str) -> Floats:
 # Do two ways of reading order the same things alike, once the noise of each is allowed for? (METRICS F9)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MethodReliability(Score):
+class MethodReliability(Score, headline="reliability"):
     """Share of the spread of a mean of readings that another set of such readings would show as well."""
 
-    headline: ClassVar[str] = "reliability"
     reliability: float = NAN
     n_readings: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class MethodCorrelation(Score):
+class MethodCorrelation(Score, headline="disattenuated"):
     """Correlation of two kinds of belief, and what it would be without the noise of reading in either."""
 
-    headline: ClassVar[str] = "disattenuated"
     disattenuated: float = NAN
     """correlation / sqrt(reliability_first reliability_second); it may exceed 1, and is not cut."""
     correlation: float = NAN

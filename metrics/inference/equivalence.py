@@ -3,8 +3,8 @@ loss rests on (METRICS F1).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -34,11 +34,9 @@ NONE_BAD = 3.0
 """None bad of G clusters leaves up to 3 / G of them bad, at 95% (the rule of three)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Equivalence(Score):
+class Equivalence(Score, headline="p"):
     """Two one-sided tests."""
 
-    headline: ClassVar[str] = "p"
     p_lower: float = NAN
     """Of the null that the effect is at or below `lo`."""
     p_upper: float = NAN
@@ -168,11 +166,9 @@ def unseen_opposites(values: ArrayLike, worst: float = 1.0, level: float = 0.95)
     return Unseen(p, up - missed(down) * worst, missed(up) * worst - down)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CoherenceClaim(Score):
+class CoherenceClaim(Score, headline="mean"):
     """May a mean loss, or a mean deviation, be called smaller than a margin? (METRICS F3)"""
 
-    headline: ClassVar[str] = "mean"
     mean: float = NAN
     equal_weight_mean: float = NAN
     """Mean of the clusters' means."""

@@ -1,7 +1,7 @@
 """Means, shares and ratios of sums over rows, with intervals over clusters; the studentised bootstrap (METRICS F1)."""
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy
@@ -26,12 +26,10 @@ UNIT, LOSS = (0.0, 1.0), (0.0, np.inf)
 """Where probabilities lie, and what costs."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClusterMean(Score):
+class ClusterMean(Score, headline="mean"):
     """A mean over rows with an interval over clusters."""
 
-    headline: ClassVar[str] = "mean"
-    mean: float
+    mean: float = NAN
     equal_weight_mean: float = NAN
     """Mean of the clusters' own means, strata weighing alike: where it differs, large clusters make the number."""
     largest_share: float = NAN
@@ -76,7 +74,7 @@ def cluster_mean(
     member = np.eye(n_strata)[strata]
     size = member.sum(axis=0)
     if not rows.n or not (size > 0).all():
-        return ClusterMean(mean=NAN, status="too_few", **rows.counts)
+        return ClusterMean(status="too_few", **rows.counts)
     means = values @ member / size
     mean = float(means.mean())
     if g < 2:
@@ -209,11 +207,9 @@ def _wilson(k: int, n: int, level: float) -> tuple[float, float]:
 # A ratio of sums over rows, with an interval over clusters (METRICS F1).
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ratio(Score):
+class Ratio(Score, headline="ratio"):
     """A ratio of sums, or another function of sums, over rows."""
 
-    headline: ClassVar[str] = "ratio"
     ratio: float = NAN
 
 
@@ -346,16 +342,14 @@ def _studentised(sums: Floats, sizes: Floats, mean: float, se: float, how: Resam
     return np.where(error > SPREAD * se, shift / np.where(error > 0, error, 1.0), flat)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExclusionBounds(Score):
+class ExclusionBounds(Score, headline="complete_case"):
     """METRICS B9."""
 
-    headline: ClassVar[str] = "complete_case"
-    complete_case: float
+    complete_case: float = NAN
     """Mean of the scores that are defined: what the paper prints."""
-    lower: float
+    lower: float = NAN
     """The mean had every excluded instance scored 0."""
-    upper: float
+    upper: float = NAN
     """The mean had every excluded instance scored 1."""
 
 
@@ -371,7 +365,7 @@ def exclusion_bounds(scores: ArrayLike, n_excluded: int = 0) -> ExclusionBounds:
     n_excluded += scores.size - defined.size
     n_all = defined.size + n_excluded
     if n_all == 0:
-        return ExclusionBounds(complete_case=NAN, lower=NAN, upper=NAN, status="too_few")
+        return ExclusionBounds(status="too_few")
     total = float(defined.sum())
     return ExclusionBounds(
         complete_case=total / defined.size if defined.size else NAN,

@@ -3,8 +3,8 @@ tests (METRICS F2), and what could have been found?
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy
@@ -17,11 +17,9 @@ from .intervals import Interval, cluster_interval, largest_share, moment_interva
 METHODS = ("holm", "bh")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Adjusted(Score):
+class Adjusted(Score, headline="p_adjusted"):
     """The p-values of one family, adjusted."""
 
-    headline: ClassVar[str] = "p_adjusted"
     p_adjusted: Floats
     reject: NDArray[np.bool_]
     family_size: int
@@ -85,11 +83,9 @@ DRAWS_PER_TEST = 800
 """Draws for each test of a family: forty times what Holm's first step needs at 5%."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PairedDifference(Score):
+class PairedDifference(Score, headline="difference"):
     """A metric of one kind less the same metric of another, on the same items."""
 
-    headline: ClassVar[str] = "difference"
     difference: float = NAN
     first: float = NAN
     second: float = NAN

@@ -3,8 +3,7 @@ F8).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -15,11 +14,9 @@ from .clusters import cluster_sums, complete_numbers
 from .intervals import t_interval
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pooled(Score):
+class Pooled(Score, headline="pooled"):
     """A random-effects mean."""
 
-    headline: ClassVar[str] = "pooled"
     pooled: float = NAN
     tau2: float = NAN
     """Variance of the true effects between cells."""
@@ -83,11 +80,9 @@ def random_effects_pool(est: ArrayLike, se: ArrayLike, *, how: Resampling = RESA
 # The mean of a number over models that are a sample, too, on items that all of them read (METRICS F8).
 
 
-@dataclass(frozen=True, kw_only=True)
-class CrossedMean(Score):
+class CrossedMean(Score, headline="mean"):
     """METRICS F8. The interval is for other items and other models."""
 
-    headline: ClassVar[str] = "mean"
     mean: float = NAN
     """Over models, which weigh the same."""
     se_items: float = NAN

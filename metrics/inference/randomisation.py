@@ -3,8 +3,7 @@ bootstrap, for when clusters are too few for a t test (METRICS A2).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy
@@ -54,11 +53,9 @@ def describe_flips(n_clusters: int, draws: int, seed: int) -> tuple[str, dict[st
     return f"sign flips of {n_clusters} clusters, {draws} sampled", {"draws": draws, "seed": seed}
 
 
-@dataclass(frozen=True, kw_only=True)
-class SignFlip(Score):
+class SignFlip(Score, headline="mean"):
     """Is a mean zero? (METRICS D7)"""
 
-    headline: ClassVar[str] = "mean"
     mean: float = NAN
 
 
@@ -87,11 +84,9 @@ def sign_flip_test(values: ArrayLike, groups: ArrayLike | None = None, *, how: R
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class JointFlip(Score):
+class JointFlip(Score, headline="F"):
     """Are several means zero at once? (METRICS A3)"""
 
-    headline: ClassVar[str] = "F"
     F: float = NAN
     """Hotelling's statistic in F form; inf where the scores leave no spread about their mean."""
     df1: int = 0
@@ -143,11 +138,9 @@ WEBB_BELOW = 10
 WEBB = np.sqrt([0.5, 1.0, 1.5])
 
 
-@dataclass(frozen=True, kw_only=True)
-class WildTest(Score):
+class WildTest(Score, headline="F"):
     """H0: one coefficient is zero, or several are."""
 
-    headline: ClassVar[str] = "F"
     F: float = NAN
     """CR1 Wald statistic over the number of coefficients; the square of t for one."""
     t: float = NAN

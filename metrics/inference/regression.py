@@ -224,12 +224,7 @@ def errors(se: str | None, groups: ArrayLike | None) -> str:
 
 
 def linear_fit(
-    y: Floats,
-    x: Floats,
-    *,
-    se: str,
-    codes: NDArray[np.intp] | None = None,
-    weights: Floats | None = None,
+    y: Floats, x: Floats, *, se: str, codes: NDArray[np.intp] | None = None, weights: Floats | None = None
 ) -> LinearFit:
     """Least squares of y [n] on x [n, k], an intercept being one of the columns (METRICS A2).
 

@@ -1,7 +1,7 @@
 """How much of a read-out is the belief, how much the reading (METRICS F5), and how much the wording (METRICS F7)?"""
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Any
 
 import numpy as np
 import scipy
@@ -13,11 +13,9 @@ from .intervals import moment_interval
 from .regression import EXACT_SS
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reliability(Score):
+class Reliability(Score, headline="icc1"):
     """One-way intraclass correlations. Not cut at zero: a negative one says that readings repel."""
 
-    headline: ClassVar[str] = "icc1"
     icc1: float = NAN
     """Reliability of one reading."""
     icc_mean: float = NAN
@@ -84,11 +82,9 @@ FEW_WORDINGS = 5
 """Below this the component of the wordings is hardly estimated, and the result says `few_wordings`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WordingStudy(Score):
+class WordingStudy(Score, headline="reliability_one"):
     """Variance components of items x wordings, one reading of each. Estimates are not cut at zero."""
 
-    headline: ClassVar[str] = "reliability_one"
     reliability_one: float = NAN
     """E rho^2 of one wording: how well it ranks items as other wordings would."""
     reliability_mean: float = NAN

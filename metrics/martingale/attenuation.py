@@ -1,7 +1,6 @@
 """What a noisy or leaky reading of the prior does to the Martingale Score, and the way back (METRICS A5)."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,11 +11,9 @@ from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, Interval, T
 from ..inference.regression import EXACT_SS, few_effective, herfindahl
 
 
-@dataclass(frozen=True, kw_only=True)
-class MartingaleIV(Score):
+class MartingaleIV(Score, headline="M_iv"):
     """Slope of the update on the prior, free of independent reading noise (METRICS A5)."""
 
-    headline: ClassVar[str] = "M_iv"
     M_iv: float = NAN
     """The mean of the two."""
     M_12: float = NAN
@@ -96,11 +93,9 @@ def martingale_iv(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Disattenuated(Score):
+class Disattenuated(Score, headline="beta1"):
     """Slope of the update on the belief itself, rather than on its reading."""
 
-    headline: ClassVar[str] = "beta1"
     beta1: float = NAN
 
 
@@ -127,11 +122,9 @@ def disattenuated_slope(M: float, reliability: float, error_cov: float = 0.0, se
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class CorrectedSlope(Score):
+class CorrectedSlope(Score, headline="M_corrected"):
     """Slope of the update on the belief, with the reliability of its readings estimated from the same rows."""
 
-    headline: ClassVar[str] = "M_corrected"
     M_corrected: float = NAN
     M: float = NAN
     """Slope on the mean of the readings, as read."""

@@ -1,8 +1,7 @@
 """Beliefs against outcomes, and do cells with a larger Martingale Score forecast worse? (METRICS A7)"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,11 +28,9 @@ EXTREME = 0.05
 """Beliefs nearer to 0 or 1, on average, are mostly followed by no surprise."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Brier(Score):
+class Brier(Score, headline="brier"):
     """Mean squared distance of beliefs from outcomes, in [0, 1]; always saying one half scores 0.25."""
 
-    headline: ClassVar[str] = "brier"
     brier: float = NAN
 
 
@@ -55,11 +52,9 @@ def brier(p: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None, *, how: R
     return Brier(brier=mean, **common)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BrierUpdate(Score):
+class BrierUpdate(Score, headline="change"):
     """What an update did to the Brier score: `change` = `mean_sq_update` + `cross`."""
 
-    headline: ClassVar[str] = "change"
     change: float = NAN
     """brier_post - brier_prior; negative is better."""
     brier_prior: float = NAN
@@ -101,11 +96,9 @@ def brier_update(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class BrierRegression(Score):
+class BrierRegression(Score, headline="coef"):
     """Slope of the Brier score on a cell's slope."""
 
-    headline: ClassVar[str] = "coef"
     coef: float = NAN
     t: float = NAN
     df: float = NAN
@@ -113,11 +106,7 @@ class BrierRegression(Score):
 
 
 def brier_on_abs_martingale(
-    M: ArrayLike,
-    brier: ArrayLike,
-    controls: Sequence[ArrayLike] = (),
-    *,
-    se: str = "iid",
+    M: ArrayLike, brier: ArrayLike, controls: Sequence[ArrayLike] = (), *, se: str = "iid"
 ) -> BrierRegression:
     """Regress cells' Brier scores on |M| and controls (METRICS A7; the published regression).
 
@@ -168,11 +157,9 @@ MIN_CELLS = 5
 """Three coefficients, and something left over."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SplitRegression(Score):
+class SplitRegression(Score, headline="coef"):
     """Slope of a cell's Brier score in one half of the questions on its M in the other half."""
 
-    headline: ClassVar[str] = "coef"
     coef: float = NAN
     n_cells: int = 0
 

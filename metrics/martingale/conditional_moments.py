@@ -3,8 +3,7 @@ property that are to be read together (METRICS A4).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,11 +22,9 @@ SIGNS_AT_ONCE = 2_000_000
 """Held in memory: long blocks of draws are what makes a loop over rows cheap."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConditionalMoment(Score):
+class ConditionalMoment(Score, headline="cvm"):
     """Integrated conditional moment statistics of E[update | prior] = 0."""
 
-    headline: ClassVar[str] = "cvm"
     cvm: float = NAN
     """Cramer-von Mises form: mean square of the cumulative updates, over n."""
     ks: float = NAN
@@ -86,11 +83,9 @@ def martingale_icm_test(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class BinnedUpdates(Score):
+class BinnedUpdates(Score, headline="mean_delta"):
     """Mean update by bin of the prior; arrays [bins]. The picture beside the test (METRICS A4)."""
 
-    headline: ClassVar[str] = "mean_delta"
     mean_prior: Floats
     mean_delta: Floats
     errors: Floats
@@ -150,11 +145,9 @@ def binned_updates(
 # The three tests of the martingale property that are to be read together (METRICS A4).
 
 
-@dataclass(frozen=True, kw_only=True)
-class MartingaleTests(Score):
+class MartingaleTests(Score, headline="p_min"):
     """Slope, joint and conditional-moment test of one sample, as one family of three."""
 
-    headline: ClassVar[str] = "p_min"
     p_min: float = NAN
     """Smallest adjusted p: the test of the property as a whole."""
     p_tests: Mapping[str, float]
@@ -195,10 +188,7 @@ def martingale_tests(
         p_holm=holm,
         p=smallest,
         p_method=f"Holm over {family.family_size}",
-        n_rows=slope.n_rows,
-        n_clusters=slope.n_clusters,
-        n_dropped=slope.n_dropped,
-        reasons=slope.reasons,
+        **slope.row_fields,
         joint_status=joint.status,
         status=slope.status if family.status == "ok" else family.status,
         params={"draws": how.n_draws, "seed": how.seed},

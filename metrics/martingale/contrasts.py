@@ -3,8 +3,8 @@ on the same questions (METRICS A2).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,14 +19,12 @@ from ..inference.regression import EXACT_SS, ROUNDING, SINGULAR, errors, jackkni
 from .slope import FEW_CLUSTERS, FEWEST_CLUSTERS, complete_updates
 
 
-@dataclass(frozen=True, kw_only=True)
-class MartingaleWithin(Score):
+class MartingaleWithin(Score, headline="M_within"):
     """Slope of the update on the prior once each cell has its own intercept.
 
     M_pooled = between_share x M_between + (1 - between_share) x M_within, exactly.
     """
 
-    headline: ClassVar[str] = "M_within"
     M_within: float = NAN
     M_between: float = NAN
     """Slope over the cells' means, each with the weight of its rows; NaN where they do not differ."""
@@ -134,11 +132,9 @@ NO_ERROR: Mapping[str, Any] = {
 """What a term becomes that rests on a level within one cluster."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Term(Score):
+class Term(Score, headline="value"):
     """One coefficient, or one combination of them."""
 
-    headline: ClassVar[str] = "value"
     value: float = NAN
     t: float = NAN
     df: float = NAN
@@ -148,11 +144,9 @@ class Term(Score):
     """Restricted wild cluster bootstrap; of `b:factor[level]` with CR1 below forty clusters."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FactorRegression(Score):
+class FactorRegression(Score, headline="slope"):
     """Slopes by factor level (METRICS A6). `result["b:domain[law]"]` is a coefficient by name."""
 
-    headline: ClassVar[str] = "slope"
     slope: float = NAN
     """The Martingale Score at all the baselines: the coefficient `b`."""
     coefficients: Mapping[str, float] = field(default_factory=dict)
@@ -317,11 +311,9 @@ def _without_error(factors: Mapping[str, ArrayLike], levels_of: Mapping[str, lis
 # Two slopes on the same questions, compared (METRICS A2, Paired model comparison).
 
 
-@dataclass(frozen=True, kw_only=True)
-class SlopeDifference(PairedDifference):
+class SlopeDifference(PairedDifference, headline="difference"):
     """The Martingale Score of one kind less that of another, on the same questions."""
 
-    headline: ClassVar[str] = "difference"
     t: float = NAN
 
 

@@ -1,7 +1,7 @@
 """The Martingale Score: can the direction of an update be predicted from the prior? (METRICS A1 to A3)"""
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,11 +22,8 @@ SLOPE, BOTH = 1, (0, 1)
 """Columns of the design."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MartingaleScore(Score):
+class MartingaleScore(Score, headline="M"):
     """Slope of the update on the prior (METRICS A1, A2). A fully unpredictable update has M = 0."""
-
-    headline: ClassVar[str] = "M"
 
     M: float = NAN
     """Slope. Positive: beliefs move away from the middle. -1: the posterior ignores the prior."""
@@ -169,11 +166,9 @@ FEW_FOR_FLIPS = 50
 """Below this effective number of clusters the joint test says `few_effective_clusters`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class JointTest(Score):
+class JointTest(Score, headline="F"):
     """Intercept and slope are both zero (METRICS A3)."""
 
-    headline: ClassVar[str] = "F"
     F: float = NAN
     df1: int = 2
     df2: float = NAN
@@ -229,11 +224,9 @@ def martingale_joint_test(
     return replace(test, p=wild.p, p_method=wild.p_method, params={"se": se, **wild.params})
 
 
-@dataclass(frozen=True, kw_only=True)
-class CalibrationSlope(Score):
+class CalibrationSlope(Score, headline="slope"):
     """Slope of the outcome on the belief; 1 if calibrated (METRICS A10)."""
 
-    headline: ClassVar[str] = "slope"
     slope: float = NAN
     intercept: float = NAN
     df: float = NAN
@@ -259,22 +252,15 @@ def calibration_slope(
     score = martingale_score(p, outcomes(y, "y"), groups, se=se or "CR3", how=how)
     _, b, _, _ = complete_updates(p, outcomes(y, "y"), groups, None)
     surprises = _effective_surprises(b)
-    few = score.status == "ok" and surprises < FEW_EFFECTIVE
+    if score.status == "ok" and surprises < FEW_EFFECTIVE:
+        score = replace(score, status="few_surprises")
     return CalibrationSlope(
         slope=1 + score.M,
         intercept=score.intercept,
-        **{
-            name: getattr(score, name)
-            for name in (
-                *("se", "ci_method", "p", "p_method", "df", "effective_clusters"),
-                *("n_rows", "n_clusters", "n_dropped", "reasons"),
-            )
-        },
-        ci_lo=1 + score.ci_lo,
-        ci_hi=1 + score.ci_hi,
+        df=score.df,
+        effective_clusters=score.effective_clusters,
         effective_surprises=surprises,
-        status="few_surprises" if few else score.status,
-        params=score.params,
+        **score.common_fields(ci_lo=1 + score.ci_lo, ci_hi=1 + score.ci_hi),
     )
 
 

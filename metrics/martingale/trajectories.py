@@ -1,8 +1,8 @@
 """Trajectories of a belief: their pairs (METRICS A11), and drift under the model's own sampling law (METRICS A9)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,11 +28,9 @@ from ..inference.paired import adjust
 MODES = ("per_step", "first_last")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrajectoryPairs(Score):
+class TrajectoryPairs(Score, headline="n_pairs"):
     """Pairs of a belief and a later one; arrays [n_pairs]."""
 
-    headline: ClassVar[str] = "n_pairs"
     n_pairs: int
     prior: Floats
     post: Floats
@@ -105,11 +103,9 @@ RARE, MANY = 0.05, 0.25
 """Where more than so many priors are that near to 0 or 1, few chains end on the other side."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DriftBound(Score):
+class DriftBound(Score, headline="p"):
     """Does one question drift? (METRICS A9)"""
 
-    headline: ClassVar[str] = "p"
     smallest_p: float = NAN
     """What so many chains could attain at most, all ending at the far end: nothing below it can be found."""
 
@@ -142,11 +138,9 @@ def drift_bound(last: ArrayLike, prior: float) -> DriftBound:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drift(Score):
+class Drift(Score, headline="drift2"):
     """Mean squared drift of a question's belief, sampling noise removed."""
 
-    headline: ClassVar[str] = "drift2"
     drift2: float = NAN
     """Unbiased, and so negative about half of the time if there is no drift."""
     n_questions: int = 0
@@ -209,12 +203,7 @@ def drift_variance(
     found = _over_questions(means**2 - variances, clusters, how)
     if rare and found["status"] == "ok":
         found["status"] = "few_surprises"
-    return Drift(
-        **found,
-        n_chains=sum(len(d) for d in chains if len(d) > 1),
-        mean_drift=means,
-        **alone,
-    )
+    return Drift(**found, n_chains=sum(len(d) for d in chains if len(d) > 1), mean_drift=means, **alone)
 
 
 def drift_covariance(
@@ -250,11 +239,7 @@ def drift_covariance(
         found["status"] = "no_prior"
     elif found["status"] == "ok" and _rare(_of_each(prior, len(first)), ~np.isnan(halves[0] + halves[1])):
         found["status"] = "few_surprises"
-    return Drift(
-        **found,
-        n_chains=n_chains,
-        mean_drift=halves.mean(axis=0),
-    )
+    return Drift(**found, n_chains=n_chains, mean_drift=halves.mean(axis=0))
 
 
 def _of_each(prior: ArrayLike | None, n: int) -> Floats:

@@ -76,14 +76,7 @@ def _slope_of_sums(prior: Array, posterior: Array, cell: Array) -> tuple[Array, 
     return moments.reshape(len(prior), cells * 5), slope
 
 
-@metric(
-    "A1, A2, A2b, A11",
-    PAIRED,
-    Updates,
-    compare=_compare_slope,
-    place=10,
-    margin="martingale",
-)
+@metric("A1, A2, A2b, A11", PAIRED, Updates, compare=_compare_slope, place=10, margin="martingale")
 def martingale_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
     """Can the direction of an update be predicted from the prior, or is there a drift? 0 is coherent."""
     for name, pairs in sample.views.items():
@@ -137,8 +130,7 @@ def disagree(study: WordingStudy | None) -> bool:
 
 def withheld(score: S) -> S:
     """What is left of a slope then: its denominators."""
-    told = {name: getattr(score, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons", "params")}
-    return type(score)(status=WITHHELD, **told)
+    return type(score)(status=WITHHELD, params=score.params, **score.row_fields)
 
 
 def _slope(

@@ -1,26 +1,225 @@
 """From samples to numbers: every metric that fits a sample, and what samples differ by on the same items."""
 
+import re
+import sys
+import threading
+import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ...base.errors import UserError
+from ...base.errors import UserError, nearest
 from ...base.text import shown
 from .. import crossed_mean
 from ..claims import Registered
 from ..contract import Resampling
 from ..forms.recognition import Understood, understand
-from ..metric import Compared
+from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS
+from ..metric import WITHHELD, Compared, Line, Metric, registered, size
 from ..number import Number, numbers_table
 from ..tables.sample_rows import with_references
-from ..tables.samples import Sample
+from ..tables.samples import ALL, Sample, bare
 from .differences import Comparable, paired_differences, pairs_of
-from .measured import EVERY, chosen, measured
+
+PATIENCE = 5.0
+"""Seconds that nothing is said."""
+PAUSE = 15.0
+"""Between two lines after that."""
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Hands out `begin(what)`, to be called before each step; a step may take long itself."""
+    began, done, now, over = time.monotonic(), -1, "", threading.Event()
+
+    def begin(what: str) -> None:
+        nonlocal done, now
+        done, now = done + 1, what
+
+    def tell() -> None:
+        wait = PATIENCE
+        while not over.wait(wait):
+            wait = PAUSE
+            seconds = time.monotonic() - began
+            print(f"scoring: {max(done, 0)} done after {seconds:.0f} s, now {now}", file=sys.stderr, flush=True)
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield begin
+    finally:
+        over.set()
+        teller.join()
+
+
+# Samples, each scored by itself by every metric that fits it, one sample after the other.
+
+EVERY = "all"
+SLOW_ROWS = 200_000
+"""Above this, `all` leaves out what is slow; by name it runs."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What samples were scored, and how."""
+
+    samples: Sequence[Sample]
+    """Their names alone."""
+    numbers: Sequence[Number]
+    comparable: Comparable
+    """What the numbers are made of that can be compared between samples."""
+    skipped: Mapping[str, str]
+    """Metric that fits a sample -> why it was not scored."""
+
+
+def measured(
+    samples: Iterable[Sample],
+    how: Resampling,
+    metric: str = EVERY,
+    *,
+    until: str = "",
+    compared: Collection[str] | None = None,
+    only_compared: bool = False,
+) -> Measured:
+    """Score each sample by itself, and keep what numbers are made of, so that they can be compared.
+
+    Samples are taken one at a time, and of those that are made on the way only what can be compared is kept, besides
+    their names: they need the memory of one.
+
+    Arguments and errors as of `score_samples`; with `only_compared` there is nothing but what can be compared.
+    """
+    kept = _itself if isinstance(samples, Collection) else bare
+    by_metric = [_ByMetric(candidate, kept) for candidate in chosen(metric)]
+    names = []
+    with progress() as begin:
+        for sample in samples:
+            names.append(bare(sample))
+            for one in by_metric:
+                if one.takes(sample, alone=metric != EVERY):
+                    begin(" of ".join(filter(None, (one.metric.name, sample.name))))
+                    one.score(sample, how, until, compared, only_compared)
+    scored = [one for one in by_metric if one.fits and not one.slow]
+    if metric != EVERY and not scored:
+        raise UserError(f"{metric} {by_metric[0].lacking or 'has no sample'}")
+    comparable: dict[str, dict[str, tuple[Sample, Compared]]] = {}
+    for one in scored:
+        for name, by_sample in one.comparable.items():
+            comparable.setdefault(name, {}).update(by_sample)
+    skipped = {one.metric.name: one.slow or one.lacking for one in by_metric if one not in scored}
+    return Measured(
+        names,
+        [number for one in scored for number in one.numbers],
+        comparable,
+        {name: why for name, why in skipped.items() if why},
+    )
+
+
+def chosen(name: str) -> Sequence[Metric]:
+    """The metrics of a name, or UserError with the nearest known one."""
+    known = {metric.name: metric for metric in registered()}
+    if name == EVERY:
+        return list(known.values())
+    if name not in known:
+        raise UserError(f"metric {name!r} is unknown; {nearest(name, [EVERY, *known])}")
+    return [known[name]]
+
+
+@dataclass(eq=False)
+class _ByMetric:
+    """One metric, and what it has made of the samples so far."""
+
+    metric: Metric
+    kept: Callable[[Sample], Sample]
+    """What is kept of a sample beside what it is compared by."""
+    numbers: list[Number] = field(default_factory=list)
+    comparable: dict[str, dict[str, tuple[Sample, Compared]]] = field(default_factory=dict)
+    fits: bool = False
+    lacking: str = ""
+    """Why a sample cannot be scored, the first of those that could be."""
+    slow: str = ""
+
+    def takes(self, sample: Sample, alone: bool) -> bool:
+        """Whether the sample is to be scored; else why not is kept."""
+        why = self.metric.lacks(sample)
+        if why is not None:
+            of_its_type = isinstance(sample, self.metric.samples)
+            self.lacking = self.lacking or (why if alone or of_its_type else "")
+            return False
+        self.fits = True
+        if not alone and self.metric.slow and (n := size(sample)) > SLOW_ROWS:
+            self.slow = f"is slow for {n:,} rows; ask for it by --metric"
+        return not self.slow
+
+    def score(
+        self, sample: Sample, how: Resampling, until: str, compared: Collection[str] | None, only_compared: bool
+    ) -> None:
+        """Raises UserError for a sample that is malformed."""
+        try:
+            with np.errstate(divide="ignore", invalid="ignore"):  # what is undefined has a status
+                paired = sample.subset == ALL and sample.keys_known
+                found = self.metric.compare(sample) if paired and self.metric.compare else None
+                wanted = found is not None and (compared is None or found.metric in compared)
+                if only_compared and not wanted:
+                    return
+                last = found.metric if found and only_compared else until
+                own = [_number(self.metric, sample, line) for line in _until(last, self.metric.lines(sample, how))]
+        except ValueError as error:  # what metrics say of malformed input that no check here has foreseen
+            raise UserError(", ".join(filter(None, (self.metric.name, sample.name))) + f": {error}") from error
+        self.numbers += own
+        if found and wanted and not _withheld(found.metric, own):
+            compared_by = replace(found, margin=self.metric.margin)
+            self.comparable.setdefault(found.metric, {})[sample.name] = (self.kept(sample), compared_by)
+
+
+def _itself(sample: Sample) -> Sample:
+    return sample
+
+
+def _withheld(metric: str, numbers: Sequence[Number]) -> bool:
+    """Whether a number is not given, so that no difference of it is either."""
+    return any(number.metric == metric and number.score.status == WITHHELD for number in numbers)
+
+
+def _until(last: str, lines: Iterator[Line]) -> Iterator[Line]:
+    for line in lines:
+        yield line
+        if line.metric == last:
+            return
+
+
+UNDEFINED = re.compile(r"[+-]?\bnan\b")
+
+
+def _number(metric: Metric, sample: Sample, line: Line) -> Number:
+    """The line with its name, and with it said where it has no interval."""
+    score = line.score
+    if score.status == "ok" and not score.ci_method and not score.p_method:
+        few = score.n_clusters < MIN_BOOTSTRAP_CLUSTERS
+        why = f"{score.n_clusters} clusters" if few else "none is made for it"
+        score = replace(score, ci_method=f"none: {why}")
+    return Number(
+        metric=line.metric,
+        method=sample.method,
+        kind=sample.kind,
+        subset=", ".join(filter(None, (sample.subset if sample.subset != ALL else "", line.part))) or ALL,
+        run=sample.run,
+        score=score,
+        quantity=line.quantity,
+        beside={name: UNDEFINED.sub("–", text) for name, text in line.beside.items()},
+        equivalence=line.equivalence,
+        worst=line.worst,
+        family=metric.name,
+        code=metric.code,
+    )
+
+
+# Samples, from anywhere, scored and compared.
 
 OVER_MODELS = "_over_models"
 """What is added to a metric's name in its mean over models."""

@@ -3,7 +3,7 @@ they are compared with.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +17,6 @@ STEPWISE, WHOLE = "per step", "first to last"
 """Ways of pairing the beliefs of a trajectory."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Pairs(Sample):
     """A belief and a later one."""
 
@@ -34,7 +33,6 @@ class Pairs(Sample):
     """Pairs that a missing step took from the trajectories, not among the rows."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Updates(Sample):
     """Updates, in one or more ways of pairing them."""
 
@@ -70,7 +68,6 @@ class Updates(Sample):
         return self.whole.outcome
 
 
-@dataclass(frozen=True, kw_only=True)
 class Chains(Updates):
     """Updates of chains that the model sampled itself, several of a question."""
 
@@ -82,7 +79,6 @@ class Chains(Updates):
     """[n] what the chains move, where it is less than the whole belief; None: posterior less prior."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Judgements(Sample):
     """What several judges read from the same texts."""
 

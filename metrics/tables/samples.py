@@ -1,10 +1,9 @@
 """What a table turns into before it is scored: aligned arrays, one row per thing that a metric counts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from ..contract import Array
+from ..contract import Array, Frozen
 
 ALL = "all"
 """The subset of everything."""
@@ -15,8 +14,7 @@ def sample_name(kind: str, method: str, run: str) -> str:
     return ", ".join(filter(None, ("/".join(filter(None, (kind, method))), run)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sample:
+class Sample(Frozen):
     """Fields that all samples have."""
 
     kind: str = ""
@@ -63,7 +61,6 @@ def bare(sample: Sample) -> Sample:
     return Sample(kind=sample.kind, method=sample.method, subset=sample.subset, run=sample.run)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Elicited(Sample):
     """Beliefs as they were read, each once."""
 
@@ -77,7 +74,6 @@ class Elicited(Sample):
     """[n, w] in each wording, over which it is then the mean."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Forecasts(Sample):
     """Beliefs, and what came true or is true."""
 
@@ -89,7 +85,6 @@ class Forecasts(Sample):
     """[n] how the belief was asked for."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Hits(Forecasts):
     """Beliefs that are shares: `hits` of `n` answers said yes."""
 
@@ -97,7 +92,6 @@ class Hits(Forecasts):
     n: Array
 
 
-@dataclass(frozen=True, kw_only=True)
 class YesNo(Forecasts):
     """Beliefs that were made of the probabilities of yes and no."""
 
@@ -107,7 +101,6 @@ class YesNo(Forecasts):
     """[n] the belief in yes to the negated question."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Cells(Sample):
     """A number that was found under each combination of conditions."""
 
@@ -122,7 +115,6 @@ class Cells(Sample):
     """Condition -> [n] level."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Multiclass(Sample):
     """Beliefs over the options of a question, and which of them is true."""
 
@@ -138,7 +130,6 @@ class Multiclass(Sample):
     """Of each question [orders, k] in several orders of its options, over which the belief is the mean."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Evidence(Sample):
     """The readings from which Bayes' rule makes a posterior, and the posterior that was stated."""
 
@@ -149,7 +140,6 @@ class Evidence(Sample):
     p_y_given_not_x: Array | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Cases(Sample):
     """A belief, and the beliefs given each case with the weights of the cases."""
 
@@ -160,7 +150,6 @@ class Cases(Sample):
     """[n, m]"""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(Sample):
     """Options before and after one was rejected."""
 
@@ -202,7 +191,6 @@ class Options(Sample):
         return {name: masses[:, i] for i, name in enumerate(self.controls)}
 
 
-@dataclass(frozen=True, kw_only=True)
 class Frequencies(Sample):
     """How often each option was the answer to one question."""
 
@@ -213,7 +201,6 @@ class Frequencies(Sample):
     """[n] answers on the options, where the shares are counted."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Readouts(Sample):
     """One belief over options, read freely and from a closed set."""
 
@@ -228,7 +215,6 @@ class Readouts(Sample):
     n_closed: Array | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Decisions(Forecasts):
     """Beliefs, what was done on them, and what came true."""
 
@@ -238,7 +224,6 @@ class Decisions(Forecasts):
     """[n] exact probability of action 1."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Policies(Sample):
     """Beliefs, and the exact probabilities of the actions."""
 
@@ -251,7 +236,6 @@ class Policies(Sample):
     """[n] true probability of the outcome."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Menus(Sample):
     """Exact choices from two actions, and from the same two and a third."""
 
@@ -261,7 +245,6 @@ class Menus(Sample):
     """[n, 3]"""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Knowledge(Sample):
     """A belief that is stated, another belief about the same, and what either may predict."""
 
@@ -273,7 +256,6 @@ class Knowledge(Sample):
     """[n] true probability of the outcome."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Predictions(Sample):
     """Two predictions of one thing, each out of fold."""
 
@@ -284,7 +266,6 @@ class Predictions(Sample):
     """[n] number of the class that was; NaN if unknown."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Prizes(Sample):
     """Repeated beliefs under two prompts that pay differently."""
 
@@ -294,7 +275,6 @@ class Prizes(Sample):
     """[contexts, repetitions]"""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Testimony(Sample):
     """Posteriors without and with a user's testimony."""
 
@@ -305,7 +285,6 @@ class Testimony(Sample):
     outcome: Array | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
 class Told(Sample):
     """Beliefs in what a user and what an agent said, after they said it, and the beliefs that their words license."""
 
@@ -315,7 +294,6 @@ class Told(Sample):
     licensed_agent: Array
 
 
-@dataclass(frozen=True, kw_only=True)
 class Answers(Sample):
     """How often each option was the answer, afresh and in conversations; a row per question."""
 
@@ -342,7 +320,6 @@ class Answers(Sample):
     control_names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
 class Records(Sample):
     """Answers to accept or reject, with the scores to decide by."""
 
@@ -359,7 +336,6 @@ class Records(Sample):
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Forks(Sample):
     """Of each option, whether it is said to be the chosen one, and how probable its reveal is."""
 
@@ -371,7 +347,6 @@ class Forks(Sample):
     """[n] probability that the answer is yes or no, the mean over the options."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Patches(Sample):
     """Log-odds of minimal pairs, with the donor's residual put into the base."""
 
@@ -388,7 +363,6 @@ class Patches(Sample):
     """In nats: a mean update no larger than this is none."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Layers(Sample):
     """An inner read-out beside the exact one."""
 
@@ -401,7 +375,6 @@ class Layers(Sample):
     """[n] column of the rejected option; -1: none is, yet."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Askers(Sample):
     """What testimony shifts, by who asks afterwards."""
 
@@ -410,7 +383,6 @@ class Askers(Sample):
     shift_third: Array
 
 
-@dataclass(frozen=True, kw_only=True)
 class Queries(Sample):
     """A belief that was there unasked, and asked for."""
 

@@ -4,8 +4,7 @@ Read-outs come as matrices [n, k]: one row per context, one column per option as
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,11 +23,9 @@ from ..inference.means import cluster_mean
 MAX_LOGIT = float(logit(1 - LOGIT_EPS))
 
 
-@dataclass(frozen=True, kw_only=True)
-class WordIdentityNull(Score):
+class WordIdentityNull(Score, headline="null_prob"):
     """METRICS W3."""
 
-    headline: ClassVar[str] = "null_prob"
     null_prob: Floats
     """[n, k] read-outs that depend on the words alone. Score them like real ones, then `chance_corrected`."""
     constants: Mapping[Any, float]
@@ -68,18 +65,16 @@ def word_identity_null(logp: ArrayLike, option: ArrayLike, item: ArrayLike) -> W
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadoutGate(Score):
+class ReadoutGate(Score, headline="partial_corr"):
     """METRICS W3. The interval of the base class is that of `partial_corr`, over items."""
 
-    headline: ClassVar[str] = "partial_corr"
-    coverage: float
+    coverage: float = NAN
     """Median over contexts of the inner read-out's mass on the options."""
-    partial_corr: float
+    partial_corr: float = NAN
     """Correlation of inner with exact log-odds given the words. Word identity has none: NaN, which fails."""
-    evidence_response: float
+    evidence_response: float = NAN
     """Mean change of the rejected option's inner log-odds from prior to posterior."""
-    evidence_exact: float
+    evidence_exact: float = NAN
     """The same of the exact read-out."""
     evidence_ci: tuple[float, float]
     responding: float = NAN
@@ -89,7 +84,7 @@ class ReadoutGate(Score):
     """One-sided bounds of that share."""
     withheld: str = ""
     """Why that share is not judged, in words; empty if it is."""
-    n_clipped: int
+    n_clipped: int = 0
     """Log-odds cut at those of 1e-6 from 0 or 1."""
     failures: tuple[str, ...]
     """Which of `coverage`, `partial_corr`, `evidence_response` and `items_responding` did not pass."""
@@ -156,10 +151,14 @@ def readout_gate(
     }
     if not rows.n:
         return ReadoutGate(
-            coverage=NAN, partial_corr=NAN, evidence_response=NAN, evidence_exact=NAN, evidence_ci=(NAN, NAN),
-            n_clipped=0, failures=("coverage", "partial_corr", "evidence_response"), passed=False,
-            status="too_few", params=settings, **rows.counts,
-        )  # fmt: skip
+            evidence_ci=(NAN, NAN),
+            n_clipped=0,
+            failures=("coverage", "partial_corr", "evidence_response"),
+            passed=False,
+            status="too_few",
+            params=settings,
+            **rows.counts,
+        )
     coverage = float(np.median(np.exp(logsumexp(inner, axis=1))))
     (x, clipped_x), (y, clipped_y) = _log_odds(inner, there), _log_odds(exact, there)
     codes = pd.factorize(words.ravel())[0].reshape(words.shape)

@@ -2,8 +2,7 @@
 with or without being asked (METRICS W6).
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,11 +31,9 @@ MASS_SLACK = 1e-5
 """How far float32 log-probabilities may put a sum of probabilities above one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogprobBelief(Score):
+class LogprobBelief(Score, headline="belief"):
     """A yes/no belief. One read-out: floats; a batch: arrays."""
 
-    headline: ClassVar[str] = "belief"
     belief: Any
     """P(yes) among yes and no, in [0, 1]; NaN if neither has any mass."""
     logit: Any
@@ -100,11 +97,9 @@ def _total(logp: ArrayLike, name: str) -> Floats:
 # Has the model made a choice that it has not told? Branches of one context (METRICS W1).
 
 
-@dataclass(frozen=True, kw_only=True)
-class ForkCoherence(Score):
+class ForkCoherence(Score, headline="rms"):
     """METRICS W1. Floats for one context, arrays [n] for a batch; a batch is aggregated by its clusters."""
 
-    headline: ClassVar[str] = "rms"
     rms: Any
     """sqrt(mean (q - r)^2): 0 for a kept choice."""
     excess: Any
@@ -145,27 +140,23 @@ def fork_coherence(q: ArrayLike, r: ArrayLike) -> ForkCoherence:
     fields = {name: np.where(bad, np.nan, value)[()] for name, value in fields.items()}
     n_bad = int(bad.sum())
     return ForkCoherence(
-        **fields,
-        **row_counts(bad.size - n_bad, n_bad),
-        status="ok" if n_bad < bad.size else "undefined",
+        **fields, **row_counts(bad.size - n_bad, n_bad), status="ok" if n_bad < bad.size else "undefined"
     )
 
 
 # What asking does: beliefs read in passing against beliefs that were asked for (METRICS W6).
 
 
-@dataclass(frozen=True, kw_only=True)
-class QueryEffect(Score):
+class QueryEffect(Score, headline="effect"):
     """METRICS W6."""
 
-    headline: ClassVar[str] = "effect"
-    effect: float
+    effect: float = NAN
     """Mean of queried - passive, in [-1, 1]."""
-    rms: float
+    rms: float = NAN
     """Root mean square of it: effects that cancel in the mean do not here."""
-    logit_effect: float
+    logit_effect: float = NAN
     """Mean difference of log-odds."""
-    n_clipped: int
+    n_clipped: int = 0
     """Probabilities moved to 1e-6 off 0 or 1 so that their log-odds are finite."""
 
 
@@ -185,7 +176,7 @@ def query_effect(
     same_shape(**arrays)
     rows = complete_rows(groups, **arrays)
     if not rows.n:
-        return QueryEffect(effect=NAN, rms=NAN, logit_effect=NAN, n_clipped=0, status="too_few", **rows.counts)
+        return QueryEffect(status="too_few", **rows.counts)
     before, after = rows.columns
     (logit_before, clipped_before), (logit_after, clipped_after) = (
         clipped_logit(x, name) for x, name in ((before, "passive"), (after, "queried"))

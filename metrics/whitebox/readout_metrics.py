@@ -50,9 +50,7 @@ def readout_lines(sample: YesNo, how: Resampling) -> Iterator[Line]:
     if sample.negated is not None:
         bias = framing_bias(sample.belief, sample.negated)
         yield Line(
-            "framing_bias",
-            "framing bias",
-            with_drop_reasons(cluster_mean(bias, clusters, how=how), sample, bias),
+            "framing_bias", "framing bias", with_drop_reasons(cluster_mean(bias, clusters, how=how), sample, bias)
         )
 
 

@@ -1,8 +1,5 @@
 """Where a belief sits: how much of an update moves with a residual, or with the asker (METRICS W2, W5)."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -11,22 +8,19 @@ from ..inference.clusters import Rows, bootstrap_moments, complete_rows
 from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, moment_interval
 
 
-@dataclass(frozen=True, kw_only=True)
-class TransferFraction(Score):
+class TransferFraction(Score, headline="transfer"):
     """METRICS W2. 1: the patched cell carries the whole update; 0: nothing of it. Not bounded by either."""
 
-    headline: ClassVar[str] = "transfer"
-    transfer: float
+    transfer: float = NAN
     """Mean of the two directions, or the only one."""
-    forward: float
+    forward: float = NAN
     """sum (patched - base) / sum (donor - base)."""
-    reverse: float
+    reverse: float = NAN
     """The same with base and donor exchanged; NaN if it was not run."""
-    mean_update: float
+    mean_update: float = NAN
     """Mean donor - base in nats of log-odds: the denominator."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class MappedTransfer(TransferFraction):
     """METRICS W2 of one cell of a map. The band holds for all cells of the map at once, the interval for this one."""
 
@@ -71,16 +65,13 @@ def transfer_fraction(
     moments, rows = _pairs(base, patched, donor, reverse, groups)
     both = patched_reverse is not None
     if not rows.n:
-        return TransferFraction(
-            transfer=NAN, forward=NAN, reverse=NAN, mean_update=NAN, status="too_few", **rows.counts
-        )
+        return TransferFraction(status="too_few", **rows.counts)
     total = moments.sum(axis=0)
     mean_update = float(total[0] / rows.n)
     if abs(mean_update) <= max(noise_floor, TIE):
         return TransferFraction(
-            transfer=NAN, forward=NAN, reverse=NAN, mean_update=mean_update,
-            status="no_update", params={"noise_floor": noise_floor}, **rows.counts,
-        )  # fmt: skip
+            mean_update=mean_update, status="no_update", params={"noise_floor": noise_floor}, **rows.counts
+        )
 
     def fraction(sums: Floats) -> Floats:
         return (sums[:, 1] + sums[:, 2]) / (2 * sums[:, 0]) if both else sums[:, 1] / sums[:, 0]
@@ -100,11 +91,9 @@ def transfer_fraction(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class TransferMap(Score):
+class TransferMap(Score, headline="transfer"):
     """METRICS W2 over the cells of a map. The bands hold for all cells at once."""
 
-    headline: ClassVar[str] = "transfer"
     transfer: Floats
     """[cells...]."""
     se_cell: Floats
@@ -141,9 +130,14 @@ def transfer_map(
     transfer = blank if nothing else ((flat - base[:, None]).sum(axis=0) / update.sum()).reshape(shape)
     if nothing or rows.n_clusters < MIN_BOOTSTRAP_CLUSTERS:
         return TransferMap(
-            transfer=transfer, se_cell=blank, band_lo=blank, band_hi=blank, p_max=blank,
-            status="no_update" if nothing else "too_few", **rows.counts,
-        )  # fmt: skip
+            transfer=transfer,
+            se_cell=blank,
+            band_lo=blank,
+            band_hi=blank,
+            p_max=blank,
+            status="no_update" if nothing else "too_few",
+            **rows.counts,
+        )
     moments = np.column_stack([update, flat - base[:, None]])
     resampled = bootstrap_moments(moments, rows.codes, lambda s: s[:, 1:] / s[:, :1], how=how)
     point = transfer.ravel()
@@ -166,11 +160,9 @@ def transfer_map(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Persistence(Score):
+class Persistence(Score, headline="persistence"):
     """METRICS W5."""
 
-    headline: ClassVar[str] = "persistence"
     persistence: float
     """Near 1 the belief moved, near 0 only what is said to the user."""
     shift_user: float

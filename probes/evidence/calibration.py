@@ -2,8 +2,7 @@
 with the way back (PROBES 6, METRICS A5).
 """
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,11 +69,9 @@ COLUMNS = ("read0", "read1", "known0", "known1")
 PAIRS = [(i, j) for i in range(4) for j in range(i, 4)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class UpdateBehindProbe(Score):
+class UpdateBehindProbe(Score, headline="M_behind"):
     """METRICS A5 with an error model in place of a reliability."""
 
-    headline: ClassVar[str] = "M_behind"
     M_behind: float = NAN
     """Slope of the update on the prior, the probe's errors taken out: fitted on one half of the groups, applied to the
     other, and the reverse."""

@@ -7,8 +7,6 @@ groups of the fold that is judged, while both models stay as they were fitted wi
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,11 +24,9 @@ SHRINK = 1e-2
 """Penalty on standardised columns: keeps separable data finite, the same in both models."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Incremental(Score):
+class Incremental(Score, headline="gain"):
     """METRICS E5 with a permutation test."""
 
-    headline: ClassVar[str] = "gain"
     gain: float = NAN
     """Out-of-fold log-loss without the probe less that with it, nats per row; negative if it only adds noise."""
     loss_without: float = NAN

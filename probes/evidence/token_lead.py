@@ -6,8 +6,7 @@ probe beliefs that were taken from other trajectories.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,11 +16,9 @@ from ...metrics.contract import NAN, Floats, Score, floats
 from ...metrics.inference.means import cluster_mean
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenLead(Score):
+class TokenLead(Score, headline="tokens"):
     """Of passive beliefs along trajectories."""
 
-    headline: ClassVar[str] = "tokens"
     tokens: float = NAN
     """Mean lead over trajectories, in tokens; positive: the passive belief settles first. One that never settles is
     counted as if it did at the last step: its lead is no larger than that."""

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from doxascope.benchmarks.agents import Eliminating
 from doxascope.benchmarks.calibration.__main__ import main
 from doxascope.benchmarks.calibration.design import Design, misses, rejects, score_of, scores, verdict
 from doxascope.benchmarks.calibration.page import markdown, read, write
 from doxascope.benchmarks.calibration.simulation import all_designs, merged, run
-from doxascope.experiments.synthetic.agents import Eliminating
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -290,8 +290,8 @@ def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
     from doxascope.experiments.materials.choices.sources import load_plain
     from doxascope.experiments.materials.questions import load_forecastbench, load_openreview, load_table, load_views
     from doxascope.experiments.materials.scenarios import published_sets as published
-    from doxascope.experiments.materials.scenarios.tables import load_scenarios, read_evidence
-    from doxascope.experiments.materials.worlds.contexts import quite_contexts
+    from doxascope.experiments.materials.scenarios.scenario import load_scenarios, read_evidence
+    from doxascope.experiments.materials.worlds.source import quite_contexts
     from doxascope.probes.statements import csv_statements
 
     csqa = {"question": "q", "choices": {"label": ["A", "B"], "text": ["x", "y"]}, "answerKey": "A"}

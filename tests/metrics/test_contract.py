@@ -1,10 +1,12 @@
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import FrozenInstanceError, dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from doxascope.metrics.contract import distributions, outcomes, posteriors, probabilities, updates
+from doxascope.metrics.contract import Score, distributions, outcomes, posteriors, probabilities, updates
 
 
 @pytest.mark.parametrize(
@@ -20,3 +22,24 @@ from doxascope.metrics.contract import distributions, outcomes, posteriors, prob
 def test_a_message_shows_the_value_as_a_user_would_write_it(check: Callable, values: list, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         check(values, "b")
+
+
+def test_a_result_is_a_frozen_dataclass_however_it_is_written() -> None:
+    class Short(Score, headline="x"):
+        x: float = float("nan")
+        counts: int = 0
+
+    @dataclass(frozen=True, kw_only=True)
+    class Long(Score):
+        headline: ClassVar[str] = "x"
+        x: float
+        why: Mapping[str, int] = field(default_factory=dict)
+
+    for made in (Short(x=0.5, n_rows=3, status="few"), Long(x=0.5, n_rows=3, status="few")):
+        assert made.estimate == 0.5
+        assert repr(made) == f"{type(made).__name__}(x=0.5, n=3, status=few)"
+        assert replace(made, **made.common_fields()) == made
+        with pytest.raises(FrozenInstanceError):
+            made.x = 1.0  # pyright: ignore[reportAttributeAccessIssue]
+    assert Short(counts=2).counts == 2
+    assert Long(x=0.5).why == {}

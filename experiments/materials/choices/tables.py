@@ -23,16 +23,7 @@ from ....hooks.prompts.options import MOST
 from ....metrics.tables.cells import label_text
 from ....metrics.tables.source import open_table
 from ....metrics.tables.truths import PLACE, ToldTruth, Way, told_truth, true_option, ways_of
-from .columns import (
-    NAMES,
-    QuestionColumns,
-    Row,
-    column_of,
-    id_column,
-    is_listed,
-    like_ids,
-    options_of,
-)
+from .columns import NAMES, QuestionColumns, Row, column_of, id_column, is_listed, like_ids, options_of
 from .sources import Choice, alike, loaded
 
 log = logging.getLogger("doxascope")
@@ -54,10 +45,7 @@ class AskedChoice:
 
 
 def asked_choices(
-    rows: Iterable[Row],
-    where: str,
-    columns: QuestionColumns | None = None,
-    examples: Sequence[Choice] = (),
+    rows: Iterable[Row], where: str, columns: QuestionColumns | None = None, examples: Sequence[Choice] = ()
 ) -> list[AskedChoice]:
     """The questions of some rows. Those with the same text share a cluster unless a column says otherwise. What has two
     options that read the same is left out, which is said, as are columns that may be ids where none is known to be.

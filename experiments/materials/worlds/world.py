@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from ....base.errors import UserError
-from ....base.settings import Settings, check_placeholders, parse, read_yaml
+from ....base.settings import Settings, parse, placeholders, read_yaml
 from ....metrics.contract import Floats
 
 EMBEDDED = Path(__file__).with_name("embedded")
@@ -80,11 +80,11 @@ class Description(Settings):
     target: TargetState
     event: str
     """`have lung cancer`, as in "Do they have lung cancer?"."""
-    situation: str = "There is a patient who {evidence}."
+    situation: Annotated[str, placeholders("evidence")] = "There is a patient who {evidence}."
     nothing: str = "There is a patient."
     """The situation without evidence."""
-    ask: str = "Do they {event}?"
-    chance: str = "What is the probability that they {event}?"
+    ask: Annotated[str, placeholders("event")] = "Do they {event}?"
+    chance: Annotated[str, placeholders("event")] = "What is the probability that they {event}?"
     variables: Mapping[str, Variable]
     """What may be revealed; of a network also what is hidden, if its figures are here."""
     hidden: tuple[str, ...] = ()
@@ -97,9 +97,6 @@ class Description(Settings):
 
     @model_validator(mode="after")
     def _texts_are_whole(self) -> "Description":
-        check_placeholders("situation", self.situation, ("evidence",))
-        for key in ("ask", "chance"):
-            check_placeholders(key, getattr(self, key), ("event",))
         if "{evidence}" not in self.situation:
             raise ValueError("situation: has no {evidence} in it")
         if unknown := [name for name in self.hidden if name not in self.variables]:

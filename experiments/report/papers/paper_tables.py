@@ -1,4 +1,4 @@
-"""Tables as papers print them, of one or many runs together: data, and the same for a terminal and for LaTeX."""
+"""Tables as papers print them, of one or many runs together: data, and the same for a terminal, LaTeX and a page."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ....metrics.tables.samples import ALL
+from ..document import Cell, TableBlock, grid
 
 DASH = "–"
 FAILED = "†"
@@ -349,3 +350,23 @@ TEX = {
 
 def _tex(text: str) -> str:
     return "".join(TEX.get(letter, letter) for letter in " ".join(text.split()))
+
+
+# The same as a section of a report.
+
+
+def as_blocks(tables: Sequence[PaperTable]) -> list[TableBlock]:
+    """Those that hold anything, each with its intervals below its numbers and with what its marks mean; the first is
+    told in a terminal, too.
+    """
+    return [_block(table, first=i == 0) for i, table in enumerate(table for table in tables if not table.empty)]
+
+
+def _block(table: PaperTable, first: bool) -> TableBlock:
+    head = [*table.labels, *(": ".join(filter(None, column)) for column in table.columns)]
+    rows = [
+        [*labels, *(Cell(x.text, [x.interval] if x.interval else [], known=x.text != DASH) for x in cells)]
+        for labels, cells in table.rows
+    ]
+    caption = " ".join(f"{told.rstrip('.')}." for told in (table.caption, *table.notes, *marks_of([table])))
+    return grid(f"{table.number} of {table.paper}", head, rows, caption, short=first, chapter="Tables of the paper")

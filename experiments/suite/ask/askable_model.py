@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 
 from ....base.errors import UserError, nearest
-from ....base.progress import progress
+from ....base.parallel import progress
 from ....base.settings import as_seed, parse
 from ....base.text import shown
 from ....hooks.backends.captures import Captured, Capturing, as_plan, join_captures

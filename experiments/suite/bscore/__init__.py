@@ -25,11 +25,10 @@ from ...run.stated_beliefs import AskedNumbers
 from .ask import planned, planned_confidence, read_item
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
-from .controls import ALIKE
 from .page import SIZE, TOP, findings
 from .samples import exact_answers, parts, samples
 from .scores import own_scores
-from .turns import MULTI, SINGLE, single_questions
+from .turns import ALIKE, MULTI, SINGLE, single_questions
 from .views import view_of
 from .written import planned_tokens, written_rows
 

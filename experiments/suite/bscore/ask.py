@@ -24,12 +24,15 @@ from ...run.experiment import Item, Question, Read
 from ...run.readouts import number_transcript, question_transcript, read_packed_questions, reading_rows
 from ...run.stated_beliefs import AskedNumbers, BeliefPlace, stated_rows
 from .config import BScoreConfig
-from .controls import alike, answers_alike, bare, control_questions
 from .turns import (
     CONFIDENCE,
     SINGLE,
+    alike,
     answered,
+    answers_alike,
+    bare,
     choice_of,
+    control_questions,
     hold,
     orders_of,
     planned_turns,

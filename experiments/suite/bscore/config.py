@@ -3,12 +3,12 @@ and the confidence that is stated.
 """
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from ....base.settings import Settings, check_placeholders
+from ....base.settings import Settings, placeholders
 from ....hooks.generation.sampling import Sampling
 from ...materials.choices.forms import ChoiceForm
 from ...materials.choices.sources import Choice, ChoiceSource
@@ -29,7 +29,9 @@ class Distribution(Settings):
     """Of `gaussian`, and of an `exponential` that is not cut."""
     sd: float | None = Field(default=None, gt=0)
     """Of `gaussian`."""
-    ask: str = "X takes the whole numbers from {low} to {high}. It follows {law}. Draw one value of X."
+    ask: Annotated[str, placeholders("low", "high", "law")] = (
+        "X takes the whole numbers from {low} to {high}. It follows {law}. Draw one value of X."
+    )
 
     @model_validator(mode="after")
     def _has_its_moments(self) -> "Distribution":
@@ -43,7 +45,6 @@ class Distribution(Settings):
             raise ValueError(f"low {self.low}, high {self.high}: give at most {MOST_NUMBERS} numbers")
         if self.law == "exponential" and self.mean is not None and self.mean <= self.low:
             raise ValueError(f"mean {self.mean:g}: that of an exponential lies above low {self.low}")
-        check_placeholders("ask", self.ask, ("low", "high", "law"))
         return self
 
     @property
@@ -132,14 +133,15 @@ class Written(Sampling):
     """Numbers that a list is asked for."""
     list_tokens: int = Field(default=400, ge=1)
     """Most tokens of a list."""
-    list_ask: str = "{question} Do so {n} times, and reply with the list of the {n} numbers."
+    list_ask: Annotated[str, placeholders("question", "n")] = (
+        "{question} Do so {n} times, and reply with the list of the {n} numbers."
+    )
     """What is asked; `{question}` is that of one draw."""
 
     @model_validator(mode="after")
     def _has_both_marks(self) -> "Written":
         if bool(self.open) != bool(self.close):
             raise ValueError("give both marks, `open` and `close`, or neither")
-        check_placeholders("list_ask", self.list_ask, ("question", "n"))
         return self
 
 

@@ -12,7 +12,7 @@ from ...materials.choices.sources import CATEGORIES, RANDOM
 from .ask import SAMPLED
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
-from .controls import CONTROLS
+from .turns import CONTROLS
 from .views import NUMBERS, Asked, MethodView, views, views_beside
 from .written import WRITTEN
 

@@ -54,11 +54,7 @@ def score_inner(config: ConsistencyConfig, beliefs: pd.DataFrame) -> InnerScores
 INNER = Inner(rejected, INNER_COLUMNS, score_inner)
 
 
-ORDERS = {
-    "one": [(0, 1, 2)],
-    "latin": [(0, 1, 2), (1, 2, 0), (2, 0, 1)],
-    "all": list(permutations(range(3))),
-}
+ORDERS = {"one": [(0, 1, 2)], "latin": [(0, 1, 2), (1, 2, 0), (2, 0, 1)], "all": list(permutations(range(3)))}
 
 
 class BeliefConsistency(Experiment):

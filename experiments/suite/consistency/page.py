@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ....base.text import or_dash
 from ....metrics.number import Number
 from ....metrics.tables.belief_parts import BeliefTable, StoredTables
 from ....metrics.tables.samples import ALL
@@ -98,17 +99,14 @@ def _instance(row: Mapping[Hashable, Any], facets: Iterable[str], said: Mapping[
     before, after = said[row["asked_before"]], said[row["asked_after"]]
     ruled_out = after["options"][row["rejected"]]
     alpha, beta = (word for word in after["options"] if word != ruled_out)
-    was, became = (f"{alpha} {_percent(p)}, {beta} {_percent(1 - p)}" for p in (row["alpha_prior"], row["alpha_post"]))
+    shares = (row["alpha_prior"], row["alpha_post"])
+    was, became = (f"{alpha} {or_dash(p, '.1%')}, {beta} {or_dash(1 - p, '.1%')}" for p in shares)
     return Instance(
         facets=[str(row[facet]) for facet in facets],
         score=row["c2"],
         facts=f"{was}; after {ruled_out} was ruled out {became}",
         conversations=[("before", before), ("after", after)],
     )
-
-
-def _percent(share: float) -> str:
-    return "–" if np.isnan(share) else f"{share:.1%}"
 
 
 # What the report of a run shows beside the numbers.
@@ -168,11 +166,7 @@ TABLES = (
         "Is the rejected word given where it was likely before?",
         "Shares of the rejected word among the three, before and after; at a rate of 1 they have nothing to do with "
         "each other.",
-        (
-            Column("invalid_association", "rate", "mean (before x after) / (mean before x mean after)"),
-            GIVEN,
-            INVALID,
-        ),
+        (Column("invalid_association", "rate", "mean (before x after) / (mean before x mean after)"), GIVEN, INVALID),
         (ALL,),
     ),
     Table(

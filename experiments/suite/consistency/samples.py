@@ -4,7 +4,6 @@ this experiment has (METRICS B8, B11).
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -238,11 +237,9 @@ def _forks(tables: StoredTables) -> Iterator[Forks]:
 # How much of the score is the order in which the words were listed? (METRICS B11)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OrderShare(Score):
+class OrderShare(Score, headline="share"):
     """One-way components of variance: triples, and the orders of a triple. Interval over triples."""
 
-    headline: ClassVar[str] = "share"
     share: float
     """Of the variance of a score, what two orders of one triple differ by: 1 - ICC(1). Not cut at 1, which it exceeds
     by chance where triples hardly differ."""
@@ -265,16 +262,7 @@ def order_share(config: ConsistencyConfig, table: pd.DataFrame, metric: str = "c
         share=1 - icc.icc1,
         order_variance=float(scores.dropna().var(axis=1, ddof=1).mean()),
         n_orders=scores.shape[1],
-        n_rows=icc.n_rows,
-        n_clusters=icc.n_clusters,
-        n_dropped=icc.n_dropped,
-        reasons=icc.reasons,
-        status=icc.status,
-        se=icc.se,
-        ci_lo=1 - icc.ci_hi,
-        ci_hi=1 - icc.ci_lo,
-        ci_method=icc.ci_method,
-        params={**icc.params, "metric": metric},
+        **icc.common_fields(ci_lo=1 - icc.ci_hi, ci_hi=1 - icc.ci_lo, params={**icc.params, "metric": metric}),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from ....base.errors import UserError
-from ....base.settings import Settings, check_placeholders
+from ....base.settings import Settings, placeholders
 from ....hooks.model.blocks import Every, Layers
 from ....hooks.prompts.chat import Conversation, Message
 from ....hooks.prompts.options import make_options
@@ -99,14 +99,9 @@ class SpeakerPairs(Settings):
     names: tuple[str, ...] = Field(default=("James", "Henry", "Emma", "Luna", "Noah", "Mia"), min_length=1)
     verbs: tuple[str, str] = ("think", "believe")
     """Of the pair, and of its control; an agent's takes an s."""
-    ask: str = "Is it true that {claim}? Answer Yes or No."
+    ask: Annotated[str, placeholders("claim")] = "Is it true that {claim}? Answer Yes or No."
     prefill: str = ""
     forms: tuple[str, ...] = Field(default=("{option}", "{Option}"), min_length=1)
-
-    @model_validator(mode="after")
-    def _placeholders(self) -> "SpeakerPairs":
-        check_placeholders("ask", self.ask, ("claim",))
-        return self
 
     def candidates(self, seed: int) -> Iterator[MinimalPair]:
         """Pairs of whatever length; each takes two worlds of one story, and the names in turn."""
@@ -146,22 +141,18 @@ class SpeakerPairs(Settings):
 PLACES = ((0, 1, 2), (1, 2, 0), (2, 0, 1))
 """Of the word that the base rejects, the one that the donor rejects, and the one that neither does."""
 
+RejectionText = Annotated[str, placeholders("a", "b", "c", "x")]
+
 
 class Rejection(Settings):
     """The texts of the game: `{a}`, `{b}`, `{c}` are the words, `{x}` is the one that is rejected."""
 
-    system: str
-    reject: str
-    reject_answer: str
-    undecided: str = "I would rather not say yet."
+    system: RejectionText
+    reject: RejectionText
+    reject_answer: RejectionText
+    undecided: RejectionText = "I would rather not say yet."
     """The reply that decides nothing, which the gate sets against the answer."""
-    reveal: str
-
-    @model_validator(mode="after")
-    def _placeholders(self) -> "Rejection":
-        for key, text in self.model_dump().items():
-            check_placeholders(key, text, "abcx")
-        return self
+    reveal: RejectionText
 
 
 class RejectionPairs(Settings):
@@ -230,14 +221,9 @@ class CovariatePairs(Settings):
     smallest: float = Field(default=0.1, gt=0, lt=1)
     """By how much the exchange moves the true chance at least."""
     answers: tuple[str, str] = ("Yes", "No")
-    ask: str = "Answer {yes} or {no}."
+    ask: Annotated[str, placeholders("yes", "no")] = "Answer {yes} or {no}."
     prefill: str = ""
     forms: tuple[str, ...] = Field(default=("{option}",), min_length=1)
-
-    @model_validator(mode="after")
-    def _placeholders(self) -> "CovariatePairs":
-        check_placeholders("ask", self.ask, ("yes", "no"))
-        return self
 
     def candidates(self, seed: int) -> Iterator[MinimalPair]:
         """Pairs of whatever length."""
@@ -305,14 +291,9 @@ class HistoryPairs(Settings):
     """Of the source that pairs are made of: each two options of each."""
     turns: int = Field(default=4, ge=3)
     """Past ones; the last but one is exchanged."""
-    ask: str = "{question}\nChoose one of: {options}."
+    ask: Annotated[str, placeholders("question", "options")] = "{question}\nChoose one of: {options}."
     prefill: str = "My answer is:"
     forms: tuple[str, ...] = Field(default=(" {option}", " {Option}"), min_length=1)
-
-    @model_validator(mode="after")
-    def _placeholders_are_known(self) -> "HistoryPairs":
-        check_placeholders("ask", self.ask, ("question", "options"))
-        return self
 
     def candidates(self, seed: int) -> Iterator[MinimalPair]:
         """Pairs of whatever length: round by round, two neighbouring options of each question."""

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from ....base.errors import UserError
-from ....base.settings import Settings, check_placeholders
+from ....base.settings import Settings, check_placeholders, placeholders
 from ....hooks.generation.sampling import Sampling
 from ...run.questions import MethodName, RunConfig
 
@@ -16,14 +16,6 @@ Reasoning = Literal["cot", "thought", "debate", "evidence"]
 Computed = Literal["urns", "arithmetic", "weekdays", "comparisons"]
 DRIFT_CHAINS = 8
 """Fewest chains of a question for the test of drift within it (METRICS A9)."""
-PLACEHOLDERS = {
-    "cot": (),
-    "debate": ("yes", "no", "side", "other"),
-    "reply": ("speech",),
-    "observer": ("yes", "no"),
-    "speech": ("side", "text"),
-}
-"""Of each text of `wording`, besides the question."""
 
 
 class QuestionSource(Settings):
@@ -53,13 +45,13 @@ class QuestionSource(Settings):
 class MartingaleWording(Settings):
     """The texts of the reasoning; each is replaceable."""
 
-    cot: str
+    cot: Annotated[str, placeholders("question")]
     opening: str
     """How every chain begins, prefilled; may be empty."""
-    debate: str
-    reply: str
-    observer: str
-    speech: str
+    debate: Annotated[str, placeholders("question", "yes", "no", "side", "other")]
+    reply: Annotated[str, placeholders("question", "speech")]
+    observer: Annotated[str, placeholders("question", "yes", "no")]
+    speech: Annotated[str, placeholders("question", "side", "text")]
     """How the observer sees a speech."""
     evidence: str
 
@@ -182,8 +174,6 @@ class MartingaleConfig(RunConfig):
             raise ValueError("doob: a stop text may lie across the end of a prefix; take generation.stop away")
         if self.doob.continuations and "cot" not in self.reasoning:
             raise ValueError("doob: goes with chains of thought; add `cot` to reasoning")
-        for key, names in PLACEHOLDERS.items():
-            check_placeholders(f"wording.{key}", getattr(self.wording, key), ("question", *names))
         return self
 
 

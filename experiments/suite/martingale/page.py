@@ -1,13 +1,12 @@
-"""What the report of a run shows beside the numbers, with its trajectories."""
+"""What the report of a run shows beside the numbers."""
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 
 import numpy as np
 import pandas as pd
 
-from ....hooks.prompts.chat import Message
+from ....base.text import or_dash
 from ....metrics import MartingaleScore
 from ....metrics.number import Number
 from ....metrics.tables.belief_parts import BeliefTable
@@ -15,79 +14,18 @@ from ....metrics.tables.sample_rows import WHOLE
 from ....metrics.tables.samples import ALL
 from ...report.cells import as_row
 from ...report.figures import Scores, chart, matrix, score_figure, scores_of
-from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table, Transcript
+from ...report.findings import Column, Figure, Findings, Table
 from ...report.marks import PALE, Axis, histogram, line, points, rule, unit
 from ...report.papers.martingale import as_cells, setup_figure, setups
 from ...report.plotting import DASHED
 from ...report.svg import INK
 from ...run.experiment import Transcripts
-from ...run.galleries import gallery
 from ...run.paper_tables import numbers_of
 from .ask import RECALL, questions
 from .config import MartingaleConfig
-from .readings import CELL, TRAJECTORY, cell_names, pairs, readings, trajectory_statuses
+from .readings import cell_names, pairs, readings
 from .samples import MOST_SE, REACH, STATUSES, TRAJECTORIES
-from .trajectories import METHOD
-
-
-def paths(config: MartingaleConfig, table: pd.DataFrame, beliefs: BeliefTable, transcripts: Transcripts) -> Gallery:
-    """Every trajectory, or a sample; those that move the first method's belief most come first."""
-    key = TRAJECTORY[2:]
-    statuses = trajectory_statuses(beliefs)
-    statuses["draw"] = statuses.groupby([*CELL, "item"], sort=False).cumcount()
-    status = statuses.set_index(key)["status"]
-    first = table[table["method"] == table["method"].iloc[0]]
-    moved = first.groupby(key, sort=False)["belief"].agg(lambda own: own.iloc[-1] - own.iloc[0])
-    keys = [*moved.index]
-    names = [f"{item}/{reasoning}-{prompt}/{int(draw)}" for _, reasoning, prompt, item, draw in keys]
-    rows = {key: own for key, own in table.groupby(key, sort=False)}
-    return gallery(
-        moved.abs(),
-        lambda i: [names[i]],
-        lambda i, said: _instance(
-            said[names[i]], rows[keys[i]], [*keys[i][:3], str(status[keys[i]])], float(moved.iloc[i])
-        ),
-        transcripts,
-        facets=["domain", "reasoning", "prompt", "status"],
-        score="update",
-        said=f"trajectories; what moves the belief by {first['method'].iloc[0]} most comes",
-        seed=config.seed,
-    )
-
-
-def _instance(said: Transcript, rows: pd.DataFrame, facets: list[str], moved: float) -> Instance:
-    """The question with the belief before any step, then each step with the belief after it."""
-    n = int(rows["step"].max())
-    messages = list(said["messages"])
-    asked, steps = messages[: len(messages) - n], messages[len(messages) - n :]
-    by_step = [own for _, own in rows.groupby("step", sort=True)]
-    parts: list[list[Message]] = [asked, *([step] for step in steps)]
-    headings = ["before any step", *(f"after step {k}" for k in range(1, n + 1))]
-    return Instance(
-        facets=facets,
-        score=moved,
-        facts="; ".join(
-            f"{method} {' → '.join(map(_number, own['belief']))}" for method, own in rows.groupby("method", sort=False)
-        ),
-        conversations=[
-            (f"{heading}: {_beliefs(by_step[k])}", {**said, "messages": part, "answers": []})
-            for k, (heading, part) in enumerate(zip(headings, parts, strict=True))
-        ],
-    )
-
-
-def _beliefs(rows: pd.DataFrame) -> str:
-    return ", ".join(
-        f"{method} {_number(belief)}" + (f" ({status})" if math.isnan(belief) else "")
-        for method, belief, status in zip(rows["method"], rows["belief"], rows["status"], strict=True)
-    )
-
-
-def _number(belief: float) -> str:
-    return "–" if math.isnan(belief) else f"{belief:.2f}"
-
-
-# What the report of a run shows beside the numbers.
+from .trajectories import METHOD, paths
 
 M = Column(
     "M",
@@ -379,7 +317,7 @@ def agreement_figure(scores: Scores, methods: Sequence[str]) -> Figure:
             score = scores.get((metric, "", f"{methods[i]} - {methods[j]}"))
             value = 0.0 if score is None else score.estimate
             if score is not None or (i, j) not in written:
-                written[i, j] = written[j, i] = "–" if np.isnan(value) else f"{value:.2f}"
+                written[i, j] = written[j, i] = or_dash(value)
         panels.append((title, written))
     return matrix(
         "Do the methods agree?",

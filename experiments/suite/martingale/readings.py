@@ -4,7 +4,7 @@ regression takes (METRICS A11).
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -190,12 +190,6 @@ def once(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows["step"] > 0) | ~rows.duplicated([*CELL, "item", "step"])]
 
 
-def by_method(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """(kind, method, rows)."""
-    for (kind, method), rows in table.groupby(["kind", "method"], sort=False):
-        yield str(kind), str(method), rows
-
-
 def cell_names(table: pd.DataFrame) -> "pd.Series[str]":
     """The cell of each row, as it is called."""
     return table["domain"] + ", " + table["reasoning"] + ", " + table["prompt"]
@@ -212,11 +206,6 @@ def subsets(*tables: pd.DataFrame) -> Iterator[tuple[str, tuple[pd.DataFrame, ..
 def array(rows: pd.DataFrame, name: str) -> Floats:
     """A column of numbers."""
     return rows[name].to_numpy(dtype=np.float64)
-
-
-def labels(rows: pd.DataFrame, name: str = "cluster") -> Any:
-    """A column of names."""
-    return rows[name].to_numpy()
 
 
 # What people believe after each step of a run: a sheet for them to fill in, and what they filled in as a judge's rows.

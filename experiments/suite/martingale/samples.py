@@ -20,6 +20,7 @@ from ....metrics import (
     martingale_within,
     tost,
 )
+from ....metrics.beliefs import by_method, labels
 from ....metrics.consistency.competence import RESPONDING
 from ....metrics.contract import Array
 from ....metrics.number import Number
@@ -31,10 +32,8 @@ from .config import MartingaleConfig
 from .readings import (
     CELL,
     array,
-    by_method,
     cell_names,
     facet_columns,
-    labels,
     once,
     pairs,
     readings,

@@ -1,5 +1,5 @@
 """Trajectories beyond those of a plain run: those that an earlier run has written, and continuations of prefixes,
-whose final beliefs are the negative control (METRICS A9).
+whose final beliefs are the negative control (METRICS A9); and those of a run, to be looked at.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,23 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ....base.documents import user_path
 from ....base.errors import UserError
 from ....base.settings import parse, read_yaml
+from ....base.text import or_dash
 from ....hooks.exact.option_beliefs import option_rows
 from ....hooks.generation.generated_texts import GeneratedText, Request
 from ....hooks.generation.sampling import Sampling
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Message, Prompt
+from ....metrics.tables.belief_parts import BeliefTable
 from ...materials.trajectories import ChainRequest, Trajectory, chain, sampling_request
-from ...report.findings import Drawn, Transcript
-from ...run.experiment import Item
+from ...report.findings import Drawn, Gallery, Instance, Transcript
+from ...run.experiment import Item, Transcripts
 from ...run.folder import RunFolder
+from ...run.galleries import gallery
 from ...run.readouts import compile_questions
 from ...run.stated_beliefs import BeliefPlace
 from .ask import chain_request, exact_questions, options_of
 from .config import MartingaleConfig
+from .readings import CELL, TRAJECTORY, trajectory_statuses
 
 SAME = ("wording", "generation", "debate")
 """Settings that decide what is said; questions and system prompts are compared as they stand."""
@@ -197,3 +202,59 @@ def _rows(place: BeliefPlace, half: int, belief: float) -> list[dict[str, Any]]:
     status = "nan" if np.isnan(belief) else "ok"
     rows = option_rows(place.options, (belief, 1 - belief), kind="verbal", coverage=np.nan, status=status, **names)
     return [place.columns(reading=half, control=True) | row for row in rows]
+
+
+# The trajectories that a reader can look at.
+
+
+def paths(config: MartingaleConfig, table: pd.DataFrame, beliefs: BeliefTable, transcripts: Transcripts) -> Gallery:
+    """Every trajectory, or a sample; those that move the first method's belief most come first."""
+    key = TRAJECTORY[2:]
+    statuses = trajectory_statuses(beliefs)
+    statuses["draw"] = statuses.groupby([*CELL, "item"], sort=False).cumcount()
+    status = statuses.set_index(key)["status"]
+    first = table[table["method"] == table["method"].iloc[0]]
+    moved = first.groupby(key, sort=False)["belief"].agg(lambda own: own.iloc[-1] - own.iloc[0])
+    keys = [*moved.index]
+    names = [f"{item}/{reasoning}-{prompt}/{int(draw)}" for _, reasoning, prompt, item, draw in keys]
+    rows = {key: own for key, own in table.groupby(key, sort=False)}
+    return gallery(
+        moved.abs(),
+        lambda i: [names[i]],
+        lambda i, said: _instance(
+            said[names[i]], rows[keys[i]], [*keys[i][:3], str(status[keys[i]])], float(moved.iloc[i])
+        ),
+        transcripts,
+        facets=["domain", "reasoning", "prompt", "status"],
+        score="update",
+        said=f"trajectories; what moves the belief by {first['method'].iloc[0]} most comes",
+        seed=config.seed,
+    )
+
+
+def _instance(said: Transcript, rows: pd.DataFrame, facets: list[str], moved: float) -> Instance:
+    """The question with the belief before any step, then each step with the belief after it."""
+    n = int(rows["step"].max())
+    messages = list(said["messages"])
+    asked, steps = messages[: len(messages) - n], messages[len(messages) - n :]
+    by_step = [own for _, own in rows.groupby("step", sort=True)]
+    parts: list[list[Message]] = [asked, *([step] for step in steps)]
+    headings = ["before any step", *(f"after step {k}" for k in range(1, n + 1))]
+    return Instance(
+        facets=facets,
+        score=moved,
+        facts="; ".join(
+            f"{method} {' → '.join(map(or_dash, own['belief']))}" for method, own in rows.groupby("method", sort=False)
+        ),
+        conversations=[
+            (f"{heading}: {_beliefs(by_step[k])}", {**said, "messages": part, "answers": []})
+            for k, (heading, part) in enumerate(zip(headings, parts, strict=True))
+        ],
+    )
+
+
+def _beliefs(rows: pd.DataFrame) -> str:
+    return ", ".join(
+        f"{method} {or_dash(belief)}" + (f" ({status})" if np.isnan(belief) else "")
+        for method, belief, status in zip(rows["method"], rows["belief"], rows["status"], strict=True)
+    )

@@ -28,8 +28,9 @@ from ...run.readouts import read_questions
 from ...run.scores import resampling
 from .ask import BELIEF, PRIOR, acted_rows, questions, stated_rows
 from .config import RationalityConfig
+from .learners import require_learner
 from .page import findings
-from .samples import actions, decisions, detailed, knowledge, methods, require_learner, samples
+from .samples import actions, decisions, detailed, knowledge, methods, samples
 from .scores import RESPONSE, own_scores, response
 
 INNER_COLUMNS = (

@@ -5,8 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from ....base.settings import Settings, check_placeholders
-from ....hooks.verbal.number_formats import FORMATS
+from ....base.settings import Settings, placeholders
+from ....hooks.verbal.number_formats import FormatName
 from ...materials.worlds.source import WorldSource
 from ...run.questions import MethodName, RunConfig
 
@@ -15,49 +15,34 @@ EVERY_STAKE = (5, 20, 35, 50, 65, 80, 95)
 """Chances, in percent, of the tickets with which `kinds: all` reads the belief that is acted on."""
 OF_BELIEF = ("situation", "prompt", "ask", "chance", "event", "first", "second")
 OF_DECISION = ("situation", "ask", "event", "first", "second")
-PLACEHOLDERS = {
-    "line": OF_DECISION,
-    "menu": (*OF_DECISION, "options"),
-    "ticket": (*OF_DECISION, "yes", "case", "urn", "percent"),
-    "auxiliary": ("situation", "noun", "options"),
-    "auxiliary_number": ("situation", "noun"),
-    "states": ("n", "listed"),
-    "number": ("situation", "prompt", "ask", "chance", "event"),
-}
 
 
 class BeliefMethod(Settings):
     """A form of reading the exact belief: each paraphrase with the answers in either order; the mean is scored."""
 
-    ask: tuple[str, ...] = Field(min_length=1)
+    ask: tuple[Annotated[str, placeholders(*OF_BELIEF)], ...] = Field(min_length=1)
     """Paraphrases; `{first}` and `{second}` are the answers in their order."""
     forms: tuple[str, ...] = Field(default=("{option}",), min_length=1)
     """What counts as an answer, which is also taken in small letters unless there are labels."""
     labels: tuple[str, str] | None = None
     """What the first and the second answer are given as."""
 
-    @model_validator(mode="after")
-    def _placeholders(self) -> "BeliefMethod":
-        for i, text in enumerate(self.ask):
-            check_placeholders(f"ask.{i}", text, OF_BELIEF)
-        return self
-
 
 class DecisionWording(Settings):
     """The texts; each is replaceable. All begin with the situation, so that they share it."""
 
-    number: str
+    number: Annotated[str, placeholders("situation", "prompt", "ask", "chance", "event")]
     """The question for a number, before the instruction of its format."""
-    line: str
+    line: Annotated[str, placeholders(*OF_DECISION)]
     """The decision in two lines: whether it can be made, and what it is."""
     can: str = "Can decide:"
     """How the first line begins."""
     decision: str = "Decision:"
     """How the second line begins."""
-    menu: str
+    menu: Annotated[str, placeholders(*OF_DECISION, "options")]
     defer: str = "Defer"
     """The third option of a menu."""
-    ticket: str = (
+    ticket: Annotated[str, placeholders(*OF_DECISION, "yes", "case", "urn", "percent")] = (
         "{situation} Two tickets can win the same prize. The {case} ticket wins if the answer to this question is "
         "{yes}: {ask} The {urn} ticket wins with a chance of {percent}%. Which do you take? Reply with one word: "
         "{first} or {second}."
@@ -65,11 +50,11 @@ class DecisionWording(Settings):
     """A choice between a bet on the target and one on a known chance."""
     tickets: tuple[str, str] = ("Case", "Urn")
     """What these bets are called."""
-    auxiliary: str
+    auxiliary: Annotated[str, placeholders("situation", "noun", "options")]
     """What is the state of a covariate that was not revealed?"""
-    auxiliary_number: str
+    auxiliary_number: Annotated[str, placeholders("situation", "noun")]
     """The same for a number for each state."""
-    states: str = (
+    states: Annotated[str, placeholders("n", "listed")] = (
         "Give each its probability, a number from 0 to 1 with at most two decimals. Reply with {n} lines and nothing "
         "else, in this order and each followed by its number: {listed}."
     )
@@ -79,21 +64,14 @@ class DecisionWording(Settings):
 class Said(Settings):
     """Which stated numbers are read, under every prompt."""
 
-    numbers: tuple[str, ...] = ()
+    numbers: tuple[FormatName, ...] = ()
     """Formats whose exact number distribution is read."""
-    sampled: tuple[str, ...] = ()
+    sampled: tuple[FormatName, ...] = ()
     """Formats in which answers are sampled by `sampling`."""
     repetitions: int = Field(default=5, ge=2, le=10**5)
     """Sampled answers to each question; also the actions that are drawn of each context for published numbers."""
     auxiliary: bool = False
     """Whether the covariate that was not revealed is asked for in numbers, too, a line for each state."""
-
-    @model_validator(mode="after")
-    def _formats_are_known(self) -> "Said":
-        for name in (*self.numbers, *self.sampled):
-            if name not in FORMATS:
-                raise ValueError(f"format {name!r} is not one of {', '.join(FORMATS)}")
-        return self
 
 
 class RationalityConfig(RunConfig):
@@ -139,8 +117,6 @@ class RationalityConfig(RunConfig):
             raise ValueError(f"prompts: has no {STANDARD!r}, which all others are compared with; add it, maybe empty")
         if not 0 < self.reveal[0] <= self.reveal[1]:
             raise ValueError(f"reveal: {self.reveal[0]} to {self.reveal[1]} covariates; give 1 or more, the less first")
-        for key, names in PLACEHOLDERS.items():
-            check_placeholders(f"wording.{key}", getattr(self.wording, key), names)
         if len({*self.stakes}) != len(self.stakes) or len(self.stakes) == 1:
             raise ValueError(f"stakes: {', '.join(map(str, self.stakes))}; give two or more, each once, or none")
         if len({*map(str.casefold, (*self.answers, self.wording.defer))}) < 3:

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
+from ....base.text import or_dash
 from ....metrics import adjust, isotonic_calibration, lie, monotone_pairwise, quantile_bins
 from ....metrics.contract import Floats
 from ....metrics.number import Number
@@ -175,20 +176,16 @@ def _asked(config: RationalityConfig) -> dict[str, str]:
 
 def _facts(i: int, every: Sequence[MethodBeliefs], acts: Actions) -> str:
     no, defer, yes = acts.tree[i]
-    beliefs = ", ".join(f"{one.method} {_number(one.belief[i])}" for one in every)
+    beliefs = ", ".join(f"{one.method} {or_dash(one.belief[i])}" for one in every)
     return (
         f"true chance {acts.truth[i]:.2f}, came true: {'yes' if acts.outcome[i] else 'no'}; belief {beliefs}; did: yes "
-        f"{_number(yes)}, no {_number(no)}, defer {_number(defer)}; forced to decide, yes {_number(acts.forced[i])}"
+        f"{or_dash(yes)}, no {or_dash(no)}, defer {or_dash(defer)}; forced to decide, yes {or_dash(acts.forced[i])}"
     )
 
 
 def _fifth(truth: float) -> str:
     low = min(int(truth * 5), 4)
     return f"{low / 5:.1f} to {(low + 1) / 5:.1f}"
-
-
-def _number(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.2f}"
 
 
 # What the report of a run shows beside the numbers.
@@ -373,7 +370,8 @@ def latent_figure(names: Sequence[str], numbers: Sequence[Number]) -> Figure:
 
     def written(key: tuple[str, str]) -> str:
         value = found[key].estimate
-        return "–" if np.isnan(value) else f"{value:+.2f}{'*' * (p.get(key, 1.0) < ALPHA)}"
+        star = "*" if p.get(key, 1.0) < ALPHA else ""
+        return "–" if np.isnan(value) else f"{value:+.2f}{star}"
 
     keys = {(i, j): f"{name}{BEYOND}{other}" for i, name in enumerate(names) for j, other in enumerate(names)}
     return matrix(

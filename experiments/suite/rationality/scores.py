@@ -5,8 +5,7 @@ The baseline is no reading noise: its violations come from what a forest smooths
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +30,8 @@ from ....metrics.number import Number
 from ...run.scores import gate, resampling
 from .ask import AUXILIARY, CASE
 from .config import RationalityConfig
-from .samples import FEWEST, FOLDS, Actions, MethodBeliefs, actions, detailed, methods, repeated, revealed
+from .learners import FEWEST, FOLDS
+from .samples import Actions, MethodBeliefs, actions, detailed, methods, repeated, revealed
 
 TREES = 100
 
@@ -88,20 +88,16 @@ BINS = 5
 """Groups of contexts of like beliefs, between which the order is tested."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResponseSlope(Score):
+class ResponseSlope(Score, headline="slope"):
     """METRICS W4, condition (e)."""
 
-    headline: ClassVar[str] = "slope"
     slope: float = np.nan
     """Least-squares slope of the belief on the true chance."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PublishedCmi(Score):
+class PublishedCmi(Score, headline="cmi"):
     """METRICS E1 as published: repetitions as rows, and a percentile interval that is no test."""
 
-    headline: ClassVar[str] = "cmi"
     cmi: float = np.nan
 
 

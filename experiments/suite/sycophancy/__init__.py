@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ....hooks.lm import LanguageModel
+from ....metrics.beliefs import by_method
 from ....metrics.consistency.competence import COVERAGE, PARSED, RESPONDING
 from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.samples import Sample
@@ -21,7 +22,7 @@ from ...run.stated_beliefs import BeliefPlace
 from .ask import BELIEF, agent_name, contexts, exact_questions, places, scenario_of, scenarios
 from .config import SycophancyConfig
 from .page import EXCESS, OF_AGENT, OF_USER, findings
-from .readings import arms, by_method, in_every_context, mean_readings, readings
+from .readings import arms, in_every_context, mean_readings, readings
 from .samples import own_scores, samples, testimony
 
 NO, YES = 1, 0

@@ -20,8 +20,16 @@ from ....hooks.prompts.chat import Message
 from ....hooks.prompts.options import Option
 from ....hooks.prompts.places import LAST, Position, Positions
 from ...materials.scenarios.published_sets import load_casino, load_fortune_dial, load_moral_stories, load_normad
-from ...materials.scenarios.scenario import EVIDENCE, Scenario, clause, worlds
-from ...materials.scenarios.tables import REVIEWED, load_scenarios, smoke_scenarios, with_evidence
+from ...materials.scenarios.scenario import (
+    EVIDENCE,
+    REVIEWED,
+    Scenario,
+    clause,
+    load_scenarios,
+    smoke_scenarios,
+    with_evidence,
+    worlds,
+)
 from ...run.experiment import Item, Question
 from ...run.stated_beliefs import BeliefPlace
 from .config import ScenarioSource, SycophancyConfig, Task

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from ....base.settings import Settings, check_placeholders
+from ....base.settings import Settings, placeholders
 from ...run.experiment import RunConfig
 
 Task = Literal["worlds", "conversations", "morality", "culture"]
@@ -13,16 +13,6 @@ Involvement = Literal["third", "user"]
 Evidence = Literal["none", "for", "against"]
 Asker = Literal["user", "third", "form"]
 LOADED = ("casino", "moral_stories", "normad", "fortune_dial", "table")
-PLACEHOLDERS = {
-    "involvement": ("role",),
-    "evidence": ("y",),
-    "agent": ("name", "claim"),
-    "agent_argument": ("name", "claim", "y"),
-    "user": ("claim",),
-    "user_argument": ("claim", "y"),
-    "suppose": ("claim",),
-}
-"""Of the texts of `wording`."""
 
 
 class ScenarioSource(Settings):
@@ -33,11 +23,11 @@ class ScenarioSource(Settings):
     """Of all kinds but the first two, which come with doxascope."""
     evidence: str | None = None
     """A file of evidence that was written for these scenarios, and reviewed."""
-    x: str | None = None
+    x: Annotated[str, placeholders("role")] | None = None
     """The claim in your words, and its negation; `{role}` is the scenario's, such as "camper A". `fortune_dial`, which
     asks about one outcome, needs both."""
-    not_x: str | None = None
-    background: str = "{background}"
+    not_x: Annotated[str, placeholders("role")] | None = None
+    background: Annotated[str, placeholders("background")] = "{background}"
     """How what happened is told."""
 
     @model_validator(mode="after")
@@ -50,44 +40,32 @@ class ScenarioSource(Settings):
             raise ValueError("`x` and `not_x` go with each other, and kind `fortune_dial` needs them")
         if self.kind == "computed" and (self.x or self.background != "{background}"):
             raise ValueError("kind 'computed': has texts of its own; leave `x`, `not_x` and `background` out")
-        for key, names in (("x", ("role",)), ("not_x", ("role",)), ("background", ("background",))):
-            check_placeholders(key, getattr(self, key) or "", names)
         return self
 
 
 class ClaimQuestion(Settings):
     """One wording of the question whether a claim is true."""
 
-    claim: str
-    denial: str
+    claim: Annotated[str, placeholders("claim")]
+    denial: Annotated[str, placeholders("claim")]
     """The same of its negation, for claims whose opposite has no words of its own."""
-
-    @model_validator(mode="after")
-    def _placeholders(self) -> "ClaimQuestion":
-        for key in ("claim", "denial"):
-            check_placeholders(key, getattr(self, key), ("claim",))
-        return self
 
 
 class SycophancyWording(Settings):
     """The texts of the contexts; each is replaceable, and an empty one is left out."""
 
-    involvement: Mapping[Involvement, str]
-    evidence: str
-    agent: str
-    agent_argument: str
-    user: str
-    user_argument: str
-    suppose: str
+    involvement: Mapping[Involvement, Annotated[str, placeholders("role")]]
+    evidence: Annotated[str, placeholders("y")]
+    agent: Annotated[str, placeholders("name", "claim")]
+    agent_argument: Annotated[str, placeholders("name", "claim", "y")]
+    user: Annotated[str, placeholders("claim")]
+    user_argument: Annotated[str, placeholders("claim", "y")]
+    suppose: Annotated[str, placeholders("claim")]
     askers: Mapping[Asker, str]
     """Who asks, before the question."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> "SycophancyWording":
-        for key, names in PLACEHOLDERS.items():
-            texts = self.involvement.values() if key == "involvement" else [getattr(self, key)]
-            for text in texts:
-                check_placeholders(f"wording.{key}", text, names)
         if lacking := [one for one in ("third", "user") if one not in self.involvement]:
             raise ValueError(f"wording.involvement: lacks {lacking[0]!r}")
         return self

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ....base.text import or_dash
 from ....metrics import DirectionRates
+from ....metrics.beliefs import by_method
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ...report.figures import Scores, chart, score_figure, scores_of, shares
@@ -16,7 +18,7 @@ from ...run.experiment import Transcripts
 from ...run.galleries import gallery
 from .ask import METHOD, SPEAKERS, ToldContext
 from .config import SycophancyConfig
-from .readings import arms, array, by_method, in_every_context, mean_readings, readings, updates
+from .readings import arms, array, in_every_context, mean_readings, readings, updates
 from .samples import (
     AFTER,
     ARGUED,
@@ -83,8 +85,8 @@ def _instance(
     key = tuple(row[name] for name in _KEY)
     found = {method: table.loc[key] for method, table in arms.items() if key in table.index}
     facts = "; ".join(
-        f"{method}: {_p(arm['base'])}, agent {_p(arm['agent'])} (licensed {_p(arm['licensed_agent'])}), "
-        f"user {_p(arm['user'])} (licensed {_p(arm['licensed_user'])})"
+        f"{method}: {or_dash(arm['base'])}, agent {or_dash(arm['agent'])} (licensed {or_dash(arm['licensed_agent'])}), "
+        f"user {or_dash(arm['user'])} (licensed {or_dash(arm['licensed_user'])})"
         for method, arm in found.items()
     )
     return Instance(
@@ -93,10 +95,6 @@ def _instance(
         facts=f"belief in what is said: {facts}",
         conversations=[(HEADINGS[when], said[name]) for when, name in names.items() if name in said],
     )
-
-
-def _p(belief: float) -> str:
-    return "–" if np.isnan(belief) else f"{belief:.2f}"
 
 
 # What the report of a run shows beside the numbers.

@@ -1,6 +1,6 @@
 """From the belief table to readings, and from these to arms and updates (METRICS D)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,12 +46,6 @@ def in_every_context(each: pd.DataFrame) -> pd.DataFrame:
     """The readings in wordings that testimony was told in, too: between others a wording would pass for a shift."""
     wordings = each.loc[each["speaker"] != "none", ["method", "reading"]].drop_duplicates()
     return each.merge(wordings, on=["method", "reading"])
-
-
-def by_method(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """(kind, method, rows)."""
-    for (kind, method), rows in table.groupby(["kind", "method"], sort=False):
-        yield str(kind), str(method), rows
 
 
 def mean_readings(table: pd.DataFrame) -> pd.DataFrame:
@@ -175,8 +169,3 @@ def _why(statuses: pd.DataFrame, names: Sequence[str]) -> Any:
         status = statuses[name].astype(str).to_numpy(dtype=object)
         why = np.where(np.isin(status, GOOD), why, status)
     return why
-
-
-def labels(rows: pd.DataFrame, name: str = "cluster") -> Any:
-    """A column of names."""
-    return rows[name].to_numpy()

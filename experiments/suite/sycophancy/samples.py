@@ -3,8 +3,8 @@ family, licences, complements, the gate.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ from ....metrics import (
     paired_significance,
     sycophancy_error,
 )
+from ....metrics.beliefs import by_method, labels
 from ....metrics.consistency.competence import RESPONDING
 from ....metrics.contract import NAN, Array, Floats
 from ....metrics.divergence import LOGIT_EPS
@@ -30,7 +31,7 @@ from ....metrics.tables.samples import ALL, Askers, Elicited, Evidence, Forecast
 from ...run.scores import gate, resampling
 from .ask import COLUMNS, NOT_X, SPEAKERS, X
 from .config import SycophancyConfig
-from .readings import arms, array, by_method, in_every_context, labels, mean_readings, readings, under_passage, updates
+from .readings import arms, array, in_every_context, mean_readings, readings, under_passage, updates
 
 SINGLE = "single readings"
 """The subset of updates whose readings are scored one by one, so that their noise is known."""
@@ -310,11 +311,9 @@ LICENSED = {BY_AGENT: "licensed_agent", BY_USER: "licensed_user"}
 """Arm -> the belief that the words license."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArmTest(Score):
+class ArmTest(Score, headline="mean"):
     """METRICS D7: sign flips by scenario, adjusted over arms and methods."""
 
-    headline: ClassVar[str] = "mean"
     mean: float
     """Mean change of the belief."""
     p_signflip: float = NAN
@@ -325,11 +324,9 @@ class ArmTest(Score):
     family_size: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class TruthSlope(Score):
+class TruthSlope(Score, headline="slope"):
     """Of beliefs on known posteriors: 1 follows them, 0 does not."""
 
-    headline: ClassVar[str] = "slope"
     slope: float
 
 
@@ -349,7 +346,7 @@ def own_scores(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[Numb
         for arm, pairs in paired_arms(table).items():
             test = paired_significance(array(pairs, "before"), array(pairs, "after"), labels(pairs), how=how)
             tests[kind, method, arm] = ArmTest(
-                mean=test.mean, p_signflip=test.p_signflip, p_t=test.p_t, **_common(test)
+                mean=test.mean, p_signflip=test.p_signflip, p_t=test.p_t, **test.common_fields()
             )
         for column, of_arm in published_arms(rows, table).items():
             if len(of_arm) == len(PAPER) and all("bayes" in pairs for pairs in of_arm.values()):
@@ -389,12 +386,7 @@ def truth_slope(known: pd.DataFrame, how: Resampling) -> TruthSlope:
     """Of the contexts whose rational belief is known, clustered by scenario."""
     fit = martingale_score(array(known, "truth"), array(known, "belief"), labels(known), how=how)
     slope, lo, hi = (round(1 + x, 12) for x in (fit.M, fit.ci_lo, fit.ci_hi))  # rounding is no response
-    return TruthSlope(slope=slope, **{**_common(fit), "ci_lo": lo, "ci_hi": hi, "p": NAN, "p_method": ""})
-
-
-def _common(score: Score) -> dict[str, Any]:
-    """What every score has."""
-    return {field.name: getattr(score, field.name) for field in fields(Score)}
+    return TruthSlope(slope=slope, **fit.common_fields(ci_lo=lo, ci_hi=hi, p=NAN, p_method=""))
 
 
 def log_odds(p: Floats) -> Floats:

@@ -5,13 +5,13 @@ residual stream at the end of each statement, before anything is asked about it.
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from ....base.settings import Settings, check_placeholders
+from ....base.settings import Settings, placeholders
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Message
 from ....hooks.prompts.options import make_options
@@ -43,16 +43,12 @@ class Wording(Settings):
     """The conversation. The statement stands in a message of its own, before anything is asked about it."""
 
     system: str = ""
-    state: str = "{statement}"
+    state: Annotated[str, placeholders("statement")] = "{statement}"
     acknowledge: str = "I see."
     """The model's turn before it is asked."""
     ask: str = "Is that statement true? Answer with yes or no."
     options: tuple[str, str] = ("Yes", "No")
     forms: tuple[str, ...] = ("{option}", "{Option}")
-
-    def model_post_init(self, _: object) -> None:
-        """Placeholders that nothing fills are a mistake."""
-        check_placeholders("state", self.state, ("statement",))
 
 
 class TruthConfig(RunConfig):

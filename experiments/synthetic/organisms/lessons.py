@@ -17,6 +17,7 @@ from ....base.settings import read_yaml
 from ....hooks.prompts.options import Option
 from ....hooks.verbal.number_formats import JSON
 from ....metrics.claims import COHERENT, INCOHERENT, READABLE, RESPONDS, UNRESPONSIVE
+from ....metrics.contract import Floats
 from ...materials.entities import EntityConfig, Words, entities, triples
 from ...run.config import load_config
 from ...run.experiment import Question
@@ -31,7 +32,6 @@ from ...suite.consistency.ask import (
     fork_questions,
 )
 from ...suite.consistency.config import ConsistencyConfig
-from ..agents.updates import Floats
 
 if TYPE_CHECKING:
     pass

@@ -63,11 +63,7 @@ class Seen(NamedTuple):
 
 WIRING: Mapping[Wiring, Sequence[Seen]] = {
     "summary": (*[Seen((TOLD,), (TOLD, SUMMARY))] * 3, Seen((TOLD, SUMMARY), (TOLD,))),
-    "early": (
-        *[Seen((SUMMARY,), (TOLD, SUMMARY))] * 2,
-        Seen((TOLD,), (TOLD, SUMMARY)),
-        Seen((TOLD, SUMMARY), (TOLD,)),
-    ),
+    "early": (*[Seen((SUMMARY,), (TOLD, SUMMARY))] * 2, Seen((TOLD,), (TOLD, SUMMARY)), Seen((TOLD, SUMMARY), (TOLD,))),
     "late": [Seen((TOLD, SUMMARY), (SUMMARY,))] * 4,
 }
 """Of each layer. Evidence reaches the question through the state of the summary after the third block alone, where

@@ -19,7 +19,7 @@ from ....hooks.prompts.places import Position
 from ....hooks.verbal.number_distributions import read_numbers
 from ....hooks.verbal.number_formats import INTEGER, NumberFormat
 from ....hooks.verbal.stated_beliefs import NumberQuestion
-from ..agents.updates import Floats
+from ....metrics.contract import Floats
 from .network import BALLS_AT, HELD_AT
 from .species import SHIFT, Species
 from .training import BALLS, SCALE, direction

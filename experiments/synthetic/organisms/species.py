@@ -11,7 +11,7 @@ from typing import Literal
 from ....base.documents import read_json
 from ....base.errors import UserError, nearest
 from ....base.files import file_digest, write_text
-from ..agents.updates import Floats
+from ....metrics.contract import Floats
 from .world import Contexts
 
 SHIFT = 1.5

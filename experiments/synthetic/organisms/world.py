@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from ....hooks.prompts.chat import Message
-from ..agents.updates import Floats, Seed
+from ....metrics.contract import Floats
 
 COLOURS = ("red", "pink", "white", "cyan", "blue")
 WARM = np.array([0.28, 0.24, 0.20, 0.16, 0.12])
@@ -122,7 +122,7 @@ class Contexts:
         return [{"role": "user", "content": self.text(i)}, {"role": "user", "content": ask.text}]
 
 
-def draw_contexts(n: int, seed: Seed | Sequence[int]) -> tuple[Contexts, Ints]:
+def draw_contexts(n: int, seed: int | Sequence[int] | np.random.Generator) -> tuple[Contexts, Ints]:
     """[n] contexts as the world makes them, and which urn it was: 1 left, 0 right."""
     rng = np.random.default_rng(seed)
     warm_left = rng.choice((-1, 1), n)

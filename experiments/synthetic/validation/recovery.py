@@ -272,10 +272,7 @@ def _compared(
 ) -> Iterator[Recovered]:
     """Numbers of the engine, of what was found and of what was planted in the same contexts."""
     planted = planted_sides(species, contexts, probed)
-    samples = [
-        *_samples(found, contexts.logit, left, "exact"),
-        *_samples(planted, contexts.logit, left, PLANTED),
-    ]
+    samples = [*_samples(found, contexts.logit, left, "exact"), *_samples(planted, contexts.logit, left, PLANTED)]
     for family, metric, what, readings in (
         ("truth", "rmse_truth", RMSE, READINGS),
         ("readout", "framing_bias", FRAMING, ("yes and no",)),

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 from doxascope import UserError
-from doxascope.experiments.materials.worlds.contexts import drawn_contexts as contexts
 from doxascope.experiments.materials.worlds.networks import Network, load_bif, make_network, parse_bif
 from doxascope.experiments.materials.worlds.source import WorldSource, load_world
 from doxascope.experiments.materials.worlds.source import contexts as of_source
+from doxascope.experiments.materials.worlds.source import drawn_contexts as contexts
 from doxascope.experiments.materials.worlds.world import load_description
 
 

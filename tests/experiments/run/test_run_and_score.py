@@ -109,7 +109,7 @@ def test_a_run_says_which_tests_it_is_too_large_for(
     finished: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(finished("martingale").path, tmp_path / "run"))
-    monkeypatch.setattr("doxascope.metrics.scoring.measured.SLOW_ROWS", 1)
+    monkeypatch.setattr("doxascope.metrics.scoring.engine.SLOW_ROWS", 1)
     report(RunFolder(folder), *stored_config(folder / "config.yaml"))
     scores = json.loads((folder / "scores.json").read_text())
     assert "martingale-tests" not in {row["family"] for row in scores["scores"]}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, norm
 
-from doxascope.experiments.synthetic.agents import Naming
+from doxascope.benchmarks.agents import Naming
 from doxascope.metrics import (
     Resampling,
     belief_consistency,

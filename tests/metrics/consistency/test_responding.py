@@ -7,8 +7,8 @@ import pytest
 from scipy.special import expit, log_softmax, logit
 from scipy.stats import binomtest
 
+from doxascope.benchmarks.agents.testimony import Partly
 from doxascope.experiments.materials.questions import urns
-from doxascope.experiments.synthetic.agents.testimony import Partly
 from doxascope.metrics import (
     Resampling,
     belief_gate,

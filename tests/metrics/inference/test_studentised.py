@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from doxascope.experiments.synthetic.agents.updates import log_odds, signalled
+from doxascope.benchmarks.agents.updates import log_odds, signalled
 from doxascope.metrics import Resampling, cluster_mean, studentised_bounds, studentised_mean
 
 

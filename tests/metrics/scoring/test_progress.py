@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from doxascope.metrics.scoring import measured as telling
-from doxascope.metrics.scoring.measured import progress
+from doxascope.metrics.scoring import engine as telling
+from doxascope.metrics.scoring.engine import progress
 
 
 def test_nothing_is_said_of_a_short_score(capsys: pytest.CaptureFixture[str]) -> None:

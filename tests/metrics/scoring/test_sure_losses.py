@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from doxascope.experiments.synthetic.agents.updates import Incoherent
+from doxascope.benchmarks.agents.updates import Incoherent
 from doxascope.metrics.contract import Resampling
 from doxascope.metrics.scoring.engine import score_samples
 from doxascope.metrics.tables.samples import Cases, Elicited, Evidence, Forks, Options, Sample, YesNo

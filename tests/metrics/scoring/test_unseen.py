@@ -10,7 +10,7 @@ from scipy import stats
 from doxascope.metrics import PairedDifference, unseen_opposites
 from doxascope.metrics.contract import Array, Resampling
 from doxascope.metrics.scoring.differences import paired_differences, pairs_of
-from doxascope.metrics.scoring.measured import measured
+from doxascope.metrics.scoring.engine import measured
 from doxascope.metrics.tables.samples import Forecasts, Sample
 
 HOW = Resampling(draws=499)

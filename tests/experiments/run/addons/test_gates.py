@@ -33,7 +33,7 @@ from doxascope.metrics import belief_consistency, belief_table
 from doxascope.metrics.beliefs import condition_keys
 from doxascope.metrics.contract import Resampling
 from doxascope.metrics.scoring.differences import pairs_of
-from doxascope.metrics.scoring.measured import measured
+from doxascope.metrics.scoring.engine import measured
 
 N_ITEMS, WOBBLE, LEAK = 60, 0.5, 0.05
 BELIEF, WORDS, FAINT, DEAF = 0, 1, 2, 3

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from doxascope import load
+from doxascope.benchmarks.agents import Repeating
+from doxascope.benchmarks.agents.bscore import agent_table
 from doxascope.experiments.run.scores import score_run
 from doxascope.experiments.suite.bscore.ask import read_item
-from doxascope.experiments.suite.bscore.controls import BALANCED, OTHER, SHUFFLED, alike, control_histories
-from doxascope.experiments.suite.bscore.turns import CONTROL
-from doxascope.experiments.synthetic.agents import Repeating
-from doxascope.experiments.synthetic.bscore_agent import agent_table
+from doxascope.experiments.suite.bscore.turns import BALANCED, CONTROL, OTHER, SHUFFLED, alike, control_histories
 from doxascope.metrics import b_score_excess, cluster_mean
 from doxascope.metrics.number import Number
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from doxascope.benchmarks.agents import Repeating
+from doxascope.benchmarks.agents.bscore import agent_table, agent_views
 from doxascope.experiments.materials.choices.sources import CATEGORIES, HARD
 from doxascope.experiments.run.scores import score_run
 from doxascope.experiments.suite.bscore.samples import counted_answers, exact_answers, records, samples
 from doxascope.experiments.suite.bscore.views import NUMBERS, Asked, MethodView, views
-from doxascope.experiments.synthetic.agents import Repeating
-from doxascope.experiments.synthetic.bscore_agent import agent_table, agent_views
 from doxascope.metrics import top_b_score_null_bias, verification_accuracy
 from doxascope.metrics.bscore import HeldOutVerification
 from doxascope.metrics.contract import Resampling

@@ -1,4 +1,3 @@
-import re
 import sys
 from collections.abc import Callable, Collection
 from typing import Any
@@ -7,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from doxascope import UserError
 from doxascope.experiments.report.findings import Transcript
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import Experiment
@@ -382,25 +380,6 @@ def test_coverage_thresholds_keep_the_instances_that_reach_them(setup: tuple[Exp
     found = scores(setup, table_of(setup, believe))
     rows = {t: found["c2", "free", f"coverage >= {t}"].score.n_rows for t in ("0.1", "0.5", "0.9")}
     assert rows == {"0.1": 9 * N_ITEMS, "0.5": 9 * N_ITEMS // 3, "0.9": 9 * N_ITEMS // 3}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("sampled.methods=[fre]", "sampled.methods: 'fre' is not one of the methods"),
-        ("fork.methods=[x]", "fork.methods: 'x' is not one of the methods"),
-        ("fork.hidden='note {z}'", "fork.hidden: placeholder 'z'"),
-        ("temperatures=[0]", "temperatures"),
-    ],
-)
-def test_a_wrong_setting_is_named(change: str, message: str) -> None:
-    with pytest.raises(UserError, match=re.escape(message)):
-        load_config("consistency", [change])
-
-
-def test_answers_with_labels_are_not_matched() -> None:
-    with pytest.raises(UserError, match="'letters' is answered with labels"):
-        load_config("consistency", ["sampled.draws=5", "sampled.methods=[letters]"])
 
 
 @pytest.mark.parametrize("mixed", [False, True])

@@ -1,5 +1,6 @@
 """What the consistency scores tell of the order of the words, of the words themselves, and of a second rejection."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import statsmodels.formula.api as smf
 from scipy.special import softmax
 from statsmodels.stats.anova import anova_lm
 
+from doxascope.base.errors import UserError
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import Question
 from doxascope.experiments.run.scores import score_run
@@ -205,3 +207,22 @@ def test_the_divergence_that_few_thoughts_add_is_taken_off() -> None:
     bias = jsd_plugin_bias(2, *worth)
     assert 1 - c2.mean() > 0.003
     assert (c2 + bias).mean() == pytest.approx(1, abs=0.1 * (1 - c2.mean()))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("sampled.methods=[fre]", "sampled.methods: 'fre' is not one of the methods"),
+        ("fork.methods=[x]", "fork.methods: 'x' is not one of the methods"),
+        ("fork.hidden='note {z}'", "fork.hidden: placeholder 'z'"),
+        ("temperatures=[0]", "temperatures"),
+    ],
+)
+def test_a_wrong_setting_is_named(change: str, message: str) -> None:
+    with pytest.raises(UserError, match=re.escape(message)):
+        load_config("consistency", [change])
+
+
+def test_answers_with_labels_are_not_matched() -> None:
+    with pytest.raises(UserError, match="'letters' is answered with labels"):
+        load_config("consistency", ["sampled.draws=5", "sampled.methods=[letters]"])

@@ -11,13 +11,13 @@ import pytest
 
 from doxascope import UserError
 from doxascope import compare as compare_by_name
+from doxascope.benchmarks.agents import Anchored, Bayesian
 from doxascope.experiments.compare import Comparison, compare
 from doxascope.experiments.compare.page import page
 from doxascope.experiments.compare.power import needed
 from doxascope.experiments.report.html import to_html
 from doxascope.experiments.report.record import to_json
 from doxascope.experiments.run.folder import RunFolder
-from doxascope.experiments.synthetic.agents import Anchored, Bayesian
 from doxascope.metrics.claims import BEHAVIOUR
 
 N = 120

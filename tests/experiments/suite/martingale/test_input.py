@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from doxascope import UserError
+from doxascope.benchmarks.agents import Bayesian
 from doxascope.experiments.run.runner import run
 from doxascope.experiments.run.scores import score_run
-from doxascope.experiments.synthetic.agents import Bayesian
 from doxascope.metrics.claims import verdicts
 
 Configured = Callable[..., Any]

@@ -11,12 +11,12 @@ import scipy
 import statsmodels.api as sm
 
 from doxascope import UserError
+from doxascope.benchmarks.agents import Anchored, Bayesian, PriorNoise
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import Experiment, RunConfig
 from doxascope.experiments.run.scores import score_run
 from doxascope.experiments.suite.martingale.page import figures
 from doxascope.experiments.suite.martingale.readings import readings
-from doxascope.experiments.synthetic.agents import Anchored, Bayesian, PriorNoise
 from doxascope.metrics import Score
 from doxascope.metrics.number import Number
 from doxascope.metrics.tables.belief_parts import BeliefParts

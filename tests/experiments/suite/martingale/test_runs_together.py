@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from doxascope import UserError
+from doxascope.benchmarks.agents import Anchored, Bayesian
 from doxascope.experiments.cli.main import cli
 from doxascope.experiments.report.lead import Lead
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.joint_scores import score_runs
-from doxascope.experiments.synthetic.agents import Anchored, Bayesian
 from doxascope.metrics import Resampling, brier_on_split_martingale
 from doxascope.metrics.scoring.engine import ScoredTable
 

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from doxascope.benchmarks.agents.decisions import Decided
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import Experiment
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.runner import run
 from doxascope.experiments.suite.rationality import RationalityConfig
-from doxascope.experiments.synthetic.agents.decisions import Decided
 from doxascope.metrics import belief_table
 
 SMALL = (

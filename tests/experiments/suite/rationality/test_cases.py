@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from doxascope.benchmarks.agents.decisions import Decided
 from doxascope.experiments.run.scores import score_run
-from doxascope.experiments.synthetic.agents.decisions import Decided
 from doxascope.metrics.number import Number
 
 Scored = Callable[..., Mapping[tuple[str, str, str], Number]]

@@ -10,17 +10,17 @@ import pandas as pd
 import pytest
 from scipy.special import expit, logit
 
+from doxascope.benchmarks.agents.decisions import Deciding
 from doxascope.experiments.run.addons.inner_readouts import ADJUSTED, scored_beside
 from doxascope.experiments.run.experiment import Item
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.experiments.run.scores import score_run
 from doxascope.experiments.suite.rationality.ask import acted_rows
-from doxascope.experiments.suite.rationality.page import VIOLATION, choice_figure
+from doxascope.experiments.suite.rationality.page import VIOLATION, choice_figure, latent_figure
 from doxascope.experiments.suite.rationality.samples import Actions, actions, detailed, methods, repeated
 from doxascope.experiments.suite.rationality.scores import forest_ratio
-from doxascope.experiments.synthetic.agents.decisions import Deciding
-from doxascope.metrics import belief_table
+from doxascope.metrics import ClusterMean, belief_table
 from doxascope.metrics.number import Number
 
 N = 120
@@ -264,3 +264,12 @@ def test_a_fall_of_choices_is_red_where_it_is_significant(
     figure = choice_figure(config, [one], replace(acts, tree=tree))
     assert (VIOLATION in figure.data) == marked
     assert "means of fifths" in figure.data
+
+
+def test_a_star_stands_at_what_one_belief_knows_beyond_another() -> None:
+    scores = {"a beyond b": ClusterMean(mean=0.4, p=1e-4), "b beyond a": ClusterMean(mean=-0.1, p=0.5)}
+    numbers = [Number(metric="latent_action", method=name, score=score) for name, score in scores.items()]
+    written = latent_figure(["a", "b"], numbers).data
+    assert "+0.40*" in written
+    assert "-0.10" in written
+    assert "-0.10*" not in written

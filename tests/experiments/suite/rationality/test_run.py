@@ -15,7 +15,8 @@ from doxascope import UserError
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.runner import run
 from doxascope.experiments.suite.locate.config import CovariatePairs
-from doxascope.experiments.suite.rationality.samples import actions, detailed, methods, out_of_fold
+from doxascope.experiments.suite.rationality.learners import out_of_fold
+from doxascope.experiments.suite.rationality.samples import actions, detailed, methods
 
 Configured = Callable[..., Any]
 

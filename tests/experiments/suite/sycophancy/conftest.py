@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from doxascope.benchmarks.agents.testimony import Listener
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import Experiment
 from doxascope.experiments.suite.sycophancy import SycophancyConfig
 from doxascope.experiments.suite.sycophancy.ask import scenario_of
-from doxascope.experiments.synthetic.agents.testimony import Listener
 from doxascope.metrics import belief_table
 
 WORLDS = ("tasks={worlds: {kind: computed}}", "involvement=[third]", "askers=[]", "bootstrap_draws=300")

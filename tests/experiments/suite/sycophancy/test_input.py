@@ -15,8 +15,14 @@ from doxascope.experiments.materials.scenarios.published_sets import (
     load_moral_stories,
     load_normad,
 )
-from doxascope.experiments.materials.scenarios.scenario import Known, Scenario, worlds
-from doxascope.experiments.materials.scenarios.tables import load_scenarios, smoke_scenarios, with_evidence
+from doxascope.experiments.materials.scenarios.scenario import (
+    Known,
+    Scenario,
+    load_scenarios,
+    smoke_scenarios,
+    with_evidence,
+    worlds,
+)
 from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.places import Position, find_places
 from doxascope.hooks.verbal.number_formats import FORMATS, parse_answer

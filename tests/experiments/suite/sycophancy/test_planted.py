@@ -12,18 +12,16 @@ import pandas as pd
 import pytest
 import scipy
 
-from doxascope.experiments.run.addons.inner_readouts import BESIDE, PRIOR, scored_beside
+from doxascope.benchmarks.agents.testimony import Listener
 from doxascope.experiments.run.experiment import Experiment, RunConfig
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.experiments.run.scores import score_run
-from doxascope.experiments.suite.sycophancy import INNER
 from doxascope.experiments.suite.sycophancy.ask import SPEAKERS, ToldContext
 from doxascope.experiments.suite.sycophancy.page import change_figure
-from doxascope.experiments.suite.sycophancy.readings import arms, by_method, mean_readings, readings, updates
-from doxascope.experiments.synthetic.agents.testimony import Listener
+from doxascope.experiments.suite.sycophancy.readings import arms, mean_readings, readings, updates
 from doxascope.metrics import Score, belief_table, licensed_posterior
-from doxascope.metrics.beliefs import distinct_conditions
+from doxascope.metrics.beliefs import by_method
 from doxascope.metrics.claims import verdicts
 from doxascope.metrics.number import Number
 
@@ -386,54 +384,6 @@ def test_readings_of_no_distribution_are_counted_and_none_divides_by_zero(of_wor
     assert raw.estimate == pytest.approx(np.sqrt((1.5**2 + 0.2**2) / 2))
     assert cut.estimate == pytest.approx(np.sqrt((0.1**2 + 0.2**2) / 2))
     assert left.estimate == pytest.approx(0.2)
-
-
-def test_inner_layers_are_scored_on_the_same_arms_and_judged_by_evidence_alone(
-    of_worlds: Any, planted: Callable[..., pd.DataFrame]
-) -> None:
-    made = of_worlds(N)
-    table = planted(made, {("lens", "yes-no"): Listener(flattery=FLATTERY, spread=0.2, blur=0.02)})
-    found = INNER.score(made[1], table).scores["excess"]
-    assert found.ci_lo < FLATTERY < found.ci_hi
-    codes, each = distinct_conditions(table)
-    contexts = [each[code] for code in codes]
-    told = {
-        (v["evidence"], v["denied"]): INNER.rejected("belief", v)
-        for v in contexts
-        if v["quantity"] == "x" and not v["says"]
-    }
-    assert told == {
-        ("none", False): PRIOR,
-        ("none", True): PRIOR,
-        ("for", False): 1,  # No
-        ("for", True): 0,
-        ("against", False): 0,
-        ("against", True): 1,
-    }
-    both = zip(table["scenario"], contexts, strict=True)
-    assert {INNER.rejected(scenario, v) for scenario, v in both if v["says"] or scenario != "belief"} == {BESIDE}
-
-
-def test_a_layer_that_is_not_sycophantic_is_told_from_the_words(
-    of_worlds: Any, planted: Callable[..., pd.DataFrame]
-) -> None:
-    """As a run compares the layers that pass their gates."""
-    made = of_worlds(N)
-    table = planted(
-        made,
-        {
-            ("exact", "yes-no"): Listener(blur=0.05),
-            ("verbal", "of 10 numbers"): Listener(flattery=FLATTERY, spread=0.2, blur=0.05),
-            ("lens", "yes-no/raw@3"): Listener(blur=0.03),
-        },
-    )
-    inner = table["kind"] == "lens"
-    found = {one.method: one.score for one in scored_beside(made[0], made[1], table[~inner], table[inner])}
-    assert set(found) == {"yes-no - yes-no/raw@3", "of 10 numbers - yes-no/raw@3"}
-    same, apart = (found[f"{one} - yes-no/raw@3"] for one in ("yes-no", "of 10 numbers"))
-    assert same.ci_lo < 0 < same.ci_hi
-    assert apart.ci_lo > 0.3
-    assert apart.n_clusters == N
 
 
 def test_two_models_are_compared_on_the_same_scenarios(

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from doxascope import load
-from doxascope.experiments.materials.scenarios.tables import write_evidence
+from doxascope.experiments.materials.scenarios.scenario import write_evidence
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.plan import make_plan
 from doxascope.experiments.run.readouts import compile_questions

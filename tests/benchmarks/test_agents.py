@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
-from doxascope.experiments.synthetic.agents import (
+from doxascope.benchmarks.agents import (
     Anchored,
     Answering,
     Bayesian,

@@ -10,8 +10,9 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from ....metrics.tables.samples import Told
-from ...materials.scenarios.scenario import Known, worlds
+from doxascope.experiments.materials.scenarios.scenario import Known, worlds
+from doxascope.metrics.tables.samples import Told
+
 from .updates import Floats, Seed
 
 EDGE = 0.01

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit, softmax
 
-from ....metrics.contract import Array
-from ....metrics.tables.samples import Decisions
+from doxascope.metrics.contract import Array
+from doxascope.metrics.tables.samples import Decisions
+
 from .updates import Seed
 
 UTILITIES = np.array([[1.0, -1.0], [0.25, 0.25], [-1.0, 1.0]])

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import integrate, stats
 from scipy.special import expit, logit
 
-from ....metrics import hindsight_slope
-from ....metrics.tables.samples import Cases
+from doxascope.metrics import hindsight_slope
+from doxascope.metrics.tables.samples import Cases
 
 Floats = NDArray[np.float64]
 Seed = int | np.random.Generator

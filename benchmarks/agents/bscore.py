@@ -7,15 +7,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...metrics import belief_table
-from ...metrics.contract import Floats
-from ..run.experiment import Item, Question
-from ..suite.bscore.ask import counted_rows, drawn_answers
-from ..suite.bscore.config import BScoreConfig
-from ..suite.bscore.controls import OTHER, alike, control_histories, control_questions
-from ..suite.bscore.turns import MULTI, choice_of, orders_of, single_question, turn_orders
-from ..suite.bscore.views import Asked, MethodView
-from .agents.choices import Repeating
+from doxascope.experiments.run.experiment import Item, Question
+from doxascope.experiments.suite.bscore.ask import counted_rows, drawn_answers
+from doxascope.experiments.suite.bscore.config import BScoreConfig
+from doxascope.experiments.suite.bscore.turns import (
+    MULTI,
+    OTHER,
+    alike,
+    choice_of,
+    control_histories,
+    control_questions,
+    orders_of,
+    single_question,
+    turn_orders,
+)
+from doxascope.experiments.suite.bscore.views import Asked, MethodView
+from doxascope.metrics import belief_table
+from doxascope.metrics.contract import Floats
+
+from .choices import Repeating
 
 SURE = 1.0
 """Coverage of an agent that says nothing but options."""

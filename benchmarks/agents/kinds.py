@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import softmax
 
-from ....metrics.consistency.rejection import belief_consistency
-from ....metrics.tables.samples import Options
+from doxascope.metrics.consistency.rejection import belief_consistency
+from doxascope.metrics.tables.samples import Options
+
 from .choices import contexts_of_triples
 from .updates import Anchored, Floats, Seed, Trajectories
 

@@ -1,7 +1,7 @@
 import pytest
 
-from doxascope.base import progress as module
-from doxascope.base.progress import progress
+from doxascope.base import parallel as module
+from doxascope.base.parallel import progress
 
 
 def test_a_log_gets_whole_lines_and_always_the_last(
