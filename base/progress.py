@@ -1,4 +1,6 @@
-"""How far a long job is: a bar on a terminal, a line now and then in a log."""
+"""How far a long job is: a bar on a terminal, a line now and then in a log. What it is made of shows no line of its
+own, but where it stands.
+"""
 
 import sys
 import time
@@ -9,28 +11,76 @@ from tqdm import tqdm
 
 LOG_SECONDS = 30
 """Between two lines of a log."""
+_around: list[Callable[[str], object]] = []
+"""Tells the job that is around this one, if there is one, where this one stands."""
 
 
 @contextmanager
-def progress(total: int, unit: str, label: str) -> Iterator[Callable[[int], object]]:
-    """Hands out `advance(n)`; shows rate and time left on standard error."""
-    if sys.stderr.isatty():
-        with tqdm(total=total, unit=unit, desc=label) as bar:
-            yield bar.update
+def progress(total: int, unit: str, label: str, *, of_jobs: bool = False) -> Iterator[Callable[[int], object]]:
+    """Hands out `advance(n)`; shows rate and time left on standard error.
+
+    Args:
+        total: what is to be done.
+        unit: its name.
+        label: of the job.
+        of_jobs: whether it is made of jobs with a progress each, which then stands beside that of the whole.
+    """
+    if _around:
+        with _within(total, unit, label) as advance:
+            yield advance
         return
-    began = last = time.monotonic()
+    with (_bar if sys.stderr.isatty() else _log)(total, unit, label) as (advance, tell):
+        _around.extend([tell] * of_jobs)
+        try:
+            yield advance
+        finally:
+            _around.clear()
+
+
+@contextmanager
+def _within(total: int, unit: str, label: str) -> Iterator[Callable[[int], object]]:
     done = 0
+
+    def advance(n: int) -> None:
+        nonlocal done
+        done += n
+        for tell in _around:
+            tell(f"{label} {done}/{total} {unit}s")
+
+    advance(0)
+    yield advance
+
+
+Shown = tuple[Callable[[int], object], Callable[[str], object]]
+"""`advance(n)`, and what tells where a job within stands."""
+
+
+@contextmanager
+def _bar(total: int, unit: str, label: str) -> Iterator[Shown]:
+    with tqdm(total=total, unit=unit, desc=label) as bar:
+        yield bar.update, bar.set_postfix_str
+
+
+@contextmanager
+def _log(total: int, unit: str, label: str) -> Iterator[Shown]:
+    began = last = time.monotonic()
+    done, within = 0, ""
 
     def advance(n: int) -> None:
         nonlocal done, last
         done += n
         now = time.monotonic()
-        if now - last >= LOG_SECONDS or done == total:
+        if now - last >= LOG_SECONDS or (n and done == total):
             last = now
             rate = done / max(now - began, 1e-9)
-            left = (total - done) / rate if rate else 0
-            print(
-                f"{label}: {done}/{total} {unit}s, {rate:.2f} a second, {left:.0f} s left", file=sys.stderr, flush=True
-            )
+            left = f", {(total - done) / rate:.0f} s left" if rate else ""
+            beside = f"; {within}" if within and done < total else ""
+            line = f"{label}: {done}/{total} {unit}s, {rate:.2f} a second{left}{beside}"
+            print(line, file=sys.stderr, flush=True)
 
-    yield advance
+    def tell(told: str) -> None:
+        nonlocal within
+        within = told
+        advance(0)
+
+    yield advance, tell

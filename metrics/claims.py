@@ -187,7 +187,7 @@ class Verdict:
     @property
     def short(self) -> str:
         """The three verdicts in words alone."""
-        return ", ".join(WORDS[i].get(state, state) for i, state in enumerate(self.states))
+        return in_words(self.states)
 
     @property
     def _reads(self) -> str:
@@ -236,6 +236,11 @@ WORDS = (
     {NOT_SHOWN: "not shown to be coherent", NOT_TESTED: "not tested whether coherent", INCOHERENT: "not coherent"},
 )
 """The states of each verdict in a sentence, where they do not say it by themselves."""
+
+
+def in_words(states: Sequence[str]) -> str:
+    """The states of the three verdicts, each said so that it stands by itself."""
+    return ", ".join(WORDS[i].get(state, state) for i, state in enumerate(states))
 
 
 def _parts(conditions: Iterable[Condition]) -> str:
