@@ -107,14 +107,14 @@ class Collection:
         rows = self.named(metrics)
         texts = [f"{shown(row.estimate)} {interval_text(row.ci_lo, row.ci_hi)}".strip() for row in rows.itertuples()]
         titles = [f"{row.experiment} {row.metric} {called(row)}" for row in rows.itertuples()]
-        wide = rows.assign(text=texts, title=titles, setting=rows["setting"])
+        wide = rows.assign(text=texts, title=titles)
         index = ["model", "setting"] if (rows["setting"] != "").any() else ["model"]
         made = wide.pivot(index=index, columns="title", values="text").fillna("")
         return made.reindex(columns=list(dict.fromkeys(titles))).rename_axis(columns=None)
 
     def plot(self, *metrics: str, over: str | None = None) -> Figure:
-        """A forest of these numbers, or, `over` size, step or a setting, a line plot. A notebook shows it; `.save` writes
-        it. Raises UserError where there is nothing to draw.
+        """A forest of these numbers, or, `over` size, step or a setting, a line plot; `.save("figure.pdf")` writes it.
+        Raises UserError where there is nothing to draw.
         """
         from .collection_page import forest_of, lines_of
 

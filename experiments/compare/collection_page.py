@@ -26,9 +26,9 @@ from .collection import OF_GROUP, SIZE, STEP, STEPS, CollectedRun, Collection, c
 
 FILES = ("report.json", "report.html", FIGURES, "runs.csv", "runs.parquet", "pooled.csv", "pooled.parquet")
 POOLING = (
-    "Each number is the mean over seeds, and SD the standard deviation between them. The interval is for other items and "
-    "other seeds: of the variance of a run's items, which seeds may share, and that between seeds over their number "
-    "(METRICS F10)."
+    "Each number is the mean over seeds, and SD the standard deviation between them. The interval is for other items "
+    "and other seeds: of the variance of a run's items, which seeds may share, and that between seeds over their "
+    "number (METRICS F10)."
 )
 COLOURS = (MARK, AWAY, INK, "#7a6bb0", "#4f8f5b", "#b08d3f")
 MOST_ROWS = 40

@@ -7,7 +7,10 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from markupsafe import escape
 
+from ...base.errors import UserError
+from ...base.text import shown
 from ...metrics import (
     Equivalence,
     MethodCorrelation,
@@ -24,7 +27,7 @@ from ...metrics.number import Number
 from ...metrics.scoring.differences import Pair
 from ...metrics.tables.sample_rows import joined
 from ...metrics.tables.samples import Answers, Elicited, Forecasts, Multiclass, Options, Sample
-from ..report.findings import Instance, Transcript
+from ..report.findings import Figure, Instance, Transcript
 from ..run.folder import few_draws
 from .sides import Side
 
@@ -226,6 +229,9 @@ class Record:
     unresponsive: Sequence[bool] = (False, False)
     """Of each of the two, whether it is shown not to respond to what it is told."""
 
+    def __repr__(self) -> str:
+        return f"Record({self.pair.metric}: {' - '.join(self.pair.names)}: {self.finding}; {self.score!r})"
+
     @property
     def score(self) -> PairedDifference:
         """The difference, with the two numbers on common rows."""
@@ -305,7 +311,34 @@ class Comparison:
     def __repr__(self) -> str:
         n = [len(one) for one in (self.confirmed, self.explored, self.struck)]
         found = "; ".join(f"{one.pair.metric}: {one.finding}" for one in self.confirmed[:3])
-        return f"Comparison({n[0]} confirmed, {n[1]} explored, {n[2]} struck out{f'; {found}' if found else ''})"
+        told = f"{n[0]} confirmed, {n[1]} explored, {n[2]} struck out{f'; {found}' if found else ''}"
+        return f"Comparison({told}; .table(), .plot())"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.table().to_html(float_format=shown, index=False)}"
+
+    def table(self) -> pd.DataFrame:
+        """A row for each difference: of the family, then what was explored, then what is struck out."""
+        parts = {"confirmed": self.confirmed, "explored": self.explored, "struck out": self.struck}
+        return pd.DataFrame(
+            [
+                {"metric": one.pair.metric, "first": one.pair.names[0], "second": one.pair.names[1]}
+                | {name: getattr(one.score, name) for name in ("difference", "ci_lo", "ci_hi", "p_adjusted")}
+                | {"n": one.score.n_rows, "clusters": one.score.n_clusters, "status": one.score.status}
+                | {"finding": one.finding, "part": part}
+                for part, records in parts.items()
+                for one in records
+            ]
+        )
+
+    def plot(self) -> Figure:
+        """The differences of the family as a forest. Raises UserError where none can be drawn."""
+        from .page import differences_drawn
+
+        drawn = differences_drawn(self)
+        if drawn is None:
+            raise UserError("there is no difference to draw")
+        return drawn
 
     @property
     def failures(self) -> list[tuple[str, str]]:

@@ -58,7 +58,7 @@ def page(found: Comparison, settings: Mapping[str, Any]) -> Report:
     """One page: what was compared and what differs there, the findings, and what they are made of."""
     sides = [side.label for group in found.groups for side in group.sides]
     chosen = "".join(f", {key} {value}" for key, value in settings.items())
-    beside, differ = _side_by_side(found), _differences_drawn(found)
+    beside, differ = _side_by_side(found), differences_drawn(found)
     top = Top(
         said="What differs on the items that both have, and by how much.",
         verdict=_verdict(found),
@@ -152,7 +152,7 @@ def _side_by_side(found: Comparison) -> Figure | None:
     )  # fmt: skip
 
 
-def _differences_drawn(found: Comparison) -> Figure | None:
+def differences_drawn(found: Comparison) -> Figure | None:
     """The differences of the family, or those that are struck out if it is."""
     family = [*found.confirmed, *(one for one in found.struck if one.pair.metric in found.family)]
     metrics = dict.fromkeys(one.pair.metric for one in family)
