@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
@@ -31,9 +32,8 @@ class UserError(ValueError):
         super().__init__(line if len(line) <= LINE else f"{line[: LINE * 3 // 4]} ... {line[-LINE // 4 :]}")
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows: the line, and below it what it came from, if a library raised that."""
-        origin = "" if self.__cause__ is None else f"  from {type(self.__cause__).__name__}: {cause(self.__cause__)}"
-        return list(filter(None, (f"doxascope: {self}", origin)))
+        """What IPython shows: the line alone, or, where a library raised something, all of it."""
+        return [f"doxascope: {self}"] if self.__cause__ is None else traceback.format_exception(self)
 
 
 def told_briefly(function: Callable[P, R]) -> Callable[P, R]:

@@ -2,6 +2,7 @@
 own, but where it stands.
 """
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -79,7 +80,8 @@ def _log(total: int, unit: str, label: str) -> Iterator[Shown]:
             print(line, file=sys.stderr, flush=True)
 
     def tell(told: str) -> None:
-        nonlocal within
+        nonlocal within, last
+        last = last if within else -math.inf  # the first of them says that it has begun
         within = told
         advance(0)
 

@@ -67,6 +67,11 @@ def page(found: Collection, metrics: Sequence[str] = (), over: str | None = None
         Prose(text=POOLING, soft=True, short=True),
         *(Prose(text=text, short=True) for text in found.left_out),
         *([Picture(title=drawn.title, figure=drawn)] if drawn else []),
+        *(
+            [Prose(text=f"Not drawn over {over}: fewer than two values are known.", short=True)]
+            if over and not drawn
+            else []
+        ),
         _by_run(found, rows),
     ]
     return Report("Collection", f"of {len(found.runs)} runs", top, blocks, f"doxascope {__version__}.")

@@ -288,6 +288,8 @@ class Group:
     matrix: Matrix | None
     disagreements: Sequence[str] = ()
     """Of tables whose outcomes differ for the same rows, in a line each."""
+    unpaired: int = 0
+    """Pairs of numbers that share no item, and are not compared."""
 
 
 @dataclass(frozen=True)

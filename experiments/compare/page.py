@@ -190,6 +190,12 @@ def _head(group: Group) -> Iterator[Block]:
     lines = " ".join(side.line for side in group.sides if side.line)
     yield grid(f"What is compared: {group.name}", head, rows, caption=lines, short=True)
     yield from left_out(group)
+    if group.unpaired:
+        text = (
+            f"{group.unpaired} pairs of numbers have no item in common, as of runs whose seeds drew other items, and "
+            "are not compared. `doxascope collect` pools seeds."
+        )
+        yield Prose(text=text, short=True)
     yield from (Prose(text=line, short=True) for line in adapters_said(group.sides))
     if group.differs:
         yield grid(

@@ -20,3 +20,21 @@ def test_a_log_gets_whole_lines_and_always_the_last(
     assert [line.split(",")[0] for line in capsys.readouterr().err.splitlines()] == [
         f"reading: {n}/3 items" for n in (1, 2, 3)
     ]
+
+
+def test_a_job_within_shows_no_line_of_its_own_but_where_it_stands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOG_SECONDS", 0)
+    with progress(2, "run", "sweep", of_jobs=True) as advance:
+        for name in ("a", "b"):
+            with progress(3, "item", name) as one:
+                one(3)
+            advance(1)
+    lines = capsys.readouterr().err.splitlines()
+    assert all(line.startswith("sweep: ") for line in lines)
+    assert any(line.startswith("sweep: 0/2 runs") and line.endswith("; a 3/3 items") for line in lines)
+    assert lines[-1].startswith("sweep: 2/2 runs")
+    with progress(1, "item", "after") as one:
+        one(1)
+    assert capsys.readouterr().err.startswith("after: 1/1 items")
