@@ -17,20 +17,23 @@ _around: list[Callable[[str], object]] = []
 
 
 @contextmanager
-def progress(total: int, unit: str, label: str, *, of_jobs: bool = False) -> Iterator[Callable[[int], object]]:
+def progress(
+    total: int, unit: str, label: str, *, before: int = 0, of_jobs: bool = False
+) -> Iterator[Callable[[int], object]]:
     """Hands out `advance(n)`; shows rate and time left on standard error.
 
     Args:
         total: what is to be done.
         unit: its name.
         label: of the job.
+        before: how much of it was done before, which is no part of the rate.
         of_jobs: whether it is made of jobs with a progress each, which then stands beside that of the whole.
     """
     if _around:
-        with _within(total, unit, label) as advance:
+        with _within(total, unit, label, before) as advance:
             yield advance
         return
-    with (_bar if sys.stderr.isatty() else _log)(total, unit, label) as (advance, tell):
+    with (_bar if sys.stderr.isatty() else _log)(total, unit, label, before) as (advance, tell):
         _around.extend([tell] * of_jobs)
         try:
             yield advance
@@ -39,8 +42,8 @@ def progress(total: int, unit: str, label: str, *, of_jobs: bool = False) -> Ite
 
 
 @contextmanager
-def _within(total: int, unit: str, label: str) -> Iterator[Callable[[int], object]]:
-    done = 0
+def _within(total: int, unit: str, label: str, before: int) -> Iterator[Callable[[int], object]]:
+    done = before
 
     def advance(n: int) -> None:
         nonlocal done
@@ -57,23 +60,23 @@ Shown = tuple[Callable[[int], object], Callable[[str], object]]
 
 
 @contextmanager
-def _bar(total: int, unit: str, label: str) -> Iterator[Shown]:
-    with tqdm(total=total, unit=unit, desc=label) as bar:
+def _bar(total: int, unit: str, label: str, before: int) -> Iterator[Shown]:
+    with tqdm(total=total, unit=unit, desc=label, initial=before) as bar:
         yield bar.update, bar.set_postfix_str
 
 
 @contextmanager
-def _log(total: int, unit: str, label: str) -> Iterator[Shown]:
+def _log(total: int, unit: str, label: str, before: int) -> Iterator[Shown]:
     began = last = time.monotonic()
-    done, within = 0, ""
+    done, within = before, ""
 
     def advance(n: int) -> None:
         nonlocal done, last
         done += n
         now = time.monotonic()
-        if now - last >= LOG_SECONDS or (n and done == total):
+        if now - last >= LOG_SECONDS or done == total:
             last = now
-            rate = done / max(now - began, 1e-9)
+            rate = (done - before) / max(now - began, 1e-9)
             left = f", {(total - done) / rate:.0f} s left" if rate else ""
             beside = f"; {within}" if within and done < total else ""
             line = f"{label}: {done}/{total} {unit}s, {rate:.2f} a second{left}{beside}"
@@ -83,6 +86,9 @@ def _log(total: int, unit: str, label: str) -> Iterator[Shown]:
         nonlocal within, last
         last = last if within else -math.inf  # the first of them says that it has begun
         within = told
-        advance(0)
+        if done < total:
+            advance(0)
 
+    if before == total:
+        advance(0)
     yield advance, tell

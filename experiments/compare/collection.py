@@ -27,7 +27,7 @@ from .sides import UNNAMED
 
 COLUMNS = (
     *("experiment", "model", "adapter", "seed", "setting", "metric", "method", "kind", "subset"),
-    *("estimate", "ci_lo", "ci_hi", "se", "n", "clusters", "status", "verdict", "run"),
+    *("estimate", "ci_lo", "ci_hi", "ci_method", "se", "n", "clusters", "status", "verdict", "run"),
 )
 """Of a row for each number of each run."""
 OF_GROUP = ("experiment", "model", "adapter", "setting", "metric", "method", "kind", "subset")
@@ -35,6 +35,8 @@ OF_GROUP = ("experiment", "model", "adapter", "setting", "metric", "method", "ki
 SETTLED = UNNAMED | {"model", "seed", "experiment"}
 """Settings that are told elsewhere, or are of scoring and of speed."""
 STEP = re.compile(r"(?:checkpoint|step|iter|epoch)[-_ ]?(\d+)", re.IGNORECASE)
+SHARES = "Clopper|Wilson"
+"""What makes the interval of a share."""
 SIZE, STEPS = "size", "step"
 
 
@@ -227,9 +229,9 @@ def _rows(run: CollectedRun) -> Iterator[dict[str, Any]]:
         numbers = {name: score[name] for name in ("estimate", "ci_lo", "ci_hi", "se")}
         numbers = {name: np.nan if value is None else value for name, value in numbers.items()}
         yield {
-            **about, "setting": run.setting, **named, **numbers, "n": score["n_rows"], "clusters": score["n_clusters"],
-            "status": score["status"], "verdict": run.verdicts.get((score["method"], score["kind"]), ""),
-            "run": run.path.name,
+            **about, "setting": run.setting, **named, **numbers, "ci_method": score["ci_method"], "n": score["n_rows"],
+            "clusters": score["n_clusters"], "status": score["status"], "run": run.path.name,
+            "verdict": run.verdicts.get((score["method"], score["kind"]), ""),
         }  # fmt: skip
 
 
@@ -240,22 +242,25 @@ def _pooled(rows: pd.DataFrame) -> SeedMean:
 
 
 def _row(key: Any, rows: pd.DataFrame, score: SeedMean) -> dict[str, Any]:
-    """Of one seed, the run's own interval."""
-    first = rows.iloc[0]
-    alone = score.status == "one_seed"
+    """Of one seed, or of several that are all alike, the interval of a run; that of a share stays within 0 and 1."""
+    own = rows.drop_duplicates("seed").dropna(subset="estimate")
+    alone = score.status == "one_seed" or (score.within == 0 and score.between == 0)
+    lo, hi = (own[name].iloc[0] if alone else getattr(score, name) for name in ("ci_lo", "ci_hi"))
+    if own["ci_method"].str.contains(SHARES).all():
+        lo, hi = np.clip([lo, hi], 0, 1)
     statuses = [status for status in dict.fromkeys(rows["status"]) if status != "ok"]
     verdicts = rows.drop_duplicates("seed")["verdict"].value_counts(sort=False)
     n = int(verdicts.sum())
     told = [said if count == n else f"{said} ({count} of {n} seeds)" for said, count in verdicts.items() if said]
     return dict(zip(OF_GROUP, key, strict=True)) | {
         "estimate": score.mean,
-        "ci_lo": first["ci_lo"] if alone else score.ci_lo,
-        "ci_hi": first["ci_hi"] if alone else score.ci_hi,
+        "ci_lo": float(lo),
+        "ci_hi": float(hi),
         "sd": score.sd,
         "seeds": score.n_seeds,
         "n": score.n_rows,
         "clusters": score.n_clusters,
-        "ci_method": "of the run" if alone else score.ci_method,
-        "status": ", ".join([*statuses, *([] if score.status in ("ok", "one_seed") else [score.status])]) or "ok",
+        "ci_method": "of one run" if alone else score.ci_method,
+        "status": ", ".join([*statuses, *([score.status] if score.status != "ok" and not alone else [])]) or "ok",
         "verdict": "; ".join(told),
     }

@@ -58,7 +58,8 @@ def page(found: Collection, metrics: Sequence[str] = (), over: str | None = None
     said = [f"{experiment}: {_verdict(own)}" for experiment, own in rows.groupby("experiment", sort=False)]
     top = Top(
         said=f"{len(found.runs)} runs: {held}.",
-        verdict=Prose(text=" ".join(said) or "No number of the whole data is there.", strong=True),
+        verdict=Prose(text=(*said, "No number of the whole data is there.")[0], strong=True),
+        further=[Prose(text=text, strong=True) for text in said[1:]],
         figure=forest_of(found, metrics),
     )
     drawn = lines_of(found, metrics, over)
@@ -74,7 +75,7 @@ def page(found: Collection, metrics: Sequence[str] = (), over: str | None = None
         ),
         _by_run(found, rows),
     ]
-    return Report("Collection", f"of {len(found.runs)} runs", top, blocks, f"doxascope {__version__}.")
+    return Report("Collection", f"of {len(found.runs)} runs", top, blocks, f"doxascope {__version__}.", unfolded=True)
 
 
 def _verdict(rows: pd.DataFrame) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from ...base.documents import read_json, user_path
+from ...base.documents import read_json, repeated, user_path
 from ...base.errors import UserError, cause, in_one_line
 from ...base.files import OutputFolder, json_digest, sealed, unsealed
 from ...base.progress import progress
@@ -37,8 +37,10 @@ Changes = dict[str, Any]
 
 
 def _named(given: Any) -> Any:
-    """Experiments as a mapping, also where they are a list of names."""
-    return {str(name): {} for name in given} if isinstance(given, list | tuple) else given
+    """Experiments as a mapping, also where they are a list of names. Raises ValueError for one that is there twice."""
+    if isinstance(given, list) and (name := repeated(map(str, given))) is not None:
+        raise ValueError(f"{name!r} is there twice")
+    return {str(name): {} for name in given} if isinstance(given, list) else given
 
 
 def _counted(given: Any) -> Any:
@@ -169,8 +171,7 @@ def sweep(
     cells = cells_of(plan, overrides, allow_code)
     failed: dict[str, Exception] = {}
     todo = [cell for cell in cells if finished(cell, out) is None]
-    with progress(len(cells), "run", "sweep", of_jobs=True) as advance:
-        advance(len(cells) - len(todo))
+    with progress(len(cells), "run", "sweep", before=len(cells) - len(todo), of_jobs=True) as advance:
         if slurm is not None:
             failed |= _by_slurm(todo, out, overrides, allow_code, slurm, advance)
         for cell in todo if slurm is None else ():

@@ -254,8 +254,8 @@ def _read_all(folder: RunFolder, workers: Workers, store: ActivationWriter | Non
     """Read and commit every batch that is this process's, and not committed yet."""
     sizes = list(map(len, batches(workers.began.config, workers.items)))
     numbers = {number for number in range(len(sizes)) if take_over or number in folder.shard}
-    with progress(sum(sizes[number] for number in numbers), "item", workers.began.name.rpartition("-")[0]) as advance:
-        advance(sum(sizes[number] for number in numbers.intersection(folder.committed())))
+    total, before = (sum(sizes[number] for number in some) for some in (numbers, numbers & {*folder.committed()}))
+    with progress(total, "item", workers.began.name.rpartition("-")[0], before=before) as advance:
         for batch in workers.read(_to_read(folder, len(sizes), take_over), store):
             folder.commit(batch.number, batch.beliefs, batch.transcripts, batch.note)
             advance(sizes[batch.number])

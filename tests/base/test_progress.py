@@ -38,3 +38,20 @@ def test_a_job_within_shows_no_line_of_its_own_but_where_it_stands(
     with progress(1, "item", "after") as one:
         one(1)
     assert capsys.readouterr().err.startswith("after: 1/1 items")
+
+
+def test_what_was_done_before_is_no_part_of_the_rate(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([0.0, 10.0, 20.0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(module, "LOG_SECONDS", 10)
+    with progress(12, "run", "sweep", before=9) as advance:
+        advance(1)
+        advance(2)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["sweep: 10/12 runs, 0.10 a second, 20 s left", "sweep: 12/12 runs, 0.15 a second, 0 s left"]
+    monkeypatch.undo()
+    with progress(3, "run", "sweep", before=3):
+        pass
+    assert capsys.readouterr().err == "sweep: 3/3 runs, 0.00 a second\n"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,8 +35,8 @@ QUESTIONS = [
 def place(tiny_folder: Path, save_llama: Any, make_tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a plan of two experiments on two checkpoints of a model, with three seeds."""
     folder = tmp_path_factory.mktemp("sweep")
-    (folder / "step-100").symlink_to(tiny_folder)
-    (folder / "step-200").symlink_to(save_llama(make_tokenizer(("which word",) * 3), "other"))
+    shutil.copytree(tiny_folder, folder / "step-100")
+    shutil.copytree(save_llama(make_tokenizer(("which word",) * 3), "other"), folder / "step-200")
     (folder / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in QUESTIONS))
     plan = {
         "experiments": {
@@ -90,10 +91,7 @@ def test_a_sweep_that_was_killed_ends_with_the_runs_that_one_makes_by_itself(
     again = doxascope.sweep("plan.yaml", out=study)  # at once: no model is loaded
     assert {run.path.name for run in again} == {path.parent.name for path in _scored(study)}
     plan = load_plan(["plan.yaml"], {"seeds": 1})
-    checkpoint = place / "step-300"
-    checkpoint.mkdir(exist_ok=True)
-    for file in (place / "step-200").iterdir():
-        (checkpoint / file.name).write_bytes(file.read_bytes())
+    checkpoint = shutil.copytree(place / "step-200", place / "step-300")
     (cell,) = cells_of(plan.model_copy(update={"models": ("./step-300",), "experiments": {"ask": own}}))
     before = cell.key
     os.utime(checkpoint / "model.safetensors", (1, 1))
@@ -154,8 +152,7 @@ def test_collect_writes_tables_and_a_page_and_leaves_out_what_is_not_whole(
     study: Path, command_line: Callable[..., Any], cut_short: Callable[..., None], tmp_path: Path
 ) -> None:
     for run in list(study.glob("ask-*"))[:3]:
-        (tmp_path / "runs" / run.name).parent.mkdir(exist_ok=True)
-        subprocess.run(["cp", "-r", str(run), str(tmp_path / "runs" / run.name)], check=True)
+        shutil.copytree(run, tmp_path / "runs" / run.name)
     cut_short(sorted((tmp_path / "runs").iterdir())[0], 0)
     done = command_line("collect", "runs", "--out", "table", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
