@@ -241,7 +241,7 @@ def collect(*paths: "Path | str | RunFolder") -> "Collection":
     """
     from .experiments.compare.collection import collect as collect_paths
 
-    return collect_paths([getattr(path, "path", path) for path in paths])
+    return collect_paths([path if isinstance(path, Path | str) else path.path for path in paths])
 
 
 @told_briefly

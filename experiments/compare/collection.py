@@ -107,8 +107,8 @@ class Collection:
         metrics those that the runs are made for. `pooled` has the numbers.
         """
         rows = self.named(metrics)
-        texts = [f"{shown(row.estimate)} {interval_text(row.ci_lo, row.ci_hi)}".strip() for row in rows.itertuples()]
-        titles = [f"{row.experiment} {row.metric} {called(row)}" for row in rows.itertuples()]
+        texts = [f"{shown(row.estimate)} {interval_text(row.ci_lo, row.ci_hi)}".strip() for row in each(rows)]
+        titles = [f"{row.experiment} {row.metric} {called(row)}" for row in each(rows)]
         wide = rows.assign(text=texts, title=titles)
         index = ["model", "setting"] if (rows["setting"] != "").any() else ["model"]
         made = wide.pivot(index=index, columns="title", values="text").fillna("")
@@ -125,6 +125,11 @@ class Collection:
             why = "" if over is None else f" over {over!r}: fewer than two of its values are known"
             raise UserError(f"there is nothing to draw{why}")
         return drawn
+
+
+def each(rows: pd.DataFrame) -> Iterator[Any]:
+    """The rows, with their columns as attributes."""
+    yield from rows.itertuples()
 
 
 def called(row: Any) -> str:
@@ -153,7 +158,7 @@ def collect(paths: Sequence[Path | str]) -> Collection:
     names = _models(found)
     runs, further = _settings([_collected(*one, name) for one, name in zip(found, names, strict=True)])
     rows = pd.DataFrame([row for run in runs for row in _rows(run)], columns=[*COLUMNS])
-    scores = {key: _pooled(own) for key, own in rows.groupby([*OF_GROUP], sort=False)}
+    scores: dict[Any, SeedMean] = {key: _pooled(own) for key, own in rows.groupby([*OF_GROUP], sort=False)}
     pooled = pd.DataFrame([_row(key, rows_of, scores[key]) for key, rows_of in rows.groupby([*OF_GROUP], sort=False)])
     return Collection(runs, rows, pooled, [*left_out, *further], scores)
 
@@ -248,10 +253,10 @@ def _row(key: Any, rows: pd.DataFrame, score: SeedMean) -> dict[str, Any]:
     lo, hi = (own[name].iloc[0] if alone else getattr(score, name) for name in ("ci_lo", "ci_hi"))
     if own["ci_method"].str.contains(SHARES).all():
         lo, hi = np.clip([lo, hi], 0, 1)
-    statuses = [status for status in dict.fromkeys(rows["status"]) if status != "ok"]
+    statuses = [str(status) for status in dict.fromkeys(rows["status"]) if status != "ok"]
     verdicts = rows.drop_duplicates("seed")["verdict"].value_counts(sort=False)
     n = int(verdicts.sum())
-    told = [said if count == n else f"{said} ({count} of {n} seeds)" for said, count in verdicts.items() if said]
+    told = [str(said) if count == n else f"{said} ({count} of {n} seeds)" for said, count in verdicts.items() if said]
     return dict(zip(OF_GROUP, key, strict=True)) | {
         "estimate": score.mean,
         "ci_lo": float(lo),

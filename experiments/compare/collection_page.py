@@ -22,7 +22,7 @@ from ..report.marks import AWAY, Axis, Mark, line, ranges, rule
 from ..report.plotting import MARK
 from ..report.score_files import prepared
 from ..report.svg import INK
-from .collection import OF_GROUP, SIZE, STEP, STEPS, CollectedRun, Collection, called
+from .collection import OF_GROUP, SIZE, STEP, STEPS, CollectedRun, Collection, called, each
 
 FILES = ("report.json", "report.html", FIGURES, "runs.csv", "runs.parquet", "pooled.csv", "pooled.parquet")
 POOLING = (
@@ -81,7 +81,7 @@ def page(found: Collection, metrics: Sequence[str] = (), over: str | None = None
 def _verdict(rows: pd.DataFrame) -> str:
     """What is said of the models, those of which the same is said together."""
     alike: dict[str, list[str]] = {}
-    for row in rows.itertuples():
+    for row in each(rows):
         alike.setdefault(str(row.verdict) or "not judged", []).append(_named(row))
     return ". ".join(f"{', '.join(dict.fromkeys(names))}: {said}" for said, names in alike.items()) + "."
 
@@ -92,10 +92,10 @@ def _named(row: Any) -> str:
 
 def _table(experiment: str, rows: pd.DataFrame) -> TableBlock:
     """Models as rows, and a column for each metric and method."""
-    titles = list(dict.fromkeys((row.metric, called(row)) for row in rows.itertuples()))
-    at = {(_named(row), row.metric, called(row)): row for row in rows.itertuples()}
-    names = list(dict.fromkeys(_named(row) for row in rows.itertuples()))
-    seeds = {name: max(row.seeds for row in rows.itertuples() if _named(row) == name) for name in names}
+    titles = list(dict.fromkeys((row.metric, called(row)) for row in each(rows)))
+    at = {(_named(row), row.metric, called(row)): row for row in each(rows)}
+    names = list(dict.fromkeys(_named(row) for row in each(rows)))
+    seeds = {name: max(row.seeds for row in each(rows) if _named(row) == name) for name in names}
     several = len({metric for metric, _ in titles}) > 1
     head = ["model", *(f"{metric}, {method}" if several else method for metric, method in titles), "seeds"]
     cells = [
@@ -127,7 +127,7 @@ def _by_run(found: Collection, rows: pd.DataFrame) -> TableBlock:
                  status=qualified(str(row.status))),
             f"{row.n} in {row.clusters}", row.verdict,
         ]
-        for row in own.itertuples() if (row.experiment, row.metric) in shown_here
+        for row in each(own) if (row.experiment, row.metric) in shown_here
     ]  # fmt: skip
     return grid("Each run", ["run", "seed", "number", "estimate", "n, in clusters", "verdict"], lines)
 
@@ -139,7 +139,7 @@ def forest_of(found: Collection, metrics: Sequence[str] = ()) -> Figure | None:
     """A panel for each experiment and metric, models as rows; of a registered number its method alone."""
     panels = []
     for experiment, metric, runs, rows in _shown(found, metrics):
-        methods = {called(row) for row in rows.itertuples()}
+        methods = {called(row) for row in each(rows)}
         failed = {(run.model, *key) for run in runs for key in run.unreadable}
         drawn: list[Row] = [
             (
@@ -147,7 +147,7 @@ def forest_of(found: Collection, metrics: Sequence[str] = ()) -> Figure | None:
                 _score(found, row),
                 (row.model, row.method, row.kind) in failed,
             )
-            for row in rows.itertuples()
+            for row in each(rows)
             if np.isfinite(row.estimate)
         ]
         if drawn:
@@ -170,7 +170,7 @@ def _shown(found: Collection, metrics: Sequence[str]) -> Iterator[tuple[str, str
 
 def _of_registered(rows: pd.DataFrame, runs: Sequence[CollectedRun], metric: str) -> pd.DataFrame:
     plans = {run.headline for run in runs if run.headline[0] == metric and run.headline[1]}
-    own = rows[[(metric, row.method, row.kind) in plans for row in rows.itertuples()]]
+    own = rows[[(metric, row.method, row.kind) in plans for row in each(rows)]]
     return own if len(own) else rows
 
 
@@ -191,9 +191,13 @@ def lines_of(found: Collection, metrics: Sequence[str] = (), over: str | None = 
     places, axis = _places(found, over)
     panels = []
     for experiment, metric, runs, rows in _shown(found, metrics):
-        marks, reference = list(_lines(rows, places, by_model=over not in (None, SIZE, STEPS))), _coherent(runs, metric)
-        marks += [rule(reference, "coherent")] if marks and reference is not None else []
-        panels += [Panel(f"{experiment}: {metric}", marks)] if marks else []
+        families = _families(rows, places, by_model=over not in (None, SIZE, STEPS))
+        if families:
+            alone = "".join(f", {name}" for name in families if len(families) == 1)
+            marks = list(_lines(families, places, named=len(families) > 1))
+            reference = _coherent(runs, metric)
+            marks += [rule(reference, "coherent")] if reference is not None else []
+            panels.append(Panel(f"{experiment}: {metric}{alone}", marks))
     if len(set(places.values())) < 2 or not panels:
         return None
     caption = "The mean over seeds, with its interval."
@@ -202,7 +206,7 @@ def lines_of(found: Collection, metrics: Sequence[str] = (), over: str | None = 
 
 def _places(found: Collection, over: str | None) -> tuple[Mapping[tuple[str, str], float], Axis]:
     """(model, setting) -> where it stands, and the axis."""
-    pairs = {(row.model, row.setting) for row in found.pooled[["model", "setting"]].drop_duplicates().itertuples()}
+    pairs = {(row.model, row.setting) for row in each(found.pooled[["model", "setting"]].drop_duplicates())}
     steps = {pair: float(match[1]) for pair in pairs if (match := STEP.search(pair[0]))}
     if over == STEPS or (over is None and len(set(steps.values())) > 1):
         return steps, Axis("step", most=4)
@@ -210,7 +214,7 @@ def _places(found: Collection, over: str | None) -> tuple[Mapping[tuple[str, str
         known = {run.model: run.n_parameters for run in found.runs if np.isfinite(run.n_parameters)}
         sizes = {pair: float(np.log10(known[pair[0]])) for pair in pairs if pair[0] in known}
         ticks = sorted(set(sizes.values()))
-        return sizes, Axis("size, parameters", ticks=ticks, names=[_size(10**tick) for tick in ticks], size=7)
+        return sizes, Axis("size (parameters)", ticks=ticks, names=[_size(10**tick) for tick in ticks], size=7)
     named = [
         (run, text) for run in found.runs for name, text in run.settings.items() if f".{name}".endswith(f".{over}")
     ]
@@ -229,16 +233,25 @@ def _size(n: float) -> str:
     return f"{n:.0f}"
 
 
-def _lines(rows: pd.DataFrame, places: Mapping[tuple[str, str], float], *, by_model: bool) -> Iterator[Mark]:
-    """A line for each method, and where there are steps, each family of models; or for each model."""
+def _families(
+    rows: pd.DataFrame, places: Mapping[tuple[str, str], float], *, by_model: bool
+) -> Mapping[str, Sequence[Any]]:
+    """The rows of each line, in their order: one for each method, and where there are steps, each family of models; or
+    for each model.
+    """
     families: dict[str, list[Any]] = {}
-    for row in rows.itertuples():
+    for row in each(rows):
         if (row.model, row.setting) in places and np.isfinite(row.estimate):
             family = STEP.sub("", row.model).strip("-_ ,") if STEP.search(row.model) else row.model if by_model else ""
             families.setdefault(", ".join(filter(None, (family, called(row)))), []).append(row)
-    for i, (name, several) in enumerate(families.items()):
-        own = sorted(several, key=lambda row: places[row.model, row.setting])
+    return {name: sorted(own, key=lambda row: places[row.model, row.setting]) for name, own in families.items()}
+
+
+def _lines(
+    families: Mapping[str, Sequence[Any]], places: Mapping[tuple[str, str], float], *, named: bool
+) -> Iterator[Mark]:
+    for i, (name, own) in enumerate(families.items()):
         x = [places[row.model, row.setting] for row in own]
         colour = COLOURS[i % len(COLOURS)]
         yield ranges(x, [row.ci_lo for row in own], [row.ci_hi for row in own], color=colour, alpha=0.6)
-        yield line(x, [row.estimate for row in own], name, color=colour, dots=4)
+        yield line(x, [row.estimate for row in own], name if named else "", color=colour, dots=4)

@@ -103,7 +103,7 @@ def load_plan(targets: Sequence[str], given: Mapping[str, Any]) -> SweepPlan:
     plans = [path for path in targets if path.endswith((".yaml", ".yml")) and "experiments" in read_yaml(Path(path))]
     if plans and len(targets) > 1:
         raise UserError(f"{plans[0]}: is a plan of a sweep; give it alone, or its experiments by name")
-    data = read_yaml(Path(plans[0])) if plans else {"experiments": list(targets)}
+    data: dict[str, Any] = read_yaml(Path(plans[0])) if plans else {"experiments": list(targets)}
     merged = {key: data.get(key, {}) | value if isinstance(value, dict) else value for key, value in given.items()}
     return parse(SweepPlan, data | merged, plans[0] if plans else "sweep")
 

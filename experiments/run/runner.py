@@ -137,7 +137,7 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     folder.write_json("scores.json", {**named, "lead": lead.as_dict(), "scores": rows, **further})
     nested = ("reasons", "params", "details", "beside", "equivalence")
     of_run = {"experiment": experiment.name, "model": config.model.name, "seed": config.seed}
-    of_run |= {"adapter": record["conditions"].get("model", {}).get("adapter") or ""}
+    of_run |= {"adapter": folder.manifest["conditions"].get("model", {}).get("adapter") or ""}
     table = pd.DataFrame([of_run | row | {key: json.dumps(row[key]) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
     for name, data in (file for one in added for file in one.files.items()):

@@ -108,9 +108,9 @@ def test_runs_are_collected_into_one_table_with_seeds_pooled(study: Path) -> Non
     assert (found.rows["setting"] == "").all()
     stored = {run.path: json.loads((run.path / "scores.json").read_text())["scores"] for run in found.runs}
     assert len(found.rows) == sum(map(len, stored.values()))
-    one = found.pooled.set_index(["experiment", "model", "metric", "method", "subset"]).loc[
-        ("ask", "step-100", "log_loss", "letters", "all")
-    ]
+    (one,) = found.pooled.query(
+        "experiment == 'ask' and model == 'step-100' and metric == 'log_loss' and subset == 'all'"
+    ).to_dict("records")
     rows = found.rows.query("experiment == 'ask' and model == 'step-100' and metric == 'log_loss'")
     assert one["estimate"] == pytest.approx(rows["estimate"].mean())
     assert one["sd"] == pytest.approx(rows["estimate"].std(ddof=1))
@@ -140,7 +140,7 @@ def test_a_forest_has_models_as_rows_and_lines_run_over_steps_sizes_and_settings
     assert steps is not None
     assert steps.title == "Over step"
     assert all(f"{value:.8g}" in steps.data for value in (100, 200, *means))
-    assert found.plot("log_loss", over="size").title == "Over size, parameters"
+    assert found.plot("log_loss", over="size").title == "Over size (parameters)"
     with pytest.raises(UserError, match="over 'items': fewer than two"):
         found.plot("log_loss", over="items")
     text = to_text(page(found, ["log_loss"]), 120)
