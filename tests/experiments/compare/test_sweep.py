@@ -220,8 +220,9 @@ def test_what_is_wrong_is_said_in_a_line_before_anything_is_run(
 def test_what_fails_is_told_after_the_others_have_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     given = {"experiments": {"truth": {"items": 5}}, "settings": {"capture": None, "stated": {}, "bootstrap_draws": 50}}
-    (place / "partly.yaml").write_text(yaml.safe_dump({**given, "models": ["./nowhere", "./step-100"]}))
-    with pytest.raises(UserError, match=r"1 of 2 runs failed; the same command goes on with them: truth on nowhere"):
+    (place / "partly.yaml").write_text(yaml.safe_dump({**given, "models": ["./broken", "./step-100"]}))
+    shutil.copytree(place / "step-100", place / "broken", ignore=shutil.ignore_patterns("*.safetensors"))
+    with pytest.raises(UserError, match=r"1 of 2 runs failed; the same command goes on with them: truth on broken"):
         doxascope.sweep("partly.yaml", out="partly")
     assert len(_scored(place / "partly")) == 1
 
