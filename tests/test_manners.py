@@ -12,6 +12,7 @@ import pytest
 import doxascope
 from doxascope import UserError, load
 from doxascope.experiments.materials.choices.tables import asked_choices
+from doxascope.experiments.run.folder import RunFolder
 from doxascope.hooks.prompts.options import MOST
 from doxascope.metrics import option_scores
 from doxascope.metrics.contract import Score
@@ -139,12 +140,13 @@ def test_a_mistake_in_python_is_a_line_and_a_fault_keeps_its_traceback(tmp_path:
         doxascope.run("consistencyy")
     assert "load_config" not in frames(told.value)
     assert told.value._render_traceback_() == [f"doxascope: {told.value}"]
-    broken = tmp_path / "t.parquet"
-    broken.write_bytes(b"nothing")
+    record = RunFolder.create(tmp_path / "run").path / "manifest.json"
+    record.write_text("nothing")
     with pytest.raises(UserError) as caused:
-        doxascope.score(broken)
+        doxascope.collect(record.parent)
     assert caused.value.__cause__ is not None
-    assert "score_table" in frames(caused.value)
+    assert "collect_paths" not in frames(caused.value)
+    assert "manifest" in frames(caused.value)
     assert "direct cause" in "".join(caused.value._render_traceback_())
     with pytest.raises(TypeError) as fault:
         doxascope.collect(3)  # pyright: ignore[reportArgumentType]
@@ -163,7 +165,7 @@ def test_settings_are_given_as_a_mapping_or_as_on_the_command_line(given: Any, w
     from doxascope.experiments.run.config import as_overrides, load_config
 
     assert as_overrides(given) == wanted
-    load_config("consistency", as_overrides({"items": 6, "wording": {"reveal": "Well: a, 'b'?"}}))
+    load_config("consistency", as_overrides({"items": 6, "wording.reveal": "Well: a, 'b'?"}))
     for wrong in ("items=6", {"items": object()}):
         with pytest.raises(UserError, match="overrides"):
             as_overrides(wrong)

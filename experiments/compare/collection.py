@@ -3,7 +3,6 @@ pooled (METRICS F10). It reads what the runs have written, and needs neither a m
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from ...metrics.tables.samples import ALL
 from ..report.findings import Figure
 from ..run.folder import RunFolder, run_at
 from ..run.joint_scores import flat, named_models, short
+from .collection_figures import OF_GROUP, called, each, forest_of, lines_of
 from .sides import UNNAMED
 
 COLUMNS = (
@@ -30,14 +30,10 @@ COLUMNS = (
     *("estimate", "ci_lo", "ci_hi", "ci_method", "se", "n", "clusters", "status", "verdict", "run"),
 )
 """Of a row for each number of each run."""
-OF_GROUP = ("experiment", "model", "adapter", "setting", "metric", "method", "kind", "subset")
-"""What rows share that are pooled: all but the seed."""
 SETTLED = UNNAMED | {"model", "seed", "experiment"}
 """Settings that are told elsewhere, or are of scoring and of speed."""
-STEP = re.compile(r"(?:checkpoint|step|iter|epoch)[-_ ]?(\d+)", re.IGNORECASE)
 SHARES = "Clopper|Wilson"
 """What makes the interval of a share."""
-SIZE, STEPS = "size", "step"
 
 
 @dataclass(frozen=True)
@@ -118,23 +114,11 @@ class Collection:
         """A forest of these numbers, or, `over` size, step or a setting, a line plot; `.save("figure.pdf")` writes it.
         Raises UserError where there is nothing to draw.
         """
-        from .collection_page import forest_of, lines_of
-
         drawn = forest_of(self, metrics) if over is None else lines_of(self, metrics, over)
         if drawn is None:
             why = "" if over is None else f" over {over!r}: fewer than two of its values are known"
             raise UserError(f"there is nothing to draw{why}")
         return drawn
-
-
-def each(rows: pd.DataFrame) -> Iterator[Any]:
-    """The rows, with their columns as attributes."""
-    yield from rows.itertuples()
-
-
-def called(row: Any) -> str:
-    """The method of a row, with its kind unless that is the exact one."""
-    return row.method if row.kind == "exact" else f"{row.method} ({row.kind})"
 
 
 def collect(paths: Sequence[Path | str]) -> Collection:

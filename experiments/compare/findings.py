@@ -27,10 +27,13 @@ from ...metrics.number import Number
 from ...metrics.scoring.differences import Pair
 from ...metrics.tables.sample_rows import joined
 from ...metrics.tables.samples import Answers, Elicited, Forecasts, Multiclass, Options, Sample
+from ..report.figures import forest
 from ..report.findings import Figure, Instance, Transcript
 from ..run.folder import few_draws
 from .sides import Side
 
+MOST_DRAWN = 12
+"""Differences in a figure."""
 MOST_DRIVERS = 5
 """Clusters of a difference that are shown."""
 PLACES = 2
@@ -335,12 +338,21 @@ class Comparison:
 
     def plot(self) -> Figure:
         """The differences of the family as a forest. Raises UserError where none can be drawn."""
-        from .page import differences_drawn
-
-        drawn = differences_drawn(self)
-        if drawn is None:
+        if self.drawn is None:
             raise UserError("there is no difference to draw")
-        return drawn
+        return self.drawn
+
+    @property
+    def drawn(self) -> Figure | None:
+        """The same, of what is struck out if all of it is; None where there is none."""
+        family = [*self.confirmed, *(one for one in self.struck if one.pair.metric in self.family)]
+        metric = next((one.pair.metric for one in family), None)
+        rows = [
+            (" - ".join(one.pair.names), one.score, bool(one.struck)) for one in family if one.pair.metric == metric
+        ]
+        hollow = " Hollow: one of the two cannot be read." if any(struck for *_, struck in rows) else ""
+        caption = f"First less second on common items, with its interval. Dashed: no difference.{hollow}"
+        return forest(f"Differences in {metric}", rows[:MOST_DRAWN], f"difference in {metric}", caption, reference=0)
 
     @property
     def failures(self) -> list[tuple[str, str]]:

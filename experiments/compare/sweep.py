@@ -64,7 +64,7 @@ class SweepPlan(Settings):
 
 
 @dataclass(frozen=True)
-class Cell:
+class Combination:
     """One combination: a run."""
 
     target: str
@@ -108,25 +108,25 @@ def load_plan(targets: Sequence[str], given: Mapping[str, Any]) -> SweepPlan:
     return parse(SweepPlan, data | merged, plans[0] if plans else "sweep")
 
 
-def cells_of(plan: SweepPlan, overrides: Sequence[str] = (), allow_code: Sequence[Path] = ()) -> list[Cell]:
+def cells_of(plan: SweepPlan, overrides: Sequence[str] = (), allow_code: Sequence[Path] = ()) -> list[Combination]:
     """All combinations, each with its settings checked. Raises UserError for one that is wrong, and for two alike."""
     if fixed := [one for one in overrides if one.partition("=")[0] == "seed"]:
         raise UserError(f"-o {fixed[0]}: a sweep takes its seeds as --seeds 3, or --seeds 0,4")
-    cells: list[Cell] = []
+    cells: list[Combination] = []
     combinations = [dict(zip(plan.vary, values, strict=True)) for values in product(*plan.vary.values())]
     for (target, own), model, varied in product(plan.experiments.items(), plan.models or [None], combinations):
         for seed in plan.seeds:
             changes = {**plan.settings, **own, **varied, "seed": seed}
             experiment, config = load_config(target, overrides, model, allow_code, settings=changes)
-            cells.append(Cell(target, model, changes, experiment, config))
-    keys: dict[str, Cell] = {}
+            cells.append(Combination(target, model, changes, experiment, config))
+    keys: dict[str, Combination] = {}
     for cell in cells:
         if (other := keys.setdefault(cell.key, cell)) is not cell:
             raise UserError(f"{cell.name}: is there twice ({other.target}, {cell.target}); leave one out")
     return cells
 
 
-def finished(cell: Cell, out: Path) -> RunFolder | None:
+def finished(cell: Combination, out: Path) -> RunFolder | None:
     """The run of a combination, if it is whole and scored."""
     record = out / RECORDS / f"{cell.key}.json"
     if not record.is_file():
@@ -136,7 +136,9 @@ def finished(cell: Cell, out: Path) -> RunFolder | None:
     return run if run.manifest.get("status") == "complete" and run.written("scores.json") else None
 
 
-def run_cell(cell: Cell, out: Path, allow_code: Sequence[Path] = (), workers: OpenWorkers = one_here) -> RunFolder:
+def run_cell(
+    cell: Combination, out: Path, allow_code: Sequence[Path] = (), workers: OpenWorkers = one_here
+) -> RunFolder:
     """Run a combination, or go on with it, and write down that it is finished."""
     folder = run_kinds(cell.experiment, cell.config, out, allow_code=tuple(allow_code), workers=workers)
     (out / RECORDS).mkdir(parents=True, exist_ok=True)
@@ -193,14 +195,14 @@ def sweep(
 
 
 def _by_slurm(
-    cells: Sequence[Cell],
+    cells: Sequence[Combination],
     out: Path,
     overrides: Sequence[str],
     allow_code: Sequence[Path],
     options: Mapping[str, Any],
     advance: Callable[[int], object],
 ) -> dict[str, Exception]:
-    """Cell -> what went wrong with it."""
+    """Combination -> what went wrong with it."""
     try:
         submitit: Any = importlib.import_module("submitit")
     except ImportError as error:
@@ -234,7 +236,7 @@ def _by_slurm(
 
 
 @contextmanager
-def _batch(executor: Any, cells: Sequence[Cell]) -> Iterator[None]:
+def _batch(executor: Any, cells: Sequence[Combination]) -> Iterator[None]:
     """One array of jobs, if there are any."""
     if cells:
         with executor.batch():
@@ -243,7 +245,7 @@ def _batch(executor: Any, cells: Sequence[Cell]) -> Iterator[None]:
         yield
 
 
-def _queued(executor: Any, folder: Path, cell: Cell) -> Any:
+def _queued(executor: Any, folder: Path, cell: Combination) -> Any:
     """The job that an earlier command has given for a combination, if it is queued or at work."""
     noted = folder / f"{cell.key}.job"
     if not noted.is_file():
@@ -273,7 +275,7 @@ def _job(
     os.chdir(place)  # paths in settings are relative to where the command was given
     try:
         experiment, config = load_config(target, overrides, model, allow_code, settings=changes)
-        run_cell(Cell(target, model, changes, experiment, config), out, allow_code)
+        run_cell(Combination(target, model, changes, experiment, config), out, allow_code)
     except UserError as error:
         return str(error)
     return ""

@@ -19,7 +19,8 @@ import yaml
 import doxascope
 from doxascope import UserError
 from doxascope.experiments.compare.collection import COLUMNS, collect
-from doxascope.experiments.compare.collection_page import lines_of, page
+from doxascope.experiments.compare.collection_figures import lines_of
+from doxascope.experiments.compare.collection_page import page
 from doxascope.experiments.compare.sweep import RECORDS, cells_of, finished, load_plan, sweep
 from doxascope.experiments.report.terminal import to_text
 from doxascope.experiments.run.folder import RunFolder
