@@ -12,13 +12,15 @@ Everything in `__all__` is public, and so is every name of `doxascope.metrics`. 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from .base.errors import told_briefly
 from .base.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from . import metrics
     from .base.errors import UserError
+    from .experiments.compare.collection import Collection
     from .experiments.compare.findings import Comparison
     from .experiments.materials.choices.tables import AskedSource
     from .experiments.report.findings import Column, Figure, Findings, Table
@@ -103,6 +105,7 @@ __all__ = [
     "ask_number",
     "ask_options",
     "certify",
+    "collect",
     "compare",
     "count_format",
     "export_store",
@@ -122,6 +125,7 @@ __all__ = [
     "score",
     "store_header",
     "swap_edits",
+    "sweep",
     "write_answers",
 ]
 
@@ -159,11 +163,12 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
+@told_briefly
 def run(
     target: str,
     model: str | None = None,
     *,
-    overrides: Sequence[str] = (),
+    overrides: Mapping[str, Any] | Sequence[str] = (),
     out: Path | str = "runs",
     verify: int = 0,
     allow_code: Sequence[Path | str] = (),
@@ -173,20 +178,73 @@ def run(
     Args:
         target: the name of an experiment or of a preset, or a YAML file.
         model: replaces the configured model.
-        overrides: changes of settings, `key=value`, with dots for nesting.
+        overrides: changes of settings, `{"items": 6, "model.dtype": "bfloat16"}`, or `key=value` as after `-o`.
         out: the folder in which the run gets a folder of its own.
         verify: number of read-outs that are computed again by plain forward passes.
         allow_code: files of experiments of your own that may be run.
 
     Raises UserError for a setting that is wrong, and for a folder that holds a run under other conditions.
     """
-    from .experiments.run.config import load_config
-    from .experiments.run.runner import run as run_experiment
+    from .experiments.probing.kinds import run_kinds
+    from .experiments.run.config import as_overrides, load_config
 
-    experiment, config = load_config(target, overrides, model, [Path(file) for file in allow_code])
-    return run_experiment(experiment, config, Path(out), verify=verify)
+    allowed = tuple(Path(file) for file in allow_code)
+    experiment, config = load_config(target, as_overrides(overrides), model, allowed)
+    return run_kinds(experiment, config, Path(out), verify=verify, allow_code=allowed)
 
 
+@told_briefly
+def sweep(
+    *targets: str,
+    models: Sequence[str] = (),
+    seeds: int | Sequence[int] = 1,
+    overrides: Mapping[str, Any] | Sequence[str] = (),
+    vary: Mapping[str, Sequence[Any]] | None = None,
+    out: Path | str = "runs",
+    allow_code: Sequence[Path | str] = (),
+) -> "list[RunFolder]":
+    """Run experiments on several models, with several seeds and settings, each combination a run, as `doxascope sweep`
+    does; what is finished is not run again.
+
+    Args:
+        targets: names of experiments or presets, or YAML files; or one plan, whose models, seeds and varied settings
+            those that are given here take the place of.
+        models: none: those that the experiments, or the plan, are configured for.
+        seeds: how many, from 0, or which.
+        overrides: changes of settings of all runs, as of `run`.
+        vary: setting -> its values.
+        out: the folder of the runs.
+        allow_code: files of experiments of your own, and models, whose code may be run.
+
+    Raises UserError for a setting that is wrong, before anything is run, and for runs that failed, after the others.
+    """
+    from .experiments.compare.sweep import load_plan
+    from .experiments.compare.sweep import sweep as run_all
+    from .experiments.run.config import as_overrides
+
+    given = {"models": list(models), "seeds": seeds if isinstance(seeds, int) else list(seeds), "vary": vary or {}}
+    usual = {"models": [], "seeds": 1, "vary": {}}
+    plan = load_plan(targets, {name: value for name, value in given.items() if value != usual[name]})
+    allowed = [Path(file) for file in allow_code]
+    return run_all(plan, Path(out), overrides=as_overrides(overrides), allow_code=allowed)
+
+
+@told_briefly
+def collect(*paths: "Path | str | RunFolder") -> "Collection":
+    """The numbers of many runs in one table, over seeds, as `doxascope collect` has them.
+
+    Args:
+        paths: of runs, or of folders of runs; or what `run` and `sweep` return.
+
+    The result prints as a table: `.table()` has models as rows, `.plot()` draws them, `.rows` is each number of each
+    run, `.pooled` each over seeds. Raises UserError for a path that holds no run.
+    """
+    from .experiments.compare.collection import collect as collect_paths
+
+    return collect_paths([path if isinstance(path, Path | str) else path.path for path in paths])
+
+
+@told_briefly
 def score(
     *tables: Path | str,
     metric: str = "all",
@@ -218,6 +276,7 @@ def score(
     return score_table(path, metric, cluster=cluster, replicates=replicates, seed=seed or 0)
 
 
+@told_briefly
 def compare(
     *paths: Path | str, metrics: Sequence[str] = (), margins: Mapping[str, float] | None = None, seed: int | None = None
 ) -> "Comparison":

@@ -1,9 +1,15 @@
 """A user's mistake, and what a library says of one: one line that says what is wrong, where, and what to do."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+import functools
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MOST_NAMES, LONGEST_NAME = 500, 100
 """Names that are compared with an unknown one, and the characters that such names have: a comparison costs their
@@ -24,6 +30,28 @@ class UserError(ValueError):
     def __init__(self, message: str) -> None:
         line = " ".join(message.splitlines())
         super().__init__(line if len(line) <= LINE else f"{line[: LINE * 3 // 4]} ... {line[-LINE // 4 :]}")
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows: the line alone, or, where a library raised something, all of it."""
+        return [f"doxascope: {self}"] if self.__cause__ is None else traceback.format_exception(self)
+
+
+def told_briefly(function: Callable[P, R]) -> Callable[P, R]:
+    """A public function whose UserError has a traceback of the call alone, unless it has a cause: then it stays whole,
+    as that of any other error does.
+    """
+
+    @functools.wraps(function)
+    def call(*args: P.args, **named: P.kwargs) -> R:
+        try:
+            return function(*args, **named)
+        except UserError as error:
+            if error.__cause__ is None:
+                error.__traceback__ = None
+                error.__suppress_context__ = True
+            raise
+
+    return call
 
 
 @contextlib.contextmanager

@@ -64,8 +64,12 @@ COHERENCE: Mapping[str, Ends] = {
 }
 """Numbers of coherence, those first that the noise of a reading moves least: what a coherent belief has, and what a
 constant one has. NaN: it has none."""
-BEHAVIOUR = frozenset({"accuracy", "brier", "brier_post", "brier_update", "log_loss", "sufficiency"})
-"""Numbers of what a model does, which are compared whatever the verdicts say."""
+BEHAVIOUR = frozenset(
+    {"accuracy", "brier", "brier_multiclass", "brier_post", "brier_update", "calibration", "calibration_top"}
+    | {"log_loss", "sufficiency"}
+)
+"""Numbers of what a model does (its answers, how good and how calibrated they are), which are compared whatever the
+verdicts say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +187,7 @@ class Verdict:
     @property
     def short(self) -> str:
         """The three verdicts in words alone."""
-        return ", ".join(WORDS[i].get(state, state) for i, state in enumerate(self.states))
+        return in_words(self.states)
 
     @property
     def _reads(self) -> str:
@@ -191,11 +195,11 @@ class Verdict:
         if self.readable == READABLE:
             return said
         left = _parts(one for one in self.conditions if one.name in READS and not one.held)
-        return said + (f" ({left})" if left else "") + self._untested(READS)
+        return said + (f" ({left})" if left else "") + self._untested(READS, self.readable)
 
     @property
     def _responds(self) -> str:
-        said, untested = WORDS[1].get(self.responds, self.responds), self._untested((*SHARES, EASY))
+        said, untested = WORDS[1].get(self.responds, self.responds), self._untested((*SHARES, EASY), self.responds)
         asked = [one for one in self.conditions if one.name not in READS]
         if not asked:
             return said + untested
@@ -215,12 +219,12 @@ class Verdict:
         as_is = ", as what ignores everything may be, since it is not shown to respond" if empty else ""
         return f"{said}{as_is} ({self.coherent.seen}{f'; {self.skill}' if self.skill else ''})"
 
-    def _untested(self, names: Sequence[str]) -> str:
+    def _untested(self, names: Sequence[str], state: str) -> str:
         names_of: dict[str, list[str]] = {}
         for name, why in self.withheld.items():
             if name.partition("[")[0] in names:
                 names_of.setdefault(why, []).append(name)
-        if len(names_of) == 1 and NOT_TESTED in (self.readable, self.responds):
+        if len(names_of) == 1 and state == NOT_TESTED:
             return f" ({next(iter(names_of))})"
         missing = [f"{', '.join(several)} {NOT_TESTED}: {why}" for why, several in names_of.items()]
         return f" ({'; '.join(missing)})" if missing else ""
@@ -232,6 +236,11 @@ WORDS = (
     {NOT_SHOWN: "not shown to be coherent", NOT_TESTED: "not tested whether coherent", INCOHERENT: "not coherent"},
 )
 """The states of each verdict in a sentence, where they do not say it by themselves."""
+
+
+def in_words(states: Sequence[str]) -> str:
+    """The states of the three verdicts, each said so that it stands by itself."""
+    return ", ".join(WORDS[i].get(state, state) for i, state in enumerate(states))
 
 
 def _parts(conditions: Iterable[Condition]) -> str:

@@ -1,7 +1,7 @@
 """What a metric of a table is: a name, a sentence, and lines with what is to be read beside them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import entry_points
@@ -92,7 +92,8 @@ class Metric:
     """Metrics are printed in the order of their places."""
     needs: tuple[str, ...] = ()
     """Fields of the sample that not every table has."""
-    compare: Callable[[Any], Compared | None] | None = None
+    compare: Callable[[Any], Compared | Sequence[Compared] | None] | None = None
+    """What its number, or each of several, is made of."""
     of_parts: bool = True
     """Whether it is also told of the parts of a sample."""
     margin: str = ""
@@ -101,6 +102,12 @@ class Metric:
     """Whether it resamples signs, solves a program row by row, or exchanges the beliefs of every two items: of a large
     sample it is then only computed if it is asked for by name.
     """
+
+    def comparables(self, sample: Sample) -> list[Compared]:
+        """What its numbers are made of that can be compared between samples."""
+        found = self.compare(sample) if self.compare else None
+        several = [found] if isinstance(found, Compared) else found or []
+        return [replace(one, margin=self.margin) for one in several]
 
     def lacks(self, sample: Sample) -> str | None:
         """Why the sample cannot be scored, or None."""

@@ -25,6 +25,7 @@ NOT_RUN = {
     "python benchmarks/": "measures for minutes on an idle machine",
     "python -m doxascope.benchmarks.calibration --workers 64": "needs a cluster",
     "calibration.verdicts": "simulates for minutes; tests/benchmarks/test_verdicts.py does at one size",
+    "--executor slurm": "needs a cluster; tests/experiments/compare/test_sweep.py has jobs as processes",
     "--executor ray": "needs the extra `ray`, here or as a cluster; tests/experiments/run/test_ray_workers.py",
     "dev_rand_split.jsonl": "needs the published file; tests/experiments/materials/test_choices.py reads its layout",
     "bscore-paper": "needs the paper's questions; tests/experiments/suite/bscore reads their layout",
@@ -104,6 +105,11 @@ CARD = """
 version: 1
 runs: {truth: {items: 12, bootstrap_draws: 50}}
 probe: {run: truth, settings: {positions: [], study.permutations: 19, study.refits: 20}}
+"""
+
+PLAN = """
+experiments: {ask: {questions.file: questions.csv, answers: [letters], orders: none}}
+settings: {bootstrap_draws: 50}
 """
 
 BLOCKS_NOT_RUN = {
@@ -210,6 +216,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (code,) = re.findall(rf"`{re.escape(name)}`:\n\n```{kind}\n(.*?)```", text, re.DOTALL)
         (folder / name).write_text(code)
     (folder / "my-study.yaml").write_text(STUDY)
+    (folder / "plan.yaml").write_text(PLAN)
     (folder / "generic.txt").write_text("\n\n".join(f"It was {i} then, and {i * i % 17} after." for i in range(30)))
     (folder / "card.yaml").write_text(CARD)
     return folder
@@ -225,7 +232,7 @@ class Reader:
     def call(self, line: str) -> Any:
         """Run a line, on the demo's model and, unless all is wanted, small; lines that are the same then run once."""
         line = line.replace("compare RUN RUN", "compare runs/martingale-a runs/martingale-b")
-        written = [word for word in shlex.split(line)[1:] if word not in ("-m", "Qwen/Qwen3-0.6B")]
+        written = shlex.split(line.replace("-m Qwen/Qwen3-0.6B", "").replace("Qwen/Qwen3-0.6B", ""))[1:]
         words = [name for word in written for name in self.existing(word, 2 if written[0] == "compare" else 1)]
         words = words if FULL else smaller(words)
         if (key := tuple(words)) not in self.ended:
@@ -264,6 +271,10 @@ def smaller(words: list[str]) -> list[str]:
         settings = (*SMALL[words[1] if words[1] in SMALL else words[1].split("-")[0]], "bootstrap_draws=50")
     elif words[:2] == ["probe", "sweep"]:
         settings = JOB
+    elif words[0] == "sweep":  # one plan, with what the line says of seeds, models and the folder
+        options = words[next(i for i, word in enumerate(words) if word.startswith("-")) :]
+        at = options.index("-o") if "-o" in options else len(options)
+        return ["sweep", "plan.yaml", *options[:at], *options[at + 2 :]]
     elif words[0] == "validate":
         return [*words, "honest", "--contexts", "60"]
     elif words[0] == "card":

@@ -1,6 +1,7 @@
 """How the library meets a user at the prompt: names, signatures, one-line results, and one line for a wrong input."""
 
 import inspect
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import doxascope
 from doxascope import UserError, load
 from doxascope.experiments.materials.choices.tables import asked_choices
+from doxascope.experiments.run.folder import RunFolder
 from doxascope.hooks.prompts.options import MOST
 from doxascope.metrics import option_scores
 from doxascope.metrics.contract import Score
@@ -119,3 +121,51 @@ def test_near_misses_on_the_command_line_are_told_what_to_do(command_line: Any, 
         said = command_line(*args, cwd=tmp_path)
         assert said.returncode == 2
         assert told in said.stderr
+
+
+def test_the_page_of_the_library_has_every_public_signature_as_it_is() -> None:
+    from doxascope.benchmarks import python_page
+
+    assert python_page.PAGE.read_text(encoding="utf-8") == python_page.whole(), "run python benchmarks/python_page.py"
+    text = python_page.reference()
+    assert all(f"`{name}`" in text for name in doxascope.__all__)
+    assert python_page.signature("run", doxascope.run).startswith("run(\n    target: str,")
+
+
+def test_a_mistake_in_python_is_a_line_and_a_fault_keeps_its_traceback(tmp_path: Path) -> None:
+    def frames(error: BaseException) -> list[str]:
+        return [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+
+    with pytest.raises(UserError) as told:
+        doxascope.run("consistencyy")
+    assert "load_config" not in frames(told.value)
+    assert told.value._render_traceback_() == [f"doxascope: {told.value}"]
+    record = RunFolder.create(tmp_path / "run").path / "manifest.json"
+    record.write_text("nothing")
+    with pytest.raises(UserError) as caused:
+        doxascope.collect(record.parent)
+    assert caused.value.__cause__ is not None
+    assert "collect_paths" not in frames(caused.value)
+    assert "manifest" in frames(caused.value)
+    assert "direct cause" in "".join(caused.value._render_traceback_())
+    with pytest.raises(TypeError) as fault:
+        doxascope.collect(3)  # pyright: ignore[reportArgumentType]
+    assert len(frames(fault.value)) > 2
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"items": 6, "model.dtype": "bfloat16", "orders": None}, ["items=6", 'model.dtype="bfloat16"', "orders=null"]),
+        (["items=6"], ["items=6"]),
+        ((), []),
+    ],
+)
+def test_settings_are_given_as_a_mapping_or_as_on_the_command_line(given: Any, wanted: list[str]) -> None:
+    from doxascope.experiments.run.config import as_overrides, load_config
+
+    assert as_overrides(given) == wanted
+    load_config("consistency", as_overrides({"items": 6, "wording.reveal": "Well: a, 'b'?"}))
+    for wrong in ("items=6", {"items": object()}):
+        with pytest.raises(UserError, match="overrides"):
+            as_overrides(wrong)

@@ -5,7 +5,7 @@ not obeyed.
 import logging
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -38,13 +38,15 @@ ALLOW_CODE = click.option(
     metavar="FILE|MODEL",
     help="Run the code of this experiment, metric, or model; without it no file is ever imported.",
 )
-EXECUTOR = click.option(
-    "--executor",
-    type=click.Choice(["local", "ray"]),
-    default="local",
-    show_default=True,
-    help="What the workers run on: this machine, or Ray.",
-)
+
+
+def executor_option(*further: str, what: str = "What the workers run on: this machine, or Ray.") -> Any:
+    """`--executor`, of this machine, of Ray, and of what else there is."""
+    choice = click.Choice(["local", "ray", *further])
+    return click.option("--executor", type=choice, default="local", show_default=True, help=what)
+
+
+EXECUTOR = executor_option()
 ADDRESS = click.option("--address", help="Of a running Ray cluster; by default $RAY_ADDRESS, or this machine alone.")
 FULL = click.option("--full", is_flag=True, help="Print the whole report, not its first tables alone.")
 MATERIAL = click.argument("material", metavar="[FILE]", required=False)

@@ -177,7 +177,8 @@ def _validate_null(
     full: bool,
 ) -> bool:
     """Whether claims are made of null organisms too often."""
-    from ...base.parallel import progress, spread_over
+    from ...base.parallel import spread_over
+    from ...base.progress import progress
     from ..report.html import write
     from ..synthetic.validation import report as told
     from ..synthetic.validation.claims import NullPlan, null_claims, one_thread_each, rates
@@ -205,7 +206,7 @@ def _validate_english(
     full: bool,
 ) -> bool:
     """Whether something planted in an organism in English is not found."""
-    from ...base.parallel import progress
+    from ...base.progress import progress
     from ..report.html import write
     from ..synthetic.validation import in_english
     from ..synthetic.validation.recovery import NOT_FOUND, NOT_SHOWN
@@ -233,7 +234,7 @@ def _validate_planted(
     full: bool,
 ) -> bool:
     """Whether something planted in an organism of another language is not found."""
-    from ...base.parallel import progress
+    from ...base.progress import progress
     from ..report.html import write
     from ..synthetic.validation import report as told
     from ..synthetic.validation.beliefs import Effort

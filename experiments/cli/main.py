@@ -29,6 +29,7 @@ from .console import (
 )
 from .instrument import certify, doctor, validate
 from .scoring import card, check, compare, report, score, sheet, tables
+from .studies import collect, sweep
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -295,7 +296,23 @@ def ls(out: Path, as_page: bool) -> None:
         echo(f"  {manifest.parent.name:<48}{state}")
 
 
-for command in (check, report, sheet, score, compare, tables, card, certify, validate, activations, probe, doctor):
+FURTHER = (
+    check,
+    report,
+    sheet,
+    sweep,
+    collect,
+    score,
+    compare,
+    tables,
+    card,
+    certify,
+    validate,
+    activations,
+    probe,
+    doctor,
+)
+for command in FURTHER:
     cli.add_command(command)
 
 

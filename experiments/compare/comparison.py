@@ -61,11 +61,14 @@ def compare(
         pairs = pairs_between(own, found)
         if pairs or len(own) > 1 or not alone:
             _require_common(own, pairs)
+        met = [pair for pair in pairs if len(own) == 1 or len(pair.rows[0])]
+        unpaired, pairs = len(pairs) - len(met), met
         struck |= {len(every) + i: why for i, pair in enumerate(pairs) if (why := _why_struck(pair, failed))}
         idle |= _unresponsive(own)
         every += pairs
         matrix, apart = matrix_of(samples_of(own), how), disagreements(own)
-        made.append(Group(name, own, found.numbers, list(found.comparable), failed, what_differs(own), matrix, apart))
+        group = Group(name, own, found.numbers, list(found.comparable), failed, what_differs(own), matrix, apart)
+        made.append(replace(group, unpaired=unpaired))
     known = list(dict.fromkeys(pair.metric for pair in every))
     for name in (*metrics, *(margins or {})):
         if name not in known:

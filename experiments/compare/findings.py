@@ -7,7 +7,10 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from markupsafe import escape
 
+from ...base.errors import UserError
+from ...base.text import shown
 from ...metrics import (
     Equivalence,
     MethodCorrelation,
@@ -24,10 +27,13 @@ from ...metrics.number import Number
 from ...metrics.scoring.differences import Pair
 from ...metrics.tables.sample_rows import joined
 from ...metrics.tables.samples import Answers, Elicited, Forecasts, Multiclass, Options, Sample
-from ..report.findings import Instance, Transcript
+from ..report.figures import forest
+from ..report.findings import Figure, Instance, Transcript
 from ..run.folder import few_draws
 from .sides import Side
 
+MOST_DRAWN = 12
+"""Differences in a figure."""
 MOST_DRIVERS = 5
 """Clusters of a difference that are shown."""
 PLACES = 2
@@ -226,6 +232,9 @@ class Record:
     unresponsive: Sequence[bool] = (False, False)
     """Of each of the two, whether it is shown not to respond to what it is told."""
 
+    def __repr__(self) -> str:
+        return f"Record({self.pair.metric}: {' - '.join(self.pair.names)}: {self.finding}; {self.score!r})"
+
     @property
     def score(self) -> PairedDifference:
         """The difference, with the two numbers on common rows."""
@@ -282,6 +291,8 @@ class Group:
     matrix: Matrix | None
     disagreements: Sequence[str] = ()
     """Of tables whose outcomes differ for the same rows, in a line each."""
+    unpaired: int = 0
+    """Pairs of numbers that share no item, and are not compared."""
 
 
 @dataclass(frozen=True)
@@ -305,7 +316,43 @@ class Comparison:
     def __repr__(self) -> str:
         n = [len(one) for one in (self.confirmed, self.explored, self.struck)]
         found = "; ".join(f"{one.pair.metric}: {one.finding}" for one in self.confirmed[:3])
-        return f"Comparison({n[0]} confirmed, {n[1]} explored, {n[2]} struck out{f'; {found}' if found else ''})"
+        told = f"{n[0]} confirmed, {n[1]} explored, {n[2]} struck out{f'; {found}' if found else ''}"
+        return f"Comparison({told}; .table(), .plot())"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.table().to_html(float_format=shown, index=False)}"
+
+    def table(self) -> pd.DataFrame:
+        """A row for each difference: of the family, then what was explored, then what is struck out."""
+        parts = {"confirmed": self.confirmed, "explored": self.explored, "struck out": self.struck}
+        return pd.DataFrame(
+            [
+                {"metric": one.pair.metric, "first": one.pair.names[0], "second": one.pair.names[1]}
+                | {name: getattr(one.score, name) for name in ("difference", "ci_lo", "ci_hi", "p_adjusted")}
+                | {"n": one.score.n_rows, "clusters": one.score.n_clusters, "status": one.score.status}
+                | {"finding": one.finding, "part": part}
+                for part, records in parts.items()
+                for one in records
+            ]
+        )
+
+    def plot(self) -> Figure:
+        """The differences of the family as a forest. Raises UserError where none can be drawn."""
+        if self.drawn is None:
+            raise UserError("there is no difference to draw")
+        return self.drawn
+
+    @property
+    def drawn(self) -> Figure | None:
+        """The same, of what is struck out if all of it is; None where there is none."""
+        family = [*self.confirmed, *(one for one in self.struck if one.pair.metric in self.family)]
+        metric = next((one.pair.metric for one in family), None)
+        rows = [
+            (" - ".join(one.pair.names), one.score, bool(one.struck)) for one in family if one.pair.metric == metric
+        ]
+        hollow = " Hollow: one of the two cannot be read." if any(struck for *_, struck in rows) else ""
+        caption = f"First less second on common items, with its interval. Dashed: no difference.{hollow}"
+        return forest(f"Differences in {metric}", rows[:MOST_DRAWN], f"difference in {metric}", caption, reference=0)
 
     @property
     def failures(self) -> list[tuple[str, str]]:

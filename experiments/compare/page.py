@@ -29,7 +29,7 @@ from ..report.document import (
     grid,
     stamped,
 )
-from ..report.figures import chart, forest
+from ..report.figures import chart
 from ..report.findings import Figure, Gallery
 from ..report.html import FIGURES
 from ..report.lead import gates
@@ -39,8 +39,6 @@ from .findings import Comparison, Group, Matrix, Record, instances_of
 from .sides import adapters_said
 
 MOST_INSTANCES = 60
-MOST_DRAWN = 12
-"""Differences in the figure of a page."""
 MOST_SIDES = 4
 """Sides in the figure that shows them beside each other."""
 STRUCK = "One of the two cannot be read: nothing follows from these numbers."
@@ -58,7 +56,7 @@ def page(found: Comparison, settings: Mapping[str, Any]) -> Report:
     """One page: what was compared and what differs there, the findings, and what they are made of."""
     sides = [side.label for group in found.groups for side in group.sides]
     chosen = "".join(f", {key} {value}" for key, value in settings.items())
-    beside, differ = _side_by_side(found), _differences_drawn(found)
+    beside, differ = _side_by_side(found), found.drawn
     top = Top(
         said="What differs on the items that both have, and by how much.",
         verdict=_verdict(found),
@@ -152,19 +150,6 @@ def _side_by_side(found: Comparison) -> Figure | None:
     )  # fmt: skip
 
 
-def _differences_drawn(found: Comparison) -> Figure | None:
-    """The differences of the family, or those that are struck out if it is."""
-    family = [*found.confirmed, *(one for one in found.struck if one.pair.metric in found.family)]
-    metrics = dict.fromkeys(one.pair.metric for one in family)
-    if not metrics:
-        return None
-    metric = next(iter(metrics))
-    rows = [(" - ".join(one.pair.names), one.score, bool(one.struck)) for one in family if one.pair.metric == metric]
-    hollow = " Hollow: one of the two cannot be read." if any(struck for *_, struck in rows) else ""
-    caption = f"First less second on common items, with its interval. Dashed: no difference.{hollow}"
-    return forest(f"Differences in {metric}", rows[:MOST_DRAWN], f"difference in {metric}", caption, reference=0)
-
-
 def sentence(record: Record) -> str:
     """A finding in words."""
     score, (one, two) = record.score, record.pair.names
@@ -190,6 +175,12 @@ def _head(group: Group) -> Iterator[Block]:
     lines = " ".join(side.line for side in group.sides if side.line)
     yield grid(f"What is compared: {group.name}", head, rows, caption=lines, short=True)
     yield from left_out(group)
+    if group.unpaired:
+        text = (
+            f"{group.unpaired} pairs of numbers have no item in common, as of runs whose seeds drew other items, and "
+            "are not compared. `doxascope collect` pools seeds."
+        )
+        yield Prose(text=text, short=True)
     yield from (Prose(text=line, short=True) for line in adapters_said(group.sides))
     if group.differs:
         yield grid(

@@ -13,7 +13,8 @@ from scipy.special import expit
 from ...base.documents import read_csv, read_json
 from ...base.errors import UserError, in_one_line, nearest
 from ...base.files import sealed, unsealed
-from ...base.parallel import progress, spread_over
+from ...base.parallel import spread_over
+from ...base.progress import progress
 from ...base.version import __version__
 from ...hooks.store import ActivationStore
 from ...metrics import COLUMNS, Resampling, belief_table, brier

@@ -130,14 +130,23 @@ def forest(
     rows = [row for row in rows if np.isfinite(row[1].estimate)]
     if not rows:
         return None
-    rows = [(textwrap.fill(label, int(LETTERS * LEAD_INCHES)), score, hollow) for label, score, hollow in rows]
-    side = (LEAD_INCHES, LINE * max(2, len(rows)) + LABEL * sum(label.count("\n") for label, *_ in rows))
-    return panel_figure(title, [("", rows)], _rows_drawn(rows, axis, reference), caption, side=side, left=RIGHT)
+    rows, height = _laid_out(rows, LEAD_INCHES)
+    return panel_figure(
+        title, [("", rows)], _rows_drawn(rows, axis, reference), caption, side=(LEAD_INCHES, height), left=RIGHT
+    )
 
 
-def forests(title: str, panels: Sequence[tuple[str, Sequence[Row], float]], caption: str) -> Figure:
-    """The same of several kinds of numbers, a panel each on a scale of its own: (title, rows, dashed line)."""
-    side = (FACET_INCHES, LINE * max([2, *(len(rows) for _, rows, _ in panels)]))
+def _laid_out(rows: Sequence[Row], width: float) -> tuple[list[Row], float]:
+    """Rows whose labels fit a panel of so many inches, and the height that they take."""
+    laid = [(textwrap.fill(label, int(LETTERS * width)), score, hollow) for label, score, hollow in rows]
+    return laid, LINE * max(2, len(laid)) + LABEL * sum(label.count("\n") for label, *_ in laid)
+
+
+def forests(title: str, panels: Sequence[tuple[str, Sequence[Row], float | None]], caption: str) -> Figure:
+    """The same of several kinds of numbers, a panel each on a scale of its own: (title, rows, dashed line or none)."""
+    width = FACET_INCHES
+    laid = [(name, *_laid_out(rows, width), reference) for name, rows, reference in panels]
+    side, panels = (width, max(height for *_, height, _ in laid)), [(name, rows, at) for name, rows, _, at in laid]
     drawn = [(name, (rows, _rows_drawn(rows, "", reference))) for name, rows, reference in panels]
     return panel_figure(title, drawn, lambda axes, own: own[1](axes, own[0]), caption, side=side, columns=2)
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NotRequired, TypedDict
 
+from ...base.errors import UserError, in_one_line
 from ...hooks.prompts.chat import Message
 
 
@@ -80,6 +82,21 @@ class Figure:
     pdf: bytes = field(default=b"", metadata=DRAWN)
     data: str = ""
     """What is drawn, as CSV."""
+
+    def __repr__(self) -> str:
+        return f"Figure({self.title!r}; .save('figure.pdf'), .svg, .data)"
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: Path | str) -> None:
+        """Write it as its ending says: .svg, .pdf, or .csv, which is what is drawn. Raises UserError for another."""
+        place = Path(path)
+        contents = {".svg": self.svg.encode(), ".pdf": self.pdf, ".csv": self.data.encode()}
+        if place.suffix not in contents:
+            raise UserError(f"{path}: a figure is saved as {', '.join(contents)}; give a name that ends so")
+        with in_one_line(path, "choose another place"):
+            place.write_bytes(contents[place.suffix])
 
 
 @dataclass(frozen=True)

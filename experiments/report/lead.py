@@ -8,6 +8,7 @@ from typing import Any
 from ...base.text import shown
 from ...metrics import CONDITIONS, UNREADABLE, Condition, claim_clusters
 from ...metrics.claims import Registered, Verdict, verdicts
+from ...metrics.consistency.competence import NOT_TESTED
 from ...metrics.number import Number, interval_text
 from ...metrics.scoring.engine import ScoredTable
 from .cells import NONE, aligned
@@ -184,16 +185,22 @@ def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
     conditions: dict[str, Condition] = {
         condition.label: condition for verdict in verdicts for condition in verdict.conditions
     }
-    judged = [{condition.label: condition for condition in verdict.conditions} for verdict in verdicts]
+    judged = [
+        {condition.label: Cell(condition.state, [condition.seen]) for condition in verdict.conditions}
+        | {label: Cell(NOT_TESTED, [why]) for label, why in verdict.withheld.items()}
+        for verdict in verdicts
+    ]
+    open_ones = dict.fromkeys(label for verdict in verdicts for label in verdict.withheld if label not in conditions)
     head = [("condition", ""), *((verdict.method, verdict.kind) for verdict in verdicts)]
     rows = [
         [
             Cell(condition.name, [condition.part, f"asked: {condition.asked}"]),
-            *(_judged(own.get(label)) for own in judged),
+            *(own.get(label, NOT_ASKED) for own in judged),
         ]
         for label, condition in conditions.items()
     ]
-    names = dict.fromkeys(condition.name for condition in conditions.values())
+    rows += [[Cell(label), *(own.get(label, NOT_ASKED) for own in judged)] for label in open_ones]
+    names = dict.fromkeys(name.partition("[")[0] for name in (*conditions, *open_ones))
     notes = [(name, CONDITIONS.get(name, "")) for name in names]
     said = [
         [name, *(Cell(verdict.states[i], [verdict.parts[i]]) for verdict in verdicts)]
@@ -214,10 +221,7 @@ def gates(judged: Iterable[tuple[str, Sequence[Verdict]]]) -> TableBlock:
     return grid("Verdicts", ["", "readable", "responds", "coherent"], rows, short=True)
 
 
-def _judged(condition: Condition | None) -> Cell:
-    if condition is None:
-        return Cell("–", ["not asked"])
-    return Cell(condition.state, [condition.seen])
+NOT_ASKED = Cell(NONE, ["not asked"])
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 those installed by entry point, and, if allowed, one in a file.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -13,7 +14,7 @@ from pydantic import BaseModel
 
 from ...base.code import load_code
 from ...base.documents import user_path
-from ...base.errors import UserError, nearest
+from ...base.errors import UserError, in_one_line, nearest
 from ...base.settings import parse, parse_yaml, read_yaml
 from ...hooks.model.consent import give_consent
 from ...hooks.model.spec import resolve_model
@@ -200,6 +201,16 @@ def apply_override(data: dict[str, Any], override: str) -> None:
         raise UserError(f"-o {override}: give key=value, for example -o items=10")
     value = parse_yaml(text, f"-o {override}")
     put(data, key, value)
+
+
+def as_overrides(given: Mapping[str, Any] | Sequence[str]) -> list[str]:
+    """Changes as `-o` takes them. Raises UserError for a text, or for a value that no settings file could hold."""
+    if isinstance(given, str):
+        raise UserError(f"overrides {given!r}: give a mapping, {{'items': 10}}, or a list, ['items=10']")
+    if not isinstance(given, Mapping):
+        return list(given)
+    with in_one_line("overrides"):
+        return [f"{key}={json.dumps(value)}" for key, value in given.items()]
 
 
 def put(data: dict[str, Any], key: str, value: Any) -> None:

@@ -12,6 +12,7 @@ commit lines in the manifest; the manifest in itself. What does not fit is named
 """
 
 import contextlib
+import io
 import json
 import logging
 import re
@@ -24,13 +25,15 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 from filelock import Timeout
+from markupsafe import escape
 
 from ...base.errors import UserError, in_one_line
 from ...base.files import TEMPORARY, NoLocksError, OutputFolder, digest_of, file_digest, locked, sealed, unsealed
+from ...base.text import shown
 from ...hooks.store.commits import AGAIN, append_commit, commit_files, lines_digest, read_commits
 from ...metrics.beliefs import check_belief_table
 from ...metrics.tables.belief_parts import ROWS_AT_ONCE, BeliefParts, as_beliefs, read_part
-from ..report.findings import Transcript
+from ..report.findings import Figure, Transcript
 from .manifest import CERTIFICATE, CONFIG, ITEMS, MANIFEST
 from .sessions import FOLDER as SESSIONS
 from .sessions import WHOLE, RunSession, Shard, begin, sessions
@@ -49,7 +52,33 @@ class RunFolder(OutputFolder):
         record = self.manifest
         done = f"{len(self.committed())} of {record.get('batches')} batches"
         state = f"{record['status']}, {done}" if record else "new"
-        return f"RunFolder({str(self.path)!r}: {state}; .beliefs(), .manifest)"
+        return f"RunFolder({str(self.path)!r}: {state}; .table(), .plot(), .beliefs(), .manifest)"
+
+    def _repr_html_(self) -> str:
+        table = self.table().to_html(max_rows=20, float_format=shown, index=False) if self.is_scored else ""
+        return f"<p>{escape(repr(self))}</p>{table}"
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether its numbers are written."""
+        return "scores.parquet" in self.manifest.get("written", {})
+
+    def table(self) -> pd.DataFrame:
+        """A row for each number, as in `scores.parquet`. Raises UserError for a run that is not scored."""
+        content = self.written("scores.parquet")
+        if content is None:
+            raise UserError(f"{self.path}: is not scored; go on with the run, or `doxascope report {self.path}`")
+        return pd.read_parquet(io.BytesIO(content))
+
+    def plot(self) -> Figure:
+        """The figure that its page leads with. Raises UserError for a run without one."""
+        found = sorted((self.path / "figures").glob("01*.svg")) if self.is_scored else []
+        if not found:
+            raise UserError(f"{self.path}: has no figure; go on with the run, or `doxascope report {self.path}`")
+        written, stem = self.manifest["written"], f"figures/{found[0].stem}"
+        kept = {end: self.verified(name, written[name]) for end in ENDS if (name := f"{stem}.{end}") in written}
+        svg, pdf, data = (kept.get(end, b"") for end in ENDS)
+        return Figure(found[0].stem, svg.decode(), pdf=pdf, data=data.decode())
 
     @classmethod
     def create(cls, path: Path, shard: Shard = WHOLE) -> "RunFolder":
@@ -348,6 +377,8 @@ def run_at(path: Path) -> RunFolder | None:
     return None
 
 
+ENDS = ("svg", "pdf", "csv")
+"""Of the files of a figure."""
 DRAWS = 5
 """Of one read-out that are looked at; there may be thousands."""
 LOCK = ".lock"

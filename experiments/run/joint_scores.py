@@ -96,7 +96,10 @@ def levels(runs: Sequence[Run]) -> list[dict[str, str]]:
             level[" and ".join(names)] = ", ".join(short(of_run.get(name, "")) for name in names)
     for i, level in enumerate(levels_of_runs):
         if level in levels_of_runs[:i]:
-            raise UserError(f"{runs[i].folder.path}: is a second run of {models[i]} under the same conditions")
+            raise UserError(
+                f"{runs[i].folder.path}: is a second run of {models[i]} under the same conditions; "
+                "`doxascope collect` pools seeds, and puts runs of any kind into one table"
+            )
     return levels_of_runs
 
 
@@ -119,11 +122,12 @@ def _is_of(name: str, names: Collection[str]) -> bool:
 
 def model_names(runs: Sequence[Run]) -> list[str]:
     """The name of each run's model, with what tells it apart from another of that name."""
-    models = [
-        {key: value for key, value in run.conditions["model"].items() if key not in WHERE}
-        | {"thinking": run.config.model.thinking}
-        for run in runs
-    ]
+    return named_models([run.conditions["model"] | {"thinking": run.config.model.thinking} for run in runs])
+
+
+def named_models(recorded: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The same of what is recorded of models."""
+    models = [{key: value for key, value in model.items() if key not in WHERE} for model in recorded]
     names = []
     for model in models:
         alike = [other for other in models if other["name"] == model["name"]]

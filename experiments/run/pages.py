@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from ...base.errors import UserError
+from ...base.settings import read_yaml
 from ...base.text import shown
 from ...base.version import __version__
 from ...metrics import Score
@@ -359,7 +360,8 @@ def _said(place: Path) -> Iterator[str]:
     if (place / "manifest.json").is_file():
         try:
             record = RunFolder(place).manifest
-            yield f"{record['status']}, began {sessions(place)[0]['began'].partition('T')[0]}"
+            seed = read_yaml(RunFolder(place).config).get("seed")
+            yield f"{record['status']}, began {sessions(place)[0]['began'].partition('T')[0]}, seed {seed}"
         except (UserError, KeyError, IndexError, TypeError, AttributeError):
             yield "its manifest cannot be read"
     if (place / "report.json").is_file():

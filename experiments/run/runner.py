@@ -16,7 +16,7 @@ import yaml
 
 from ...base.errors import UserError, in_one_line
 from ...base.files import file_digest, json_digest
-from ...base.parallel import progress
+from ...base.progress import progress
 from ...base.text import as_csv
 from ...hooks.identity import condition_differences
 from ...hooks.store import ActivationWriter
@@ -135,7 +135,9 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     further |= {"advice": list(findings.advice)} if findings.advice else {}
     folder.write_json("scores.json", {**named, "lead": lead.as_dict(), "scores": rows, **further})
     nested = ("reasons", "params", "details", "beside", "equivalence")
-    table = pd.DataFrame([row | {key: json.dumps(row[key]) for key in nested} for row in rows])
+    of_run = {"experiment": experiment.name, "model": config.model.name, "seed": config.seed}
+    of_run |= {"adapter": folder.manifest["conditions"].get("model", {}).get("adapter") or ""}
+    table = pd.DataFrame([of_run | row | {key: json.dumps(row[key]) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
     for name, data in (file for one in added for file in one.files.items()):
         folder.write(name, data) if isinstance(data, str) else folder.write_json(name, jsonable(data))
@@ -252,8 +254,8 @@ def _read_all(folder: RunFolder, workers: Workers, store: ActivationWriter | Non
     """Read and commit every batch that is this process's, and not committed yet."""
     sizes = list(map(len, batches(workers.began.config, workers.items)))
     numbers = {number for number in range(len(sizes)) if take_over or number in folder.shard}
-    with progress(sum(sizes[number] for number in numbers), "item", workers.began.name.rpartition("-")[0]) as advance:
-        advance(sum(sizes[number] for number in numbers.intersection(folder.committed())))
+    total, before = (sum(sizes[number] for number in some) for some in (numbers, numbers & {*folder.committed()}))
+    with progress(total, "item", workers.began.name.rpartition("-")[0], before=before) as advance:
         for batch in workers.read(_to_read(folder, len(sizes), take_over), store):
             folder.commit(batch.number, batch.beliefs, batch.transcripts, batch.note)
             advance(sizes[batch.number])

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import pandas as pd
 
 from ...base.files import json_digest
-from ...base.parallel import progress
+from ...base.progress import progress
 from ...hooks.backends.captures import join_captures
 from ...hooks.checks.certificate import Certificate, find_certificate
 from ...hooks.exact.option_beliefs import largest_difference

@@ -12,7 +12,7 @@ from ..inference.means import LOSS, UNIT, ClusterMean, cluster_mean, cluster_sha
 from ..martingale.brier import brier as brier_score
 from ..martingale.brier import brier_update as update_score
 from ..martingale.slope import calibration_slope
-from ..martingale.update_metrics import PAIRED
+from ..martingale.update_metrics import PAIRED, compare_calibration
 from ..metric import Compared, Line, bounds, clusters_of, compare_mean, known_outcome, metric, with_drop_reasons
 from ..tables.sample_rows import Updates, take
 from ..tables.samples import Forecasts, Hits, Multiclass, Sample
@@ -40,6 +40,11 @@ def _compare_brier_update(sample: Updates) -> Compared:
     pairs, outcome = sample.whole, known_outcome(sample)
     change = (pairs.posterior - outcome) ** 2 - (pairs.prior - outcome) ** 2
     return compare_mean("brier_update", change, pairs, foreseen=_foreseen(pairs.posterior, pairs.prior))
+
+
+def _compare_calibration(sample: Forecasts | Updates) -> Compared:
+    source, belief = (sample, sample.belief) if isinstance(sample, Forecasts) else (sample.whole, sample.whole.prior)
+    return compare_calibration("calibration", belief, known_outcome(sample), source)
 
 
 @metric(
@@ -80,7 +85,15 @@ def brier_update_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
     )
 
 
-@metric("A10", f"outcome, and belief; or {PAIRED}", Updates, Forecasts, needs=("outcome",), place=100)
+@metric(
+    "A10",
+    f"outcome, and belief; or {PAIRED}",
+    Updates,
+    Forecasts,
+    needs=("outcome",),
+    compare=_compare_calibration,
+    place=100,
+)
 def calibration_lines(sample: Updates | Forecasts, how: Resampling) -> Iterator[Line]:
     """Slope of the outcome on the belief: 1 is calibrated, below 1 too extreme, above 1 too timid."""
     source, belief = (sample, sample.belief) if isinstance(sample, Forecasts) else (sample.whole, sample.whole.prior)
@@ -145,9 +158,20 @@ def _compare_accuracy(sample: Multiclass) -> Compared:
     return compare_mean("accuracy", option_scores(sample.belief, sample.truth).correct, sample)
 
 
-def _compare_log_loss(sample: Multiclass) -> Compared:
-    foreseen = sample.belief, option_losses(sample.belief).log_loss
-    return compare_mean("log_loss", option_scores(sample.belief, sample.truth).log_loss, sample, foreseen=foreseen)
+def _compare_scores(sample: Multiclass) -> list[Compared]:
+    found, foreseen = option_scores(sample.belief, sample.truth), option_losses(sample.belief)
+    return [
+        compare_mean(name, lost, sample, foreseen=(sample.belief, each))
+        for name, lost, each in (
+            ("brier_multiclass", found.brier, foreseen.brier),
+            ("log_loss", found.log_loss, foreseen.log_loss),
+        )
+    ]
+
+
+def _compare_top(sample: Multiclass) -> Compared:
+    found = option_scores(sample.belief, sample.truth)
+    return compare_calibration("calibration_top", found.confidence, found.hit, sample)
 
 
 @metric("C8", TABLE, Multiclass, compare=_compare_accuracy, place=130)
@@ -159,7 +183,7 @@ def accuracy_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     yield Line("accuracy", "accuracy", score, guess)
 
 
-@metric("E14", TABLE, Multiclass, compare=_compare_log_loss, place=140)
+@metric("E14", TABLE, Multiclass, compare=_compare_scores, place=140)
 def option_score_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """How near beliefs over all options are to the true one: Brier score, in [0, 2], and log-loss, in nats."""
     found = option_scores(sample.belief, sample.truth)
@@ -169,7 +193,7 @@ def option_score_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     yield _mean("log_loss", "log-loss, nats", sample, found.log_loss, how, loss, LOSS)
 
 
-@metric("E15, A10", TABLE, Multiclass, place=150)
+@metric("E15, A10", TABLE, Multiclass, compare=_compare_top, place=150)
 def option_calibration_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """Is the likeliest option right as often as its probability says? Error 0 and slope 1 if so."""
     found, owners = option_scores(sample.belief, sample.truth), clusters_of(sample)

@@ -39,7 +39,7 @@ from .paired import (
     paired_family,
 )
 from .planning import claim_power, planned_n, study_design
-from .pooling import CrossedMean, Pooled, crossed_mean, random_effects_pool
+from .pooling import CrossedMean, Pooled, SeedMean, crossed_mean, mean_over_seeds, random_effects_pool
 from .randomisation import SignFlip, WildTest, sign_flip_test, wild_cluster_test
 from .regression import effective_clusters
 from .reliability import Reliability, WordingStudy, reliability_icc, wording_study
@@ -61,6 +61,7 @@ __all__ = [
     "Pooled",
     "Ratio",
     "Reliability",
+    "SeedMean",
     "SignFlip",
     "Surprises",
     "Unseen",
@@ -78,6 +79,7 @@ __all__ = [
     "crossed_mean",
     "effective_clusters",
     "exclusion_bounds",
+    "mean_over_seeds",
     "method_correlation",
     "method_reliability",
     "minimum_detectable",

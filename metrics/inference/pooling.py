@@ -1,5 +1,5 @@
-"""One effect from several cells that need not share one (METRICS F6), or from models that are a sample, too (METRICS
-F8).
+"""One effect from several cells that need not share one (METRICS F6), from models that are a sample, too (METRICS F8),
+or from runs with several seeds (METRICS F10).
 """
 
 from collections.abc import Callable, Sequence
@@ -153,3 +153,64 @@ def crossed_mean(
         params={"level": how.level},
         **counts,
     )
+
+
+# The mean of a number over runs that differ in their seed alone (METRICS F10).
+
+
+class SeedMean(Score, headline="mean"):
+    """METRICS F10. The interval is for other items and other seeds."""
+
+    mean: float = NAN
+    """Over seeds, which weigh the same."""
+    between: float = NAN
+    """Variance of the estimates between seeds; needs two."""
+    within: float = NAN
+    """Mean square of their standard errors."""
+    df: float = NAN
+    n_seeds: int = 0
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation between seeds, in the units of the number."""
+        return float(np.sqrt(self.between))
+
+
+def mean_over_seeds(
+    est: ArrayLike, se: ArrayLike, n_clusters: ArrayLike, n_rows: ArrayLike = 0, *, how: Resampling = RESAMPLING
+) -> SeedMean:
+    """The mean of the estimates [k] of runs that differ in their seed, with its error (METRICS F10).
+
+    Args:
+        est: estimates; NaN is dropped and counted.
+        se: standard error of each, over its items; one that is not known leaves the mean without an interval.
+        n_clusters: clusters of items of each.
+        n_rows: rows of each.
+
+    The variance is that of one run's items, which seeds may share, and does not fall with their number, and that
+    between seeds over theirs: within + between / k. It is right where all seeds read the same items and too large
+    where each has some of its own; t by Satterthwaite. Statuses: `one_seed`, `undefined`, `no_error`.
+    """
+    check_level(how.level)
+    y, s, n = floats(est), floats(se), floats(n_clusters)
+    rows = np.broadcast_to(floats(n_rows), y.shape)
+    refuse(s, s < 0, "se:", " is negative")
+    known = np.isfinite(y)
+    y, s, n, k = y[known], s[known], n[known], int(known.sum())
+    counts: dict[str, Any] = {"n_dropped": int((~known).sum()), "n_seeds": k, "n_rows": int(rows[known].sum())}
+    if not k:
+        return SeedMean(status="undefined", **counts)
+    mean, within = float(y.mean()), float((s**2).mean())
+    between = float(y.var(ddof=1)) if k > 1 else NAN
+    counts |= {"mean": mean, "within": within, "between": between, "n_clusters": int(n.max())}
+    if k < 2:
+        return SeedMean(status="one_seed", **counts)
+    items = float(n.min()) - 1
+    variance = within + between / k
+    if not (np.isfinite(variance) and variance > 0 and items > 0):
+        return SeedMean(status="no_error", **counts)
+    df = variance**2 / (within**2 / items + (between / k) ** 2 / (k - 1))
+    error = float(np.sqrt(variance))
+    lo, hi = t_interval(mean, error, df, how.level)
+    told = {"ci_lo": lo, "ci_hi": hi, "ci_method": f"t({df:.3g}), items and {k} seeds", "params": {"level": how.level}}
+    return SeedMean(se=error, df=df, **told, **counts)

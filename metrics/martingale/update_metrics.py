@@ -30,13 +30,13 @@ from ..metric import (
     with_drop_reasons,
 )
 from ..tables.sample_rows import STEPWISE, Chains, Pairs, Updates, by_reading, cells
-from ..tables.samples import Cells
+from ..tables.samples import Cells, Sample
 from .attenuation import corrected_slope, martingale_iv
 from .brier import brier_on_split_martingale
 from .cell_metrics import controlled
 from .conditional_moments import martingale_tests as battery
 from .contrasts import MartingaleWithin, factor_regression, martingale_within, paired_slope_difference
-from .slope import MartingaleScore, martingale_score
+from .slope import MartingaleScore, calibration_slope, martingale_score
 from .trajectories import Drift, drift_covariance, drift_variance
 
 PAIRED = "prior, posterior; or trajectories (b_0, b_1, ...; or trajectory, step, belief)"
@@ -56,6 +56,24 @@ def _compare_slope(sample: Updates) -> Compared:
 
     columns = (pairs.prior, pairs.posterior, cell)
     return Compared("M", keys_of(pairs), clusters_of(pairs), columns, difference, *_slope_of_sums(*columns))
+
+
+def compare_calibration(name: str, belief: Array, outcome: Array, sample: Sample) -> Compared:
+    """The calibration slope of beliefs [n] whose outcomes [n] are known, which is one plus the M of the step from the
+    belief to the outcome (METRICS A10): compared as that is, with the status of either slope.
+    """
+    columns = (belief, outcome, np.zeros(len(belief)))
+
+    def difference(one: Any, two: Any, clusters: Array, family_size: int, how: Resampling) -> Any:
+        found = paired_slope_difference(one[:2], two[:2], clusters, how=how)
+        both = [calibration_slope(side[0], side[1], clusters, how=how).status for side in (one, two)]
+        status = next((one for one in both if one != "ok"), "ok") if found.status == "ok" else found.status
+        return replace(found, first=1 + found.first, second=1 + found.second, status=status)
+
+    moments, slope = _slope_of_sums(*columns)
+    return Compared(
+        name, keys_of(sample), clusters_of(sample), columns, difference, moments, lambda sums: 1 + slope(sums)
+    )
 
 
 def _slope_of_sums(prior: Array, posterior: Array, cell: Array) -> tuple[Array, Callable[[Array], Array]]:

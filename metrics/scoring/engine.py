@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -163,18 +163,18 @@ class _ByMetric:
         try:
             with np.errstate(divide="ignore", invalid="ignore"):  # what is undefined has a status
                 paired = sample.subset == ALL and sample.keys_known
-                found = self.metric.compare(sample) if paired and self.metric.compare else None
-                wanted = found is not None and (compared is None or found.metric in compared)
-                if only_compared and not wanted:
+                made = self.metric.comparables(sample) if paired else []
+                found = [one for one in made if compared is None or one.metric in compared]
+                if only_compared and not found:
                     return
-                last = found.metric if found and only_compared else until
+                last = {one.metric for one in found} if only_compared else {until}
                 own = [_number(self.metric, sample, line) for line in _until(last, self.metric.lines(sample, how))]
         except ValueError as error:  # what metrics say of malformed input that no check here has foreseen
             raise UserError(", ".join(filter(None, (self.metric.name, sample.name))) + f": {error}") from error
         self.numbers += own
-        if found and wanted and not _withheld(found.metric, own):
-            compared_by = replace(found, margin=self.metric.margin)
-            self.comparable.setdefault(found.metric, {})[sample.name] = (self.kept(sample), compared_by)
+        for one in found:
+            if not _withheld(one.metric, own):
+                self.comparable.setdefault(one.metric, {})[sample.name] = (self.kept(sample), one)
 
 
 def _itself(sample: Sample) -> Sample:
@@ -186,10 +186,12 @@ def _withheld(metric: str, numbers: Sequence[Number]) -> bool:
     return any(number.metric == metric and number.score.status == WITHHELD for number in numbers)
 
 
-def _until(last: str, lines: Iterator[Line]) -> Iterator[Line]:
+def _until(last: Set[str], lines: Iterator[Line]) -> Iterator[Line]:
+    seen = set[str]()
     for line in lines:
         yield line
-        if line.metric == last:
+        seen.add(line.metric)
+        if last <= seen:
             return
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ....base.documents import read_json, read_text
 from ....base.errors import UserError, in_one_line
 from ....base.files import atomic_write, sealed, unsealed
-from ....base.parallel import progress
+from ....base.progress import progress
 from ....base.version import __version__
 from ....hooks.prompts.options import Option, make_options
 from ....hooks.prompts.places import LAST, Position

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from ....base.errors import UserError, nearest
-from ....base.parallel import progress
+from ....base.errors import UserError, nearest, told_briefly
+from ....base.progress import progress
 from ....base.settings import as_seed, parse
 from ....base.text import shown
 from ....hooks.backends.captures import Captured, Capturing, as_plan, join_captures
@@ -254,6 +254,7 @@ def _items(questions: Questions, columns: Mapping[str, Any] | None) -> tuple[lis
     return [item_of(replace(one, more=more)) for one, more in zip(found, further, strict=True)], ids, column
 
 
+@told_briefly
 def load(
     model: str | ModelSpec | PreTrainedModel,
     *,

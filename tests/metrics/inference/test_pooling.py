@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.meta_analysis import combine_effects
 
-from doxascope.metrics import random_effects_pool
+from doxascope.metrics import mean_over_seeds, random_effects_pool
 
 EST, SE = np.array([0.02, 0.08, 0.05, -0.01]), np.array([0.01, 0.02, 0.015, 0.02])
 
@@ -69,3 +69,40 @@ def test_cells_without_an_error_are_dropped_and_two_are_needed() -> None:
         random_effects_pool([0.1, 0.2], [-0.1, 0.1])
     with pytest.raises(ValueError, match="lengths differ"):
         random_effects_pool([0.1, 0.2], [0.1])
+
+
+def seeds(shared: float, k: int, rng: np.random.Generator, n: int = 60, luck: float = 0.1) -> tuple[np.ndarray, ...]:
+    """Estimates and errors of k seeds, each a mean of n items of which a share is the same, with luck of the draw."""
+    common, own = rng.normal(size=n), rng.normal(size=(k, n))
+    same = np.arange(n) < shared * n
+    values = np.where(same, common, own)
+    return values.mean(axis=1) + luck * rng.normal(size=k), values.std(axis=1, ddof=1) / np.sqrt(n)
+
+
+@pytest.mark.parametrize(("shared", "k"), [(1, 3), (0.5, 3), (0, 3), (1, 10)])
+def test_the_mean_over_seeds_covers_whatever_items_the_seeds_share(shared: float, k: int) -> None:
+    rng = np.random.default_rng(1)
+    found = [mean_over_seeds(*seeds(shared, k, rng), np.full(k, 60)) for _ in range(600)]
+    covered = np.mean([one.ci_lo <= 0 <= one.ci_hi for one in found])
+    assert covered > 0.93
+    assert covered < 0.97 or shared < 1  # exact where the items are the same
+    if (shared, k) == (1, 10):  # taken for ten samples of items
+        apart = [random_effects_pool(*seeds(shared, k, rng)) for _ in range(600)]
+        assert np.mean([one.ci_lo <= 0 <= one.ci_hi for one in apart]) < 0.85
+
+
+def test_the_mean_over_seeds_is_its_formula_and_says_where_there_is_no_error() -> None:
+    est, se = [0.1, 0.2, 0.6], [0.1, 0.2, 0.2]
+    one = mean_over_seeds([*est, np.nan], [*se, 0.1], [30, 20, 40, 50], 90)
+    within, between = 0.03, 0.07
+    assert (one.mean, one.within, one.between) == pytest.approx((0.3, within, between))
+    assert one.sd == pytest.approx(np.std(est, ddof=1))
+    assert one.se**2 == pytest.approx(within + between / 3)
+    assert one.df == pytest.approx(one.se**4 / (within**2 / 19 + (between / 3) ** 2 / 2))
+    assert (one.n_seeds, one.n_dropped, one.n_rows, one.n_clusters) == (3, 1, 270, 40)
+    for given_, status in (([0.1], "one_seed"), ([np.nan, np.nan], "undefined"), ([1.0, 1.0], "no_error")):
+        made = mean_over_seeds(given_, np.zeros(len(given_)), np.full(len(given_), 9))
+        assert made.status == status
+        assert np.isnan(made.ci_lo)
+    with pytest.raises(ValueError, match=r"se: -1\.0 is negative"):
+        mean_over_seeds([1, 2], [1, -1], [9, 9])

@@ -47,3 +47,22 @@ def test_a_question_whose_truth_is_not_known_is_dropped_and_counted(tmp_path: Pa
     outcome[:7] = np.nan
     (accuracy,) = (one for one in score(table(tmp_path, outcome)).numbers if one.metric == "accuracy")
     assert (accuracy.score.n_rows, accuracy.score.n_dropped) == (33, 7)
+
+
+def test_brier_and_calibration_of_two_methods_are_compared_question_by_question(tmp_path: Path) -> None:
+    other = RNG.dirichlet(np.full(5, 2), 40)
+    both = [
+        pd.read_csv(table(tmp_path, np.eye(5)[TRUTH])).assign(
+            method=method, prob=p.ravel(), readout_id=[f"{method}{i}" for i in range(len(p)) for _ in range(5)]
+        )
+        for method, p in (("mine", P), ("other", other))
+    ]
+    pd.concat(both).to_csv(tmp_path / "both.csv", index=False)
+    found = {one.metric: one.score for one in score(tmp_path / "both.csv").differences}
+    first, second = option_scores(P, TRUTH), option_scores(other, TRUTH)
+    assert found["brier_multiclass_difference"].estimate == pytest.approx((first.brier - second.brier).mean())
+    slopes = [np.polyfit(one.confidence, one.hit, 1)[0] for one in (first, second)]
+    calibration = found["calibration_top_difference"]
+    assert [calibration.first, calibration.second] == pytest.approx(slopes)  # pyright: ignore[reportAttributeAccessIssue]
+    assert calibration.estimate == pytest.approx(slopes[0] - slopes[1])
+    assert calibration.ci_lo < calibration.estimate < calibration.ci_hi

@@ -124,6 +124,26 @@ def test_what_a_guess_would_have_and_what_cannot_be_measured_are_told(
     assert "by place" in said.stdout
 
 
+def test_what_answers_are_worth_is_compared_whatever_can_be_read(
+    tiny_for: Callable[[str], Path], command_line: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Fewer orders make no measurement easier: one order reads `not tested`. What is done is compared in any case."""
+    rows = [{**ROWS[i % 4], "id": f"q{i}", "question": f"What is {i}?", "truth": i % 3} for i in range(24)]
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = ("run", "ask", "q.jsonl", "-m", str(tiny_for("ask")), "-o", "answers=[letters]", "-o", "bootstrap_draws=99")
+    runs = []
+    for orders in ("none", "latin"):
+        said = command_line(*told, "-o", f"orders={orders}", "--out", orders, cwd=tmp_path)
+        assert said.returncode == 0, said.stderr
+        assert ("order of the options not tested" in said.stdout) == (orders == "none")
+        runs.append(next((tmp_path / orders).iterdir()))
+    found = compare(runs)
+    assert all(name in found.groups[0].failed for name in {one.pair.one.name for one in found.explored})
+    kept = {one.pair.metric for one in (*found.confirmed, *found.explored)}
+    assert kept == {"accuracy", "brier_multiclass", "calibration_top", "log_loss"}
+    assert found.struck == []
+
+
 def test_runs_are_named_by_what_was_read_and_stand_as_they_were_given(
     tiny_for: Callable[[str], Path], command_line: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -1,0 +1,125 @@
+"""`doxascope sweep` and `collect`: many runs, and one table of them."""
+
+from pathlib import Path
+
+import click
+
+from ...base.errors import UserError
+from .console import (
+    ADDRESS,
+    ALLOW_CODE,
+    FULL,
+    OVERRIDE,
+    echo,
+    echo_report,
+    executor_option,
+    named_values,
+    require_ray,
+)
+
+
+@click.command()
+@click.argument("targets", metavar="EXPERIMENT...|PLAN", nargs=-1, required=True)
+@click.option("-m", "--model", "models", multiple=True, help="A preset, a folder, a .gguf file or a hub id; several.")
+@click.option("--seeds", metavar="N|A,B,...", help="How many, from 0; or which.  [default: 1]")
+@OVERRIDE
+@click.option("--vary", "varied", multiple=True, metavar="KEY=[A, B]", help="A setting, and its values: a run of each.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
+@executor_option("slurm", what="Where runs are read: here, by workers of Ray, or each as a job of Slurm.")
+@click.option("--workers", type=click.IntRange(1), help="Of Ray, how many; by default one for each GPU.")
+@click.option("--gpus-per-worker", type=click.FloatRange(0), help="Of Ray; by default 1, or 0 where there is none.")
+@ADDRESS
+@click.option("--slurm", "jobs", multiple=True, metavar="NAME=VALUE", help="Of jobs, as submitit calls it.")
+@ALLOW_CODE
+def sweep(
+    targets: tuple[str, ...],
+    models: tuple[str, ...],
+    seeds: str | None,
+    overrides: tuple[str, ...],
+    varied: tuple[str, ...],
+    out: Path,
+    executor: str,
+    workers: int | None,
+    gpus_per_worker: float | None,
+    address: str | None,
+    jobs: tuple[str, ...],
+    allow_code: tuple[Path, ...],
+) -> None:
+    """Run experiments on several models, with several seeds and settings; each combination is a run of its own.
+
+    The same command again runs what is not finished. PLAN is a YAML file with `experiments`, `models`, `seeds`,
+    `settings` and `vary`; what is given beside it takes their place.
+
+    \b
+    doxascope sweep consistency martingale -m smollm2-135m -m ./checkpoint-2000 --seeds 3 -o items=6 --out study
+    doxascope sweep ask.yaml --vary 'orders=[none, latin]' --out study
+    doxascope sweep plan.yaml --executor slurm --slurm slurm_partition=gpu --slurm gpus_per_node=1
+    doxascope collect study                       one table and one figure of all of them
+    """
+    from ..compare.sweep import load_plan, slurm_options
+    from ..compare.sweep import sweep as run_all
+    from ..run.ray_workers import ray_workers
+    from ..run.worker import one_here
+
+    require_ray(executor, workers=workers, gpus_per_worker=gpus_per_worker, address=address)
+    if jobs and executor != "slurm":
+        raise UserError(f"--slurm {jobs[0]}: is for jobs of Slurm; give it with --executor slurm")
+    plan = load_plan(targets, chosen(models, seeds, named_values("--vary", varied)))
+    runs = run_all(
+        plan,
+        out,
+        overrides=overrides,
+        allow_code=allow_code,
+        workers=ray_workers(workers, gpus_per_worker, address) if executor == "ray" else one_here,
+        slurm=slurm_options(named_values("--slurm", jobs)) if executor == "slurm" else None,
+    )
+    echo(f"{len(runs)} runs in {out}; one table of them: doxascope collect {out}")
+
+
+def chosen(models: tuple[str, ...], seeds: str | None, varied: dict[str, str]) -> dict[str, object]:
+    """What the command line says of a plan. Raises UserError for seeds or values that are none."""
+    from ...base.settings import parse_yaml
+
+    given: dict[str, object] = {"models": list(models)} if models else {}
+    if seeds is not None:
+        try:
+            numbers = [int(part) for part in seeds.split(",")]
+        except ValueError:
+            raise UserError(f"--seeds {seeds}: give how many, or which: --seeds 0,4") from None
+        given["seeds"] = numbers if "," in seeds else numbers[0]
+    if varied:
+        values = {key: parse_yaml(text, f"--vary {key}") for key, text in varied.items()}
+        if alone := [key for key, value in values.items() if not isinstance(value, list)]:
+            raise UserError(f"--vary {alone[0]}={varied[alone[0]]}: give a list of values, such as '[1, 2]'")
+        given["vary"] = values
+    return given
+
+
+@click.command()
+@click.argument("paths", metavar="RUN|FOLDER...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--metric", "metrics", multiple=True, metavar="NAME", help="A number to show, as in scores.json; several."
+)
+@click.option("--over", metavar="WHAT", help="Of the line plot: size, step, or a setting, such as items.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for tables, page and figures.")
+@FULL
+def collect(paths: tuple[Path, ...], metrics: tuple[str, ...], over: str | None, out: Path | None, full: bool) -> None:
+    """Put the numbers of many runs into one table: of any experiments, models, seeds and settings; needs no model.
+
+    FOLDER holds runs. Seeds are pooled, and what differs between them is told; models are rows. With --out there are
+    `runs.csv` and `runs.parquet` (each number of each run), `pooled.csv` and `pooled.parquet` (over seeds), and a page.
+
+    \b
+    doxascope collect study
+    doxascope collect study --metric c2 --out table
+    doxascope collect runs/consistency-* --over step --out table
+    """
+    from ..compare.collection import collect as collected
+    from ..compare.collection_page import page, prepare, write
+
+    folder = None if out is None else prepare(out)
+    found = collected(paths)
+    document = page(found, metrics, over)
+    if folder is not None:
+        write(folder, found, document)
+    echo_report(document, folder and folder.path, full)

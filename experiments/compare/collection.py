@@ -1,0 +1,255 @@
+"""`doxascope collect`: the numbers of many runs in one table, of any experiments, models, seeds and settings; seeds are
+pooled (METRICS F10). It reads what the runs have written, and needs neither a model nor their beliefs.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...base.documents import user_path
+from ...base.errors import UserError, in_one_line, nearest
+from ...base.settings import read_yaml
+from ...base.text import shown
+from ...metrics import SeedMean, mean_over_seeds
+from ...metrics.claims import in_words
+from ...metrics.number import interval_text
+from ...metrics.tables.samples import ALL
+from ..report.findings import Figure
+from ..run.folder import RunFolder, run_at
+from ..run.joint_scores import flat, named_models, short
+from .collection_figures import OF_GROUP, called, each, forest_of, lines_of
+from .sides import UNNAMED
+
+COLUMNS = (
+    *("experiment", "model", "adapter", "seed", "setting", "metric", "method", "kind", "subset"),
+    *("estimate", "ci_lo", "ci_hi", "ci_method", "se", "n", "clusters", "status", "verdict", "run"),
+)
+"""Of a row for each number of each run."""
+SETTLED = UNNAMED | {"model", "seed", "experiment"}
+"""Settings that are told elsewhere, or are of scoring and of speed."""
+SHARES = "Clopper|Wilson"
+"""What makes the interval of a share."""
+
+
+@dataclass(frozen=True)
+class CollectedRun:
+    """A run that is whole and scored."""
+
+    path: Path
+    experiment: str
+    model: str
+    adapter: str
+    seed: int
+    settings: Mapping[str, str]
+    """By full names, without those of the model."""
+    setting: str
+    """Those in which runs of its experiment and model differ."""
+    n_parameters: float
+    headline: tuple[str, str, str]
+    """Metric, method and kind of the number that it is made for; empty where the experiment alone names the metric."""
+    coherent: float
+    """Its value for a coherent belief; NaN: none is registered."""
+    verdicts: Mapping[tuple[str, str], str]
+    """(method, kind) -> what is said of it."""
+    unreadable: frozenset[tuple[str, str]]
+    scores: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The numbers of many runs."""
+
+    runs: Sequence[CollectedRun]
+    rows: pd.DataFrame
+    """A row for each number of each run, with the columns of `COLUMNS`."""
+    pooled: pd.DataFrame
+    """The same over seeds: `sd` is the standard deviation between them, `seeds` how many there are."""
+    left_out: Sequence[str] = ()
+    """What is not in it, and why, in a line each."""
+    scores: Mapping[tuple[str, ...], SeedMean] = field(default_factory=dict, repr=False)
+    """Of each row that is pooled, by the columns of `OF_GROUP`."""
+
+    def __repr__(self) -> str:
+        kinds = {name: self.rows[name].nunique() for name in ("experiment", "model", "seed")}
+        told = ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in kinds.items())
+        return f"Collection({len(self.runs)} runs: {told}; .table(), .plot(), .rows, .pooled)"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self!r}</p>{self.table().to_html()}"
+
+    def named(self, metrics: Sequence[str] = ()) -> pd.DataFrame:
+        """The pooled rows that are shown: of the whole data, by these metrics, or by those that the runs are made for.
+
+        Raises UserError for a metric that no run has.
+        """
+        known = self.pooled["metric"].unique().tolist()
+        for name in metrics:
+            if name not in known:
+                raise UserError(f"metric {name!r}: no run has it; {nearest(name, known)}")
+        made_for = {(run.experiment, run.headline[0]) for run in self.runs}
+        wanted = [
+            metric in metrics if metrics else (experiment, metric) in made_for
+            for experiment, metric in zip(self.pooled["experiment"], self.pooled["metric"], strict=True)
+        ]
+        return self.pooled[np.array(wanted) & (self.pooled["subset"] == ALL)]
+
+    def table(self, *metrics: str) -> pd.DataFrame:
+        """Models as rows, and a column for each experiment, metric and method: estimate and interval as text. Without
+        metrics those that the runs are made for. `pooled` has the numbers.
+        """
+        rows = self.named(metrics)
+        texts = [f"{shown(row.estimate)} {interval_text(row.ci_lo, row.ci_hi)}".strip() for row in each(rows)]
+        titles = [f"{row.experiment} {row.metric} {called(row)}" for row in each(rows)]
+        wide = rows.assign(text=texts, title=titles)
+        index = ["model", "setting"] if (rows["setting"] != "").any() else ["model"]
+        made = wide.pivot(index=index, columns="title", values="text").fillna("")
+        return made.reindex(columns=list(dict.fromkeys(titles))).rename_axis(columns=None)
+
+    def plot(self, *metrics: str, over: str | None = None) -> Figure:
+        """A forest of these numbers, or, `over` size, step or a setting, a line plot; `.save("figure.pdf")` writes it.
+        Raises UserError where there is nothing to draw.
+        """
+        drawn = forest_of(self, metrics) if over is None else lines_of(self, metrics, over)
+        if drawn is None:
+            why = "" if over is None else f" over {over!r}: fewer than two of its values are known"
+            raise UserError(f"there is nothing to draw{why}")
+        return drawn
+
+
+def collect(paths: Sequence[Path | str]) -> Collection:
+    """Collect runs, and all runs in folders of runs. What is not whole or not scored is left out, and named.
+
+    Raises UserError for a path that holds no run, for one that is not as it was written, and if nothing is left.
+    """
+    folders = {run.path.resolve(): run for path in paths for run in _runs_in(user_path(str(path)))}
+    left_out: list[str] = []
+    found: list[tuple[RunFolder, dict[str, Any], Mapping[str, Any]]] = []
+    for folder in folders.values():
+        scores = folder.written("scores.json")
+        if folder.missing or scores is None:
+            why = f"{folder.missing} batches are still to be read" if folder.missing else "is not scored"
+            left_out.append(f"{folder.path} is left out: {why}.")
+            continue
+        with in_one_line(folder.path / "scores.json", "write it again: `doxascope report`"):
+            found.append((folder, read_yaml(folder.config), json.loads(scores)))
+    if not found:
+        raise UserError(f"{paths[0]}: no run is whole and scored; " + " ".join(left_out))
+    names = _models(found)
+    runs, further = _settings([_collected(*one, name) for one, name in zip(found, names, strict=True)])
+    rows = pd.DataFrame([row for run in runs for row in _rows(run)], columns=[*COLUMNS])
+    scores: dict[Any, SeedMean] = {key: _pooled(own) for key, own in rows.groupby([*OF_GROUP], sort=False)}
+    pooled = pd.DataFrame([_row(key, rows_of, scores[key]) for key, rows_of in rows.groupby([*OF_GROUP], sort=False)])
+    return Collection(runs, rows, pooled, [*left_out, *further], scores)
+
+
+def _runs_in(path: Path) -> Iterator[RunFolder]:
+    """The run of a path, or those in a folder, at most two levels deep. Raises UserError if there is none."""
+    if run := run_at(path):
+        yield run
+        return
+    inside = sorted({*path.glob("*/manifest.json"), *path.glob("*/*/manifest.json")})
+    if not inside:
+        raise UserError(f"{path}: is no run, and no folder of runs; see `doxascope ls --out {path}`")
+    yield from (RunFolder(manifest.parent) for manifest in inside)
+
+
+def _models(found: Sequence[tuple[RunFolder, Mapping[str, Any], Any]]) -> list[str]:
+    recorded = [
+        folder.manifest["conditions"]["model"] | {"thinking": config.get("model", {}).get("thinking", "off")}
+        for folder, config, _ in found
+    ]
+    return named_models(recorded)
+
+
+def _collected(folder: RunFolder, config: Mapping[str, Any], stored: Mapping[str, Any], model: str) -> CollectedRun:
+    recorded, plan = folder.manifest["conditions"]["model"], stored["lead"].get("registered")
+    judged = stored["lead"].get("verdicts", [])
+    states = {
+        (one["method"], one["kind"]): [one[name] for name in ("readable", "responds", "coherent")] for one in judged
+    }
+    made_for = (plan["metric"], plan["method"], plan["kind"]) if plan else (stored["headline"], "", "")
+    return CollectedRun(
+        path=folder.path,
+        experiment=str(stored["experiment"]),
+        model=model,
+        adapter=str(recorded.get("adapter") or ""),
+        seed=int(config.get("seed", 0)),
+        settings={key: text for key, text in flat(config).items() if key.split(".")[0] not in SETTLED},
+        setting="",
+        n_parameters=float(recorded.get("n_parameters") or np.nan),
+        headline=made_for,
+        coherent=float(plan["coherent"]) if plan else np.nan,
+        verdicts={key: in_words(said) for key, said in states.items()},
+        unreadable=frozenset(key for key, said in states.items() if said[0] == "unreadable"),
+        scores=stored["scores"],
+    )
+
+
+def _settings(runs: Sequence[CollectedRun]) -> tuple[list[CollectedRun], list[str]]:
+    """The runs with the settings in which those of their experiment and model differ; and a line for each experiment
+    whose models differ in settings that are the same within each.
+    """
+    named, told = dict(enumerate(runs)), []
+    for experiment in dict.fromkeys(run.experiment for run in runs):
+        own = {i: run for i, run in enumerate(runs) if run.experiment == experiment}
+        models = len({run.model for run in own.values()})
+        names = dict.fromkeys(name for run in own.values() for name in run.settings)
+        values = {name: [run.settings.get(name, "") for run in own.values()] for name in names}
+        differ = [name for name in names if len(set(values[name])) > 1]
+        pairs = {name: {(run.model, run.settings.get(name, "")) for run in own.values()} for name in differ}
+        within = [name for name in differ if len(pairs[name]) > models]
+        for i, run in own.items():
+            texts = (f"{name} {short(run.settings.get(name, '')) or 'none'}" for name in within)
+            named[i] = replace(run, setting=", ".join(texts))
+        if between := [name for name in differ if name not in within]:
+            told.append(f"{experiment}: models differ in {', '.join(between)}, too.")
+    return list(named.values()), told
+
+
+def _rows(run: CollectedRun) -> Iterator[dict[str, Any]]:
+    about = {"experiment": run.experiment, "model": run.model, "adapter": run.adapter, "seed": run.seed}
+    for score in run.scores:
+        named = {name: score[name] for name in ("metric", "method", "kind", "subset")}
+        numbers = {name: score[name] for name in ("estimate", "ci_lo", "ci_hi", "se")}
+        numbers = {name: np.nan if value is None else value for name, value in numbers.items()}
+        yield {
+            **about, "setting": run.setting, **named, **numbers, "ci_method": score["ci_method"], "n": score["n_rows"],
+            "clusters": score["n_clusters"], "status": score["status"], "run": run.path.name,
+            "verdict": run.verdicts.get((score["method"], score["kind"]), ""),
+        }  # fmt: skip
+
+
+def _pooled(rows: pd.DataFrame) -> SeedMean:
+    """Over seeds. A run that was given twice under two names counts once."""
+    once = rows.drop_duplicates("seed")
+    return mean_over_seeds(once["estimate"], once["se"], once["clusters"], once["n"])
+
+
+def _row(key: Any, rows: pd.DataFrame, score: SeedMean) -> dict[str, Any]:
+    """Of one seed, or of several that are all alike, the interval of a run; that of a share stays within 0 and 1."""
+    own = rows.drop_duplicates("seed").dropna(subset="estimate")
+    alone = score.status == "one_seed" or (score.within == 0 and score.between == 0)
+    lo, hi = (own[name].iloc[0] if alone else getattr(score, name) for name in ("ci_lo", "ci_hi"))
+    if own["ci_method"].str.contains(SHARES).all():
+        lo, hi = np.clip([lo, hi], 0, 1)
+    statuses = [str(status) for status in dict.fromkeys(rows["status"]) if status != "ok"]
+    verdicts = rows.drop_duplicates("seed")["verdict"].value_counts(sort=False)
+    n = int(verdicts.sum())
+    told = [str(said) if count == n else f"{said} ({count} of {n} seeds)" for said, count in verdicts.items() if said]
+    return dict(zip(OF_GROUP, key, strict=True)) | {
+        "estimate": score.mean,
+        "ci_lo": float(lo),
+        "ci_hi": float(hi),
+        "sd": score.sd,
+        "seeds": score.n_seeds,
+        "n": score.n_rows,
+        "clusters": score.n_clusters,
+        "ci_method": "of one run" if alone else score.ci_method,
+        "status": ", ".join([*statuses, *([score.status] if score.status != "ok" and not alone else [])]) or "ok",
+        "verdict": "; ".join(told),
+    }

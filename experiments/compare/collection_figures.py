@@ -1,0 +1,165 @@
+"""The figures of a collection of runs: models side by side, and lines over sizes, steps or a setting."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ...metrics import SeedMean
+from ..report.figures import Panel, Row, chart, forests
+from ..report.findings import Figure
+from ..report.marks import AWAY, Axis, Mark, line, ranges, rule
+from ..report.plotting import MARK
+from ..report.svg import INK
+
+if TYPE_CHECKING:
+    from .collection import CollectedRun, Collection
+
+OF_GROUP = ("experiment", "model", "adapter", "setting", "metric", "method", "kind", "subset")
+"""What rows share that are pooled: all but the seed."""
+STEP = re.compile(r"(?:checkpoint|step|iter|epoch)[-_ ]?(\d+)", re.IGNORECASE)
+SIZE, STEPS = "size", "step"
+COLOURS = (MARK, AWAY, INK, "#7a6bb0", "#4f8f5b", "#b08d3f")
+MOST_ROWS = 40
+"""Of a panel."""
+
+
+def each(rows: pd.DataFrame) -> Iterator[Any]:
+    """The rows, with their columns as attributes."""
+    yield from rows.itertuples()
+
+
+def called(row: Any) -> str:
+    """The method of a row, with its kind unless that is the exact one."""
+    return row.method if row.kind == "exact" else f"{row.method} ({row.kind})"
+
+
+def named(row: Any) -> str:
+    """The model of a row, with its settings."""
+    return ", ".join(filter(None, (row.model, row.setting)))
+
+
+def forest_of(found: "Collection", metrics: Sequence[str] = ()) -> Figure | None:
+    """A panel for each experiment and metric, models as rows; of a registered number its method alone."""
+    panels = []
+    for experiment, metric, runs, rows in _shown(found, metrics):
+        methods = {called(row) for row in each(rows)}
+        failed = {(run.model, *key) for run in runs for key in run.unreadable}
+        drawn: list[Row] = [
+            (
+                ", ".join([named(row), *([called(row)] if len(methods) > 1 else [])]),
+                _score(found, row),
+                (row.model, row.method, row.kind) in failed,
+            )
+            for row in each(rows)
+            if np.isfinite(row.estimate)
+        ]
+        if drawn:
+            method = f", {methods.pop()}" if len(methods) == 1 else ""
+            panels.append((f"{experiment}: {metric}{method}", drawn[:MOST_ROWS], _coherent(runs, metric)))
+    if not panels:
+        return None
+    hollow = any(failed for _, rows, _ in panels for *_, failed in rows)
+    caption = "The mean over seeds, with its interval for other items and seeds."
+    caption += " Dashed: coherent." if any(at is not None for *_, at in panels) else ""
+    return forests("Models side by side", panels, caption + (" Hollow: cannot be read." if hollow else ""))
+
+
+def _shown(
+    found: "Collection", metrics: Sequence[str]
+) -> Iterator[tuple[str, str, "list[CollectedRun]", pd.DataFrame]]:
+    """Experiment, metric, the runs, and the rows that are drawn."""
+    for (experiment, metric), rows in found.named(metrics).groupby(["experiment", "metric"], sort=False):
+        runs = [run for run in found.runs if run.experiment == experiment]
+        yield str(experiment), str(metric), runs, _of_registered(rows, runs, str(metric))
+
+
+def _of_registered(rows: pd.DataFrame, runs: "Sequence[CollectedRun]", metric: str) -> pd.DataFrame:
+    plans = {run.headline for run in runs if run.headline[0] == metric and run.headline[1]}
+    own = rows[[(metric, row.method, row.kind) in plans for row in each(rows)]]
+    return own if len(own) else rows
+
+
+def _coherent(runs: "Sequence[CollectedRun]", metric: str) -> float | None:
+    values = {run.coherent for run in runs if run.headline[0] == metric and np.isfinite(run.coherent)}
+    return values.pop() if len(values) == 1 else None
+
+
+def _score(found: "Collection", row: Any) -> SeedMean:
+    score = found.scores[tuple(getattr(row, name) for name in OF_GROUP)]
+    return SeedMean(mean=score.mean, ci_lo=row.ci_lo, ci_hi=row.ci_hi, n_rows=score.n_rows)
+
+
+def lines_of(found: "Collection", metrics: Sequence[str] = (), over: str | None = None) -> Figure | None:
+    """Each number over the steps of checkpoints, the sizes of models, or a setting; None where fewer than two values of
+    it are known. Not said over what: steps where a name has one, else sizes.
+    """
+    places, axis = _places(found, over)
+    panels = []
+    for experiment, metric, runs, rows in _shown(found, metrics):
+        families = _families(rows, places, by_model=over not in (None, SIZE, STEPS))
+        if families:
+            alone = "".join(f", {name}" for name in families if len(families) == 1)
+            marks = list(_lines(families, places, named=len(families) > 1))
+            reference = _coherent(runs, metric)
+            marks += [rule(reference, "coherent")] if reference is not None else []
+            panels.append(Panel(f"{experiment}: {metric}{alone}", marks))
+    if len(set(places.values())) < 2 or not panels:
+        return None
+    caption = "The mean over seeds, with its interval."
+    return chart(f"Over {axis.label}", panels, caption, x=axis, columns=3, side=(2.2, 1.6))
+
+
+def _places(found: "Collection", over: str | None) -> tuple[Mapping[tuple[str, str], float], Axis]:
+    """(model, setting) -> where it stands, and the axis."""
+    pairs = {(row.model, row.setting) for row in each(found.pooled[["model", "setting"]].drop_duplicates())}
+    steps = {pair: float(match[1]) for pair in pairs if (match := STEP.search(pair[0]))}
+    if over == STEPS or (over is None and len(set(steps.values())) > 1):
+        return steps, Axis("step", most=4)
+    if over in (None, SIZE):
+        known = {run.model: run.n_parameters for run in found.runs if np.isfinite(run.n_parameters)}
+        sizes = {pair: float(np.log10(known[pair[0]])) for pair in pairs if pair[0] in known}
+        ticks = sorted(set(sizes.values()))
+        return sizes, Axis("size (parameters)", ticks=ticks, names=[_size(10**tick) for tick in ticks], size=7)
+    named = [
+        (run, text) for run in found.runs for name, text in run.settings.items() if f".{name}".endswith(f".{over}")
+    ]
+    settings = {(run.model, run.setting): float(text) for run, text in named if NUMBER.fullmatch(text)}
+    return settings, Axis(str(over), most=4)
+
+
+NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?")
+"""Of a setting that is one."""
+
+
+def _size(n: float) -> str:
+    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if n >= unit:
+            return f"{n / unit:.3g}{name}"
+    return f"{n:.0f}"
+
+
+def _families(
+    rows: pd.DataFrame, places: Mapping[tuple[str, str], float], *, by_model: bool
+) -> Mapping[str, Sequence[Any]]:
+    """The rows of each line, in their order: one for each method, and where there are steps, each family of models; or
+    for each model.
+    """
+    families: dict[str, list[Any]] = {}
+    for row in each(rows):
+        if (row.model, row.setting) in places and np.isfinite(row.estimate):
+            family = STEP.sub("", row.model).strip("-_ ,") if STEP.search(row.model) else row.model if by_model else ""
+            families.setdefault(", ".join(filter(None, (family, called(row)))), []).append(row)
+    return {name: sorted(own, key=lambda row: places[row.model, row.setting]) for name, own in families.items()}
+
+
+def _lines(
+    families: Mapping[str, Sequence[Any]], places: Mapping[tuple[str, str], float], *, named: bool
+) -> Iterator[Mark]:
+    for i, (name, own) in enumerate(families.items()):
+        x = [places[row.model, row.setting] for row in own]
+        colour = COLOURS[i % len(COLOURS)]
+        yield ranges(x, [row.ci_lo for row in own], [row.ci_hi for row in own], color=colour, alpha=0.6)
+        yield line(x, [row.estimate for row in own], name if named else "", color=colour, dots=4)

@@ -1,0 +1,119 @@
+"""The page of a collection: a forest, a table for each experiment with models as rows, lines over sizes or steps."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...base.files import OutputFolder
+from ...base.text import as_csv, shown
+from ...base.version import __version__
+from ..report.cells import qualified
+from ..report.document import Block, Cell, Picture, Prose, Report, TableBlock, Top, grid
+from ..report.html import FIGURES
+from ..report.html import write as write_report
+from ..report.score_files import prepared
+from .collection import Collection
+from .collection_figures import called, each, forest_of, lines_of, named
+
+FILES = ("report.json", "report.html", FIGURES, "runs.csv", "runs.parquet", "pooled.csv", "pooled.parquet")
+POOLING = (
+    "Each number is the mean over seeds, and SD the standard deviation between them. The interval is for other items "
+    "and other seeds: of the variance of a run's items, which seeds may share, and that between seeds over their "
+    "number (METRICS F10)."
+)
+
+
+def prepare(folder: Path) -> OutputFolder:
+    """The folder that a collection is to be written into. Raises UserError if it holds anything else."""
+    return prepared(folder, FILES, "Collection", "collection")
+
+
+def write(folder: OutputFolder, found: Collection, document: Report) -> None:
+    """The tables, as CSV and Parquet, and the page."""
+    for name, table in (("runs", found.rows), ("pooled", found.pooled)):
+        folder.write(f"{name}.csv", as_csv(table))
+        folder.write_table(f"{name}.parquet", table)
+    write_report(folder, document)
+
+
+def page(found: Collection, metrics: Sequence[str] = (), over: str | None = None) -> Report:
+    """One page: the forest, then a table for each experiment, then lines, then each run. Raises UserError for a metric
+    that no run has.
+    """
+    rows = found.named(metrics)
+    counts = {name: found.rows[name].nunique() for name in ("experiment", "model", "seed")}
+    held = ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in counts.items())
+    said = [f"{experiment}: {_verdict(own)}" for experiment, own in rows.groupby("experiment", sort=False)]
+    top = Top(
+        said=f"{len(found.runs)} runs: {held}.",
+        verdict=Prose(text=(*said, "No number of the whole data is there.")[0], strong=True),
+        further=[Prose(text=text, strong=True) for text in said[1:]],
+        figure=forest_of(found, metrics),
+    )
+    drawn = lines_of(found, metrics, over)
+    blocks: list[Block] = [
+        *(_table(str(experiment), own) for experiment, own in rows.groupby("experiment", sort=False)),
+        Prose(text=POOLING, soft=True, short=True),
+        *(Prose(text=text, short=True) for text in found.left_out),
+        *([Picture(title=drawn.title, figure=drawn)] if drawn else []),
+        *(
+            [Prose(text=f"Not drawn over {over}: fewer than two values are known.", short=True)]
+            if over and not drawn
+            else []
+        ),
+        _by_run(found, rows),
+    ]
+    return Report("Collection", f"of {len(found.runs)} runs", top, blocks, f"doxascope {__version__}.", unfolded=True)
+
+
+def _verdict(rows: pd.DataFrame) -> str:
+    """What is said of the models, those of which the same is said together."""
+    alike: dict[str, list[str]] = {}
+    for row in each(rows):
+        alike.setdefault(str(row.verdict) or "not judged", []).append(named(row))
+    return ". ".join(f"{', '.join(dict.fromkeys(names))}: {said}" for said, names in alike.items()) + "."
+
+
+def _table(experiment: str, rows: pd.DataFrame) -> TableBlock:
+    """Models as rows, and a column for each metric and method."""
+    titles = list(dict.fromkeys((row.metric, called(row)) for row in each(rows)))
+    at = {(named(row), row.metric, called(row)): row for row in each(rows)}
+    names = list(dict.fromkeys(named(row) for row in each(rows)))
+    seeds = {name: max(row.seeds for row in each(rows) if named(row) == name) for name in names}
+    several = len({metric for metric, _ in titles}) > 1
+    head = ["model", *(f"{metric}, {method}" if several else method for metric, method in titles), "seeds"]
+    cells = [
+        [Cell(name), *(_cell(at.get((name, *title))) for title in titles), Cell(str(seeds[name]))] for name in names
+    ]
+    metric = titles[0][0] if not several else "numbers"
+    return grid(f"{experiment}: {metric}", head, cells, short=True)
+
+
+def _cell(row: Any) -> Cell:
+    if row is None or not np.isfinite(row.estimate):
+        return Cell("–", known=False, status="" if row is None else qualified(row.status))
+    bare = not np.isfinite(row.ci_lo)
+    interval = "no interval" if bare else f"[{shown(row.ci_lo)}, {shown(row.ci_hi)}]"
+    spread = f"SD {shown(row.sd)}" if np.isfinite(row.sd) else ""
+    exact = {name: None if pd.isna(value) else value for name, value in row._asdict().items() if name != "Index"}
+    below = [interval, *([spread] if spread else [])]
+    return Cell(shown(row.estimate), below, grey=bare, status=qualified(row.status), known=True, score=exact)
+
+
+def _by_run(found: Collection, rows: pd.DataFrame) -> TableBlock:
+    """Each run by itself, of the numbers that are shown."""
+    shown_here = set(zip(rows["experiment"], rows["metric"], strict=True))
+    own = found.rows[found.rows["subset"].eq("all")]
+    lines = [
+        [
+            row.run, str(row.seed), f"{row.metric}, {called(row)}",
+            Cell(shown(row.estimate), ["" if np.isnan(row.ci_lo) else f"[{shown(row.ci_lo)}, {shown(row.ci_hi)}]"],
+                 status=qualified(str(row.status))),
+            f"{row.n} in {row.clusters}", row.verdict,
+        ]
+        for row in each(own) if (row.experiment, row.metric) in shown_here
+    ]  # fmt: skip
+    return grid("Each run", ["run", "seed", "number", "estimate", "n, in clusters", "verdict"], lines)

@@ -1,0 +1,240 @@
+"""Many runs by one command, killed and resumed; and all of them in one table and one figure."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+import doxascope
+from doxascope import UserError
+from doxascope.experiments.compare.collection import COLUMNS, collect
+from doxascope.experiments.compare.collection_figures import lines_of
+from doxascope.experiments.compare.collection_page import page
+from doxascope.experiments.compare.sweep import RECORDS, cells_of, finished, load_plan, sweep
+from doxascope.experiments.report.terminal import to_text
+from doxascope.experiments.run.folder import RunFolder
+
+SEEDS = 3
+QUESTIONS = [
+    {"id": f"q{i}", "question": f"What comes after {i}?", "options": [str(i + 1), str(i + 7), "none"], "truth": "none"}
+    for i in range(9)
+]
+
+
+@pytest.fixture(scope="module")
+def place(tiny_folder: Path, save_llama: Any, make_tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a plan of two experiments on two checkpoints of a model, with three seeds."""
+    folder = tmp_path_factory.mktemp("sweep")
+    shutil.copytree(tiny_folder, folder / "step-100")
+    shutil.copytree(save_llama(make_tokenizer(("which word",) * 3), "other"), folder / "step-200")
+    (folder / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in QUESTIONS))
+    plan = {
+        "experiments": {
+            "ask": {"questions.file": "q.jsonl", "items": 6, "answers": ["letters"], "orders": "none"},
+            "truth": {"items": 5, "capture": None, "stated": {}},
+        },
+        "models": ["./step-100", "./step-200"],
+        "seeds": SEEDS,
+        "settings": {"bootstrap_draws": 50},
+    }
+    (folder / "plan.yaml").write_text(yaml.safe_dump(plan))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def study(place: Path) -> Path:
+    """The runs of the plan, by a command that was killed and given again."""
+    out, command = place / "study", [sys.executable, "-m", "doxascope", "sweep", "plan.yaml", "--out", "study"]
+    began = subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, text=True)
+    while len(list((out / RECORDS).glob("*.json"))) < 2:
+        assert began.poll() is None, began.stderr and began.stderr.read()
+        time.sleep(0.05)
+    began.send_signal(signal.SIGKILL)
+    began.wait()
+    there = {path: path.stat().st_mtime_ns for path in _scored(out)}
+    assert 2 <= len(there) < 4 * SEEDS
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True)
+    assert f"{4 * SEEDS} runs in study; one table of them: doxascope collect study" in done.stdout
+    lines = [line for line in done.stderr.splitlines() if "/" in line]
+    assert lines
+    assert all(line.startswith("sweep: ") for line in lines)
+    assert lines[-1].startswith(f"sweep: {4 * SEEDS}/{4 * SEEDS} runs")
+    assert {path: path.stat().st_mtime_ns for path in there} == there  # what was finished is not run again
+    return out
+
+
+def _scored(out: Path) -> list[Path]:
+    """Scores of the runs that are written down as finished."""
+    runs = [json.loads(path.read_text())["run"] for path in (out / RECORDS).glob("*.json")]
+    return [out / run / "scores.json" for run in runs]
+
+
+def test_a_sweep_that_was_killed_ends_with_the_runs_that_one_makes_by_itself(
+    study: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    assert len(_scored(study)) == len(set(_scored(study))) == 4 * SEEDS
+    own = {"questions.file": "q.jsonl", "items": 6, "answers": ["letters"], "orders": "none", "bootstrap_draws": 50}
+    alone = doxascope.run("ask", "./step-200", overrides={**own, "seed": 1}, out="alone")
+    same = (study / alone.path.name / "scores.json").read_bytes()
+    assert (alone.path / "scores.json").read_bytes() == same
+    again = doxascope.sweep("plan.yaml", out=study)  # at once: no model is loaded
+    assert {run.path.name for run in again} == {path.parent.name for path in _scored(study)}
+    plan = load_plan(["plan.yaml"], {"seeds": 1})
+    checkpoint = shutil.copytree(place / "step-200", place / "step-300")
+    (cell,) = cells_of(plan.model_copy(update={"models": ("./step-300",), "experiments": {"ask": own}}))
+    before = cell.key
+    os.utime(checkpoint / "model.safetensors", (1, 1))
+    assert cell.key != before  # a checkpoint that was written anew is read anew
+    assert finished(cell, study) is None
+
+
+def test_runs_are_collected_into_one_table_with_seeds_pooled(study: Path) -> None:
+    found = collect([study])
+    assert list(found.rows.columns) == list(COLUMNS)
+    assert set(found.rows["experiment"]) == {"ask", "truth"}
+    assert set(found.rows["model"]) == {"step-100", "step-200"}
+    assert set(found.rows["seed"]) == set(range(SEEDS))
+    assert (found.rows["setting"] == "").all()
+    stored = {run.path: json.loads((run.path / "scores.json").read_text())["scores"] for run in found.runs}
+    assert len(found.rows) == sum(map(len, stored.values()))
+    (one,) = found.pooled.query(
+        "experiment == 'ask' and model == 'step-100' and metric == 'log_loss' and subset == 'all'"
+    ).to_dict("records")
+    rows = found.rows.query("experiment == 'ask' and model == 'step-100' and metric == 'log_loss'")
+    assert one["estimate"] == pytest.approx(rows["estimate"].mean())
+    assert one["sd"] == pytest.approx(rows["estimate"].std(ddof=1))
+    se = np.sqrt((rows["se"] ** 2).mean() + rows["estimate"].var(ddof=1) / SEEDS)
+    assert (one["ci_hi"] - one["estimate"]) / se > 1.96
+    assert (one["seeds"], one["n"]) == (SEEDS, rows["n"].sum())
+    assert "tested whether coherent" in one["verdict"]
+    table = found.table()
+    assert list(table.index) == ["step-100", "step-200"]
+    assert {"ask accuracy letters"} < set(table.columns)
+    assert found.table("log_loss").shape == (2, 1)
+    with pytest.raises(UserError, match="metric 'log_los': no run has it; did you mean 'log_loss'"):
+        found.table("log_los")
+    assert "12 runs: 2 experiments, 2 models, 3 seeds" in repr(found)
+
+
+def test_a_forest_has_models_as_rows_and_lines_run_over_steps_sizes_and_settings(study: Path, tmp_path: Path) -> None:
+    found = doxascope.collect(study)
+    drawn = found.plot("log_loss")
+    drawn.save(tmp_path / "figure.svg")
+    assert all(name in (tmp_path / "figure.svg").read_text() for name in ("step-100", "step-200"))
+    with pytest.raises(UserError, match=r"a figure is saved as \.svg, \.pdf, \.csv"):
+        drawn.save(tmp_path / "figure.png")
+    means = found.pooled.query("metric == 'log_loss' and subset == 'all'")["estimate"]
+    assert all(f"{value:.8g}" in drawn.data for value in means)
+    steps = lines_of(found, ["log_loss"])
+    assert steps is not None
+    assert steps.title == "Over step"
+    assert all(f"{value:.8g}" in steps.data for value in (100, 200, *means))
+    assert found.plot("log_loss", over="size").title == "Over size (parameters)"
+    with pytest.raises(UserError, match="over 'items': fewer than two"):
+        found.plot("log_loss", over="items")
+    text = to_text(page(found, ["log_loss"]), 120)
+    assert "SD" in text
+    assert "ask: log_loss" in text
+
+
+def test_collect_writes_tables_and_a_page_and_leaves_out_what_is_not_whole(
+    study: Path, command_line: Callable[..., Any], cut_short: Callable[..., None], tmp_path: Path
+) -> None:
+    for run in list(study.glob("ask-*"))[:3]:
+        shutil.copytree(run, tmp_path / "runs" / run.name)
+    cut_short(sorted((tmp_path / "runs").iterdir())[0], 0)
+    done = command_line("collect", "runs", "--out", "table", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "is left out: 1 batches are still to be read" in done.stdout.replace("\n", " ")
+    written = pd.read_csv(tmp_path / "table" / "runs.csv", keep_default_na=False, na_values=[""])
+    kept = pd.read_parquet(tmp_path / "table" / "runs.parquet")
+    assert list(written.columns) == list(kept.columns) == list(COLUMNS)
+    assert kept["run"].nunique() == 2
+    assert written["estimate"].to_numpy() == pytest.approx(kept["estimate"].to_numpy(), nan_ok=True)
+    assert "<svg" in (tmp_path / "table" / "report.html").read_text()
+    again = command_line("collect", "runs", "--out", "runs", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "choose another --out" in again.stderr
+    empty = command_line("collect", "table", cwd=tmp_path)
+    assert (empty.returncode, "is no run, and no folder of runs" in empty.stderr) == (2, True)
+
+
+def test_a_run_says_what_it_is_of_and_others_name_collect(study: Path, command_line: Callable[..., Any]) -> None:
+    first, second, *_ = sorted(study.glob("truth-step-100-*"))
+    assert {"experiment", "model", "adapter", "seed"} <= set(pd.read_parquet(first / "scores.parquet").columns)
+    table = RunFolder(first).table()
+    assert set(table["model"]) == {"step-100"}
+    assert RunFolder(first).plot().svg.startswith("<svg")
+    refused = command_line("score", str(first), str(second), cwd=study)
+    assert refused.returncode == 2
+    assert "`doxascope collect` pools seeds" in refused.stderr
+    asked = {
+        int(yaml.safe_load((run / "config.yaml").read_text())["seed"]): run for run in study.glob("ask-step-100-*")
+    }
+    other = {
+        int(yaml.safe_load((run / "config.yaml").read_text())["seed"]): run for run in study.glob("ask-step-200-*")
+    }
+    compared = doxascope.compare(asked[0], other[0], asked[1], other[1])
+    assert {"metric", "difference", "ci_lo", "finding"} <= set(compared.table().columns)
+    assert all(len(repr(record)) < 500 for record in compared.explored)
+    index = command_line("ls", "--out", ".", "--html", cwd=study)
+    assert index.returncode == 0, index.stderr
+    assert all(f"seed {seed}" in (study / "index.html").read_text() for seed in range(SEEDS))
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("ask", "-o", "seed=3"), "-o seed=3: a sweep takes its seeds as --seeds 3"),
+        (("ask", "--seeds", "two"), "--seeds two: give how many, or which: --seeds 0,4"),
+        (("ask", "--vary", "orders=none"), "--vary orders=none: give a list of values"),
+        (("truth", "truth"), "is there twice"),
+        (("truth", "--seeds", "1,1"), "is there twice"),
+        (("truth", "-o", "itms=3"), "did you mean 'items'"),
+        (("plan.yaml", "ask"), "plan.yaml: is a plan of a sweep; give it alone"),
+        (("truth", "--slurm", "timeout_min=3"), "is for jobs of Slurm; give it with --executor slurm"),
+        (("truth", "--executor", "slurm"), "--executor slurm: "),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line_before_anything_is_run(
+    place: Path, command_line: Callable[..., Any], args: tuple[str, ...], told: str
+) -> None:
+    done = command_line("sweep", *args, "--out", "none", cwd=place)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not list((place / "none").glob("*/manifest.json"))
+
+
+def test_what_fails_is_told_after_the_others_have_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    given = {"experiments": {"truth": {"items": 5}}, "settings": {"capture": None, "stated": {}, "bootstrap_draws": 50}}
+    (place / "partly.yaml").write_text(yaml.safe_dump({**given, "models": ["./broken", "./step-100"]}))
+    shutil.copytree(place / "step-100", place / "broken", ignore=shutil.ignore_patterns("*.safetensors"))
+    with pytest.raises(UserError, match=r"1 of 2 runs failed; the same command goes on with them: truth on broken"):
+        doxascope.sweep("partly.yaml", out="partly")
+    assert len(_scored(place / "partly")) == 1
+
+
+def test_jobs_of_slurm_are_made_by_submitit(place: Path, study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its executor of processes, since there is no cluster here; the runs are those that are made without it."""
+    pytest.importorskip("submitit")
+    monkeypatch.chdir(place)
+    plan = load_plan(["plan.yaml"], {"models": ["./step-100"], "seeds": 1})
+    made = sweep(plan, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})
+    assert [run.path.name.split("-")[0] for run in made] == ["ask", "truth"]
+    for run in made:
+        assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
+    assert list((place / "jobs" / RECORDS / "slurm").glob("*.job")) == []
