@@ -14,11 +14,12 @@ from ....metrics.beliefs import condition_columns, condition_keys
 from ....metrics.claims import COHERENCE, verdicts
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
+from ....probes.dataset import READINGS
 from ...report.cells import NONE, score_cell, scored_table
 from ...report.document import Block, Cell, Instances, Picture, Prose, TableBlock
 from ...report.figures import forest
 from ...report.findings import Gallery, Instance
-from ..readouts import SAMPLED
+from ..readouts import MIXED, SAMPLED
 from ..scores import ScoredRun, resampling
 
 WORDS = {
@@ -48,9 +49,26 @@ NUMBERS = "numbers"
 SHOWN = 40
 """Items of the gallery of disagreements."""
 DISAGREEMENT = "disagreement.csv"
+TOKEN = "token"
+"""The condition of a belief that was read in passing: at which token of the prompt,"""
+OWN = ("probe", "lens", TOKEN)
+"""and by what."""
+HOW = (*OWN, *READINGS, *MIXED)
+"""Conditions that say how, not where, a belief is read."""
 
 
-def excess_numbers(run: ScoredRun) -> Iterator[Number]:
+def said_numbers(run: ScoredRun, every: pd.DataFrame) -> Iterator[Number]:
+    """What is said, beside the other kinds: what it sums to, and how far it lies from what is computed and held.
+
+    Args:
+        run: that was scored.
+        every: of `disagreements`.
+    """
+    yield from _excess_numbers(run)
+    yield from _apart_numbers(run, every)
+
+
+def _excess_numbers(run: ScoredRun) -> Iterator[Number]:
     """P(all options) - 1, as it was stated, of each method; a ranking states no sum."""
     if not run.config.stated.formats:
         return
@@ -173,7 +191,7 @@ def _kinds(whole: Named, metric: str) -> set[str]:
 # Where what is said and what is held are furthest apart, item by item.
 
 
-def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame], apart: Collection[str]) -> pd.DataFrame:
+def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """A row for each option of each place at which a probe reads a belief and one is stated in numbers: `said`, `held`
     and `computed` P, and by how much the two distributions differ (`distance`, total variation in [0, 1]), the furthest
     first. Readings of a place, by wording and order, are averaged.
@@ -181,15 +199,14 @@ def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame], apart: Col
     Args:
         run: that was scored.
         probes: name -> what it reads.
-        apart: columns that say how, not where, a belief is read.
     """
     stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
     found = []
     for name, table in probes.items():
         known = {column for column in condition_columns(table) if table[column].notna().any()}
-        held, said = _at_places(table, known, apart), _at_places(stated, known, apart)
+        held, said = _at_places(table, known), _at_places(stated, known)
         exact = run.every[run.every["readout_id"].isin(table["of"].unique())]
-        computed = _at_places(exact, known, apart)[["place", "method", "option_index", "option", "prob"]]
+        computed = _at_places(exact, known)[["place", "method", "option_index", "option", "prob"]]
         held["method"] = held["method"].str.removesuffix(f" {name}")  # the form whose exact belief it is of
         held = held.drop(columns="option").merge(computed, on=["place", "method", "option_index"])
         both = held.merge(said[["place", "method", "option_index", "prob"]], on=["place", "option_index"])
@@ -207,21 +224,16 @@ def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame], apart: Col
     return every[[*about, "distance"]].reset_index(drop=True)
 
 
-def apart_numbers(run: ScoredRun, every: pd.DataFrame, apart: Collection[str]) -> Iterator[Number]:
+def _apart_numbers(run: ScoredRun, every: pd.DataFrame) -> Iterator[Number]:
     """How far what is said lies from what is computed, and from what each probe reads of it: the mean total variation
     of the two distributions over the options, 0 alike, 1 nothing in common, over places that both have.
-
-    Args:
-        run: that was scored.
-        every: of `disagreements`.
-        apart: columns that say how, not where, a belief is read.
     """
     stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
     exact = run.every[(run.every["kind"] == "exact") & (run.every["of"].astype(str) == "")]
     if stated.empty or exact.empty:
         return
     known = {column for column in condition_columns(exact) if exact[column].notna().any()}
-    computed, said = _at_places(exact, known, apart), _at_places(stated, known, apart)
+    computed, said = _at_places(exact, known), _at_places(stated, known)
     both = computed.merge(said[["place", "method", "option_index", "prob"]], on=["place", "option_index"])
     both["distance"] = (both["prob_x"] - both["prob_y"]).abs() / 2
     by_place = both.groupby(["method_x", "method_y", "place"], sort=False)
@@ -242,12 +254,12 @@ def apart_numbers(run: ScoredRun, every: pd.DataFrame, apart: Collection[str]) -
         yield Number(metric=metric, method=name, kind="verbal", score=score, quantity=APART[metric], code="F1")
 
 
-def _at_places(rows: pd.DataFrame, known: Collection[str], apart: Collection[str]) -> pd.DataFrame:
+def _at_places(rows: pd.DataFrame, known: Collection[str]) -> pd.DataFrame:
     """The mean belief in each option, by each form, at each place, which conditions among those `known` tell."""
     rows = rows.drop(columns=[name for name in condition_columns(rows) if name not in known])
     texts = {name: rows[name].astype(str) for name in ("item", "cluster", "scenario", "method", "option", "of")}
     where = texts["item"] + "\0" + texts["scenario"] + "\0" + rows["step"].astype(str)
-    rows = rows.assign(**texts, place=where + "\0" + condition_keys(rows, apart))
+    rows = rows.assign(**texts, place=where + "\0" + condition_keys(rows, HOW))
     rows = rows.assign(readout_id=texts["of"].where(texts["of"] != "", rows["readout_id"].astype(str)))
     first = dict.fromkeys(("item", "cluster", "scenario", "step", "readout_id", "option"), "first")
     return rows.groupby(["place", "method", "option_index"], sort=False, as_index=False).agg({"prob": "mean", **first})

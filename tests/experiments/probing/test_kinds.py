@@ -25,6 +25,7 @@ from doxascope.experiments.report.record import read
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import items_of
 from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.experiments.run.plan import foreseen
 from doxascope.hooks.store import ActivationStore
 
@@ -163,7 +164,10 @@ def test_the_items_in_which_said_and_held_differ_are_listed(every_kind: Callable
         low, high = once.mean().min(), once.mean().max()
         assert low - 1e-9 <= far.pop(f"{form}, {method}/{probe}") <= high + 1e-9
     assert not far
-    assert any(row["metric"] == "said_from_computed" and 0 <= row["estimate"] <= 1 for row in scores)
+    told = {(row["metric"], row["method"]): row["estimate"] for row in scores if row["metric"].startswith("said_from")}
+    assert {metric for metric, _ in told} == {"said_from_computed", "said_from_held"}
+    again = score_runs([RunFolder.open(folder)]).numbers
+    assert told == {(n.metric, n.method): n.score.estimate for n in again if n.metric.startswith("said_from")}
     assert "Where said and held differ most" in (folder / "report.html").read_text()
 
 
