@@ -69,6 +69,7 @@ def run_page(
     notes: Mapping[Key, str],
     added: Sequence[Block],
     remarks: Sequence[str] = (),
+    drawn: Figure | None = None,
 ) -> Report:
     """The page of a run.
 
@@ -83,6 +84,7 @@ def run_page(
         notes: what add-ons say beside single numbers.
         added: the sections of add-ons.
         remarks: what else a reader is to know of the scores.
+        drawn: at the top; None: the headline of every method.
     """
     told = _Told({(one.metric, one.method, one.subset): one for one in numbers}, notes, lead.verdicts)
     methods = [one.method for one in numbers if one.metric == experiment.headline and one.subset == ALL]
@@ -102,7 +104,7 @@ def run_page(
         Folded(texts=[(name, _yaml(part)) for name, part in folded.items()]),
     ]
     said = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
-    top = lead.top(said, _lead_figure(told, findings.columns[0], methods, config), _stamps(manifest))
+    top = lead.top(said, drawn or _lead_figure(told, findings.columns[0], methods, config), _stamps(manifest))
     return Report(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.")
 
 

@@ -303,9 +303,9 @@ class ProbeBeliefs:
         apart = disagreements(run, read)
         numbers = [*said_numbers(run, apart), *numbers]
         every = [*run.numbers, *numbers]
-        beside = [*side_by_side(run, every, doubted, left_out(run.folder)), *furthest(run, apart, failed)]
+        beside, drawn = side_by_side(run, every, doubted, left_out(run.folder))
         files = {} if apart.empty else {DISAGREEMENT: as_csv(apart)}
-        return Added(numbers=numbers, files=files, blocks=[*beside, *blocks])
+        return Added(numbers=numbers, files=files, blocks=[*beside, *furthest(run, apart, failed), *blocks], lead=drawn)
 
 
 def applied(folder: RunFolder) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:

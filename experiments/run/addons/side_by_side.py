@@ -16,9 +16,9 @@ from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ....probes.dataset import READINGS
 from ...report.cells import NONE, score_cell, scored_table
-from ...report.document import Block, Cell, Instances, Picture, Prose, TableBlock
+from ...report.document import Block, Cell, Instances, Prose, TableBlock
 from ...report.figures import forest
-from ...report.findings import Gallery, Instance
+from ...report.findings import Figure, Gallery, Instance
 from ..readouts import MIXED, SAMPLED
 from ..scores import ScoredRun, resampling
 
@@ -82,9 +82,9 @@ def _excess_numbers(run: ScoredRun) -> Iterator[Number]:
 
 def side_by_side(
     run: ScoredRun, numbers: Sequence[Number], doubted: Mapping[tuple[str, str], str], left_out: Mapping[str, str]
-) -> list[Block]:
-    """A table of every kind and method, a figure of the number that the run is made for, and what there is none of;
-    nothing of the first two where there is one kind.
+) -> tuple[list[Block], Figure | None]:
+    """A table of every kind and method, what there is none of, and a figure of the number that the run is made for;
+    no table and no figure where there is one kind.
 
     Args:
         run: that was scored.
@@ -103,7 +103,7 @@ def side_by_side(
     columns.sort(key=lambda column: list(WORDS).index(column[0]))
     without = [Prose(text=f"{name}: left out, for {why}.", soft=True, short=True) for name, why in left_out.items()]
     if len({kind for kind, _ in columns}) < 2 or (run.config.kinds != "all" and "probe" not in dict(columns)):
-        return [*without]
+        return without, None
     metrics = _told(whole, headline)
     shown = next((metric for metric in metrics if len(_kinds(whole, metric)) > 1), headline)
     known = COHERENCE[shown].coherent if shown in COHERENCE else None
@@ -137,15 +137,16 @@ def side_by_side(
             for kind, method in columns
         ],
     )
+    number = shown.replace("_", " ")
     drawn = forest(
-        f"{shown.replace('_', ' ')} of what it {does}",
+        f"{number[:1].upper()}{number[1:]} of what it {does}",
         [
             (f"{WORDS[kind]}: {method}", whole[kind, method, shown].score, (kind, method) in failed)
             for kind, method in columns
             if (kind, method, shown) in whole
         ],
-        shown.replace("_", " "),
-        "Each with its interval; hollow: struck out above."
+        number,
+        "Each with its interval; hollow: cannot be read."
         + (f" Dashed: {coherent:g}, a coherent belief." if coherent is not None else ""),
         reference=coherent,
     )
@@ -164,7 +165,7 @@ def side_by_side(
         caption="Mean distance (total variation) of the two distributions over the options, at the same places: 0 "
         "alike, 1 nothing in common.",
     )
-    return [table, *([Picture(figure=drawn)] if drawn else []), *([lengths] if far else []), *without]
+    return [table, *([lengths] if far else []), *without], drawn
 
 
 Named = Mapping[tuple[str, str, str], Number]
