@@ -138,15 +138,18 @@ def side_by_side(
         ],
     )
     number = shown.replace("_", " ")
+    known_of = [name for name in columns if (*name, shown) in whole and np.isfinite(whole[*name, shown].score.estimate)]
+    quantity = next((whole[*name, shown].quantity for name in known_of), "") or number
+    none = [f"{WORDS[kind]}: {method}" for kind, method in columns if (kind, method) not in known_of]
     drawn = forest(
         f"{number[:1].upper()}{number[1:]} of what it {does}",
         [
             (f"{WORDS[kind]}: {method}", whole[kind, method, shown].score, (kind, method) in failed)
-            for kind, method in columns
-            if (kind, method, shown) in whole
+            for kind, method in known_of
         ],
         number,
-        "Each with its interval; hollow: cannot be read."
+        f"{quantity[:1].upper()}{quantity[1:]}, each with its interval; hollow: cannot be read."
+        + (f" Without one: {', '.join(none)}." if none else "")
         + (f" Dashed: {coherent:g}, a coherent belief." if coherent is not None else ""),
         reference=coherent,
     )
