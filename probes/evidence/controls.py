@@ -112,7 +112,7 @@ def surface_features(rows: pd.DataFrame) -> Mapping[str, Floats]:
     """
     found: dict[str, Floats] = {}
     if texts := [rows[name].astype(str) for name in ("text", "option_text") if name in rows.columns]:
-        lengths = np.column_stack([n for each in texts for n in (each.str.len(), each.str.split().str.len())])
+        lengths = np.column_stack([n for each in texts for n in (each.str.len(), each.str.count(r"\S+"))])
         found[LENGTH] = np.column_stack([lengths, np.log1p(lengths)]).astype(np.float64)
         found[BAG] = np.hstack([_bag(each.tolist()) for each in texts])
     for name in ONE_HOT:

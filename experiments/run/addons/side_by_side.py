@@ -82,7 +82,7 @@ def _excess_numbers(run: ScoredRun) -> Iterator[Number]:
 
 def side_by_side(
     run: ScoredRun, numbers: Sequence[Number], doubted: Mapping[tuple[str, str], str], left_out: Mapping[str, str]
-) -> tuple[list[Block], Figure | None]:
+) -> tuple[Sequence[Block], Figure | None]:
     """A table of every kind and method, what there is none of, and a figure of the number that the run is made for;
     no table and no figure where there is one kind.
 

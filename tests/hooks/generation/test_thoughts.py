@@ -195,7 +195,8 @@ def test_a_run_keeps_its_thoughts_and_carries_none_into_the_dialogue(thinker_fol
 
 def test_what_is_said_is_laid_beside_the_mixture(thinker_folder: Path, tmp_path: Path) -> None:
     wanted = ("items=2", "methods={free: {forms: ['{option}']}}", "fork.methods=[]", "bootstrap_draws=50")
-    folder = run(*settings(thinker_folder, *wanted, "stated.numbers=[of 10]"), tmp_path)
+    experiment, config = settings(thinker_folder, *wanted, "stated.numbers=[of 10]")
+    folder = run(experiment, config, tmp_path)
     beliefs = folder.beliefs().astype({"method": str})
     beliefs["place"] = beliefs["readout_id"].str.split("/").str[:2].str.join("/")
     wide = beliefs.pivot(index=["place", "option_index"], columns="method", values="prob")
