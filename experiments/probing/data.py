@@ -86,6 +86,11 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
             rows = _described(option_rows(beliefs, store))
         else:
             there = [set(store.rows(position=name)["readout_id"]) for name in positions]
+            if (kept := _kept(folder)) and (absent := [name for name in positions if name not in kept]):
+                raise UserError(
+                    f"position {absent[0]!r}: is kept of prompts that ask for numbers alone, and a job reads those of "
+                    f"exact beliefs; {nearest(absent[0], kept)}"
+                )
             rows = _described(belief_rows(beliefs, sorted(set.intersection(*there)), job.option))
         several.append(beliefs[beliefs["readout_id"].astype(str).isin(set(rows["readout_id"]))])
         asked = _positions(run, allow_code)

@@ -303,6 +303,8 @@ def test_positions_have_the_same_names_in_all_experiments(every_kind: Callable[.
         loaded = load_runs(job)
         assert loaded.at.position == position
         assert loaded.data.rows.groupby("item").size().unique().tolist() == [expected[moment]]
+    with pytest.raises(UserError, match="position 'number': is kept of prompts that ask for numbers alone"):
+        load_runs(load_job("probe", [folder], ["position=number", "positions=[]", "where={}"]))
     with pytest.raises(UserError, match="'prior' says which read-outs are taken; give it as `position` alone"):
         load_runs(load_job("probe", [folder], ["positions=[prior]", "where={}"]))
 
