@@ -287,16 +287,15 @@ def _of_each_option(
         name = ids[int(np.argmax(~np.isfinite(prob)))]
         raise UserError(f"{store.path}: {name!r} holds an activation that is no number; read the run anew")
     exact = exact.assign(readout_id=exact["readout_id"].astype(str))
-    named = exact.set_index(["readout_id", "option_index"])["option"].astype(str)
     first = exact[exact["option_index"] == 0].set_index("readout_id", drop=False)
     place = store.rows(position=f"{OF_OPTION}-0").drop_duplicates("readout_id").set_index("readout_id")["token_index"]
     found = [
         row
-        for name, own in prob.groupby(rows["readout_id"], sort=False)
+        for name, own in rows.assign(prob=prob).groupby("readout_id", sort=False)
         for row in _rows(
             {str(key): value for key, value in first.loc[name].items()},
-            [named[name, i] for i in range(len(own))],
-            np.asarray(own, dtype=np.float64),
+            own["option_text"].tolist(),
+            own["prob"].to_numpy(dtype=np.float64),
             int(place[name]),
             probe,
         )
