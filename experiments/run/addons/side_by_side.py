@@ -11,7 +11,7 @@ import pandas as pd
 from ....hooks.verbal.number_formats import RANKING
 from ....metrics import UNIT, cluster_mean
 from ....metrics.beliefs import condition_columns, condition_keys
-from ....metrics.claims import COHERENCE, verdicts
+from ....metrics.claims import BEHAVIOUR, COHERENCE, verdicts
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ....probes.dataset import READINGS
@@ -115,11 +115,15 @@ def side_by_side(
         if kind == "exact"
     }
     failed = drawn_from | judged | dict(doubted)
+    label = {(kind, method): f"{WORDS[kind]}: {method}" for kind, method in columns}
+
+    def barred(kind: str, method: str, metric: str) -> bool:
+        return (kind, method) in failed and (metric not in BEHAVIOUR or kind == "probe")
 
     def cell(kind: str, method: str, metric: str) -> Cell:
         if (found := whole.get((kind, method, metric))) is None:
             return Cell(NONE, ["not defined"])
-        return score_cell(found.score, struck=(kind, method) in failed)
+        return score_cell(found.score, struck=barred(kind, method, metric))
 
     does = "says, computes, holds and acts on" if "acted" in dict(columns) else "says, computes and holds"
     table = TableBlock(
@@ -127,11 +131,11 @@ def side_by_side(
         short=True,
         name="Kinds of belief",
         caption="The same numbers of every kind of belief, of the same conversations. What is struck out is no belief, "
-        "or cannot be read; the reason stands under its name.",
+        "or cannot be read; the reason stands under its name. How well it answers counts all the same.",
         head=[("", ""), *((metric.replace("_", " "), "") for metric in metrics)],
         rows=[
             [
-                Cell(WORDS[kind], [f"{kind}: {method}", *filter(None, [failed.get((kind, method))])]),
+                Cell(label[kind, method], [kind, *filter(None, [failed.get((kind, method))])]),
                 *(cell(kind, method, metric) for metric in metrics),
             ]
             for kind, method in columns
@@ -140,11 +144,11 @@ def side_by_side(
     number = shown.replace("_", " ")
     known_of = [name for name in columns if (*name, shown) in whole and np.isfinite(whole[*name, shown].score.estimate)]
     quantity = next((whole[*name, shown].quantity for name in known_of), "") or number
-    none = [f"{WORDS[kind]}: {method}" for kind, method in columns if (kind, method) not in known_of]
+    none = [label[name] for name in columns if name not in known_of]
     drawn = forest(
         f"{number[:1].upper()}{number[1:]} of what it {does}",
         [
-            (f"{WORDS[kind]}: {method}", whole[kind, method, shown].score, (kind, method) in failed)
+            (label[kind, method], whole[kind, method, shown].score, barred(kind, method, shown))
             for kind, method in known_of
         ],
         number,

@@ -207,8 +207,13 @@ def test_what_is_left_out_is_told_with_its_reason_everywhere(
     few = "its report card: too few groups to say (7 groups)"
     table = read(doubted / "report.json").blocks
     (told,) = [block for block in table if isinstance(block, TableBlock) and block.name == "Kinds of belief"]
-    notes = {row[0].below[0]: row[0].below[1:] for row in told.rows}
-    assert notes["probe: texts/held-texts-options"] == [few]
+    notes = {row[0].value: row[0].below for row in told.rows}
+    assert notes["holds: texts/held-texts-options"] == ["probe", few]
+    struck = {row[0].below[0]: [cell.struck for cell in row[1:]] for row in told.rows}
+    accuracy = [name for name, _ in told.head].index("accuracy") - 1
+    assert any(struck["verbal"])
+    assert not struck["verbal"][accuracy]  # what it answers counts, whether or not it is a belief
+    assert all(cell.struck for row in told.rows for cell in row[1:] if row[0].below[0] == "probe" and cell.known)
     top = card_page(replace(card, runs={"ask": doubted})).top
     assert isinstance(top.verdict, Stamp)
     assert any(few in reason for _, reason in top.verdict.lines)
