@@ -64,7 +64,10 @@ COHERENCE: Mapping[str, Ends] = {
 }
 """Numbers of coherence, those first that the noise of a reading moves least: what a coherent belief has, and what a
 constant one has. NaN: it has none."""
-BEHAVIOUR = frozenset({"accuracy", "brier", "brier_post", "brier_update", "log_loss", "sufficiency"})
+BEHAVIOUR = frozenset(
+    {"accuracy", "accuracy_single", "accuracy_multi", "log_loss", "sufficiency"}
+    | {"brier", "brier_prior", "brier_post", "brier_update", "brier_multiclass"}
+)
 """Numbers of what a model does, which are compared whatever the verdicts say."""
 
 

@@ -2,7 +2,6 @@
 names, what the stated probabilities of all options sum to, and where said and held are furthest apart.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -180,15 +179,15 @@ Named = Mapping[tuple[str, str, str], Number]
 
 
 def _told(whole: Named, headline: str) -> list[str]:
-    """The headline, then numbers of coherence, then others, that several kinds have; none without any interval, and no
-    bounds of another.
+    """The headline, then others that several kinds have, those of most kinds first, and among them those of coherence;
+    none without any interval, and no bounds of another.
     """
     known = {metric for (*_, metric), one in whole.items() if np.isfinite(one.score.ci_lo)}
     known -= {f"{metric}{end}" for metric in known for end in BOUNDS}
     named = dict.fromkeys(metric for *_, metric in whole if metric in known and metric != headline)
-    kinds_with = Counter(metric for _, metric in {(kind, metric) for kind, _, metric in whole})
-    told = [headline, *sorted(named, key=lambda metric: metric not in COHERENCE)]
-    return [metric for metric in told if kinds_with[metric] > 1][: MOST + 1]
+    kinds_with = {metric: len(_kinds(whole, metric)) for metric in named}
+    told = sorted(named, key=lambda metric: (-kinds_with[metric], metric not in COHERENCE))
+    return [headline, *(metric for metric in told if kinds_with[metric] > 1)][: MOST + 1]
 
 
 def _kinds(whole: Named, metric: str) -> set[str]:

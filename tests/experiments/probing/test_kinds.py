@@ -210,9 +210,10 @@ def test_what_is_left_out_is_told_with_its_reason_everywhere(
     notes = {row[0].value: row[0].below for row in told.rows}
     assert notes["holds: texts/held-texts-options"] == ["probe", few]
     struck = {row[0].below[0]: [cell.struck for cell in row[1:]] for row in told.rows}
-    accuracy = [name for name, _ in told.head].index("accuracy") - 1
+    accuracy, brier = ([name for name, _ in told.head].index(one) - 1 for one in ("accuracy", "brier multiclass"))
     assert any(struck["verbal"])
-    assert not struck["verbal"][accuracy]  # what it answers counts, whether or not it is a belief
+    assert not struck["verbal"][accuracy]
+    assert not struck["verbal"][brier]  # what it answers counts, whether or not it is a belief
     assert all(cell.struck for row in told.rows for cell in row[1:] if row[0].below[0] == "probe" and cell.known)
     top = card_page(replace(card, runs={"ask": doubted})).top
     assert isinstance(top.verdict, Stamp)
