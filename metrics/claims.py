@@ -65,8 +65,8 @@ COHERENCE: Mapping[str, Ends] = {
 """Numbers of coherence, those first that the noise of a reading moves least: what a coherent belief has, and what a
 constant one has. NaN: it has none."""
 BEHAVIOUR = frozenset(
-    {"accuracy", "brier", "brier_multiclass", "brier_post", "brier_update", "calibration", "calibration_top"}
-    | {"log_loss", "sufficiency"}
+    {"accuracy", "accuracy_single", "accuracy_multi", "calibration", "calibration_top", "log_loss", "sufficiency"}
+    | {"brier", "brier_prior", "brier_post", "brier_update", "brier_multiclass"}
 )
 """Numbers of what a model does (its answers, how good and how calibrated they are), which are compared whatever the
 verdicts say."""

@@ -182,18 +182,31 @@ def belief_rows(
 
 
 def option_rows(beliefs: pd.DataFrame, store: ActivationStore) -> pd.DataFrame:
-    """The same, a row for each option of each read-out whose options' own tokens were captured; `option_index` is its
-    number. Raises UserError if there is none.
+    """The same, a row for each option of each read-out whose options' own tokens were captured: `option_index` is its
+    number, `option_text` what it says, `option_position` its place among those that are listed, from 0. Raises
+    UserError if there is none.
     """
     every, found = store.rows(), []
+    exact = beliefs[beliefs["kind"] == "exact"].astype({"readout_id": str, "option": str})
     for number in count():
-        stored = every[every["position"] == f"{OF_OPTION}-{number}"]
+        stored = every[every["position"] == f"{OF_OPTION}-{number}"].set_index("readout_id")["token_index"]
         if stored.empty:
             break
-        found.append(belief_rows(beliefs, sorted(set(stored["readout_id"])), number=number).assign(option_index=number))
+        says = exact[exact["option_index"] == number].set_index("readout_id")["option"]
+        rows = belief_rows(beliefs, sorted(stored.index), number=number).assign(option_index=number)
+        found.append(
+            rows.assign(
+                **{
+                    name: rows["readout_id"].map(of)
+                    for name, of in (("option_text", says), ("option_position", stored))
+                }
+            )
+        )
     if not found:
         raise UserError(f"{store.path}: holds no options' own tokens; `ask` and `bscore` keep them with -o kinds=all")
-    return pd.concat(found, ignore_index=True)
+    rows = pd.concat(found, ignore_index=True)
+    rows["option_position"] = rows.groupby("readout_id")["option_position"].rank().astype(int) - 1
+    return rows
 
 
 def belief_over_options(logit: ArrayLike, readout_ids: ArrayLike) -> Floats:

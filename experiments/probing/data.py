@@ -32,7 +32,7 @@ from ...probes.evidence.controls import LAYER_0
 from ...probes.features import OF_OPTION, ReadAt, ReadingSite, StoreFeatures, reading_site
 from ...probes.sweep import at_depth
 from ..run.config import stored_config
-from ..run.experiment import Experiment, Item, Question, RunConfig
+from ..run.experiment import MOMENTS, Experiment, Item, Question, RunConfig
 from ..run.folder import RunFolder
 from .settings import ProbeJob
 
@@ -40,6 +40,12 @@ NO_NAME = re.compile(r"[^\w.-]+")
 """What no name of a file has."""
 HARMLESS = ("threads", "path")
 """What may differ between runs of one model."""
+
+
+ONCE = {"before-question": ("before-reveal", "step", "situation", "statement")}
+"""Name of a position -> what runs of earlier versions, and `truth`, call it."""
+MOMENT = "moment"
+"""Condition of a read-out by which `prior` and `posterior` choose it (`Experiment.moments`)."""
 
 
 class Loaded(NamedTuple):
@@ -67,6 +73,7 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
         raise UserError("runs: none is given; name a run that kept its activations (`-o capture.layers=all`)")
     if (twice := repeated(str(run.resolve()) for run in job.runs)) is not None:
         raise UserError(f"runs: {twice} is given twice; its rows would count twice")
+    job = resolved(job, allow_code)
     stores = [ActivationStore.open(run) for run in job.runs]
     header = _common(job.runs, stores)
     positions = tuple(dict.fromkeys((job.position, *job.positions, *job.pool)))
@@ -74,11 +81,16 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
     first: Position | None = None
     for number, (run, store) in enumerate(zip(job.runs, stores, strict=True)):
         folder = RunFolder.open(run)
-        beliefs = folder.beliefs()
+        beliefs = with_moments(folder, allow_code)
         if job.position == OF_OPTION:
             rows = _described(option_rows(beliefs, store))
         else:
             there = [set(store.rows(position=name)["readout_id"]) for name in positions]
+            if (kept := _kept(folder)) and (absent := [name for name in positions if name not in kept]):
+                raise UserError(
+                    f"position {absent[0]!r}: is kept of prompts that ask for numbers alone, and a job reads those of "
+                    f"exact beliefs; {nearest(absent[0], kept)}"
+                )
             rows = _described(belief_rows(beliefs, sorted(set.intersection(*there)), job.option))
         several.append(beliefs[beliefs["readout_id"].astype(str).isin(set(rows["readout_id"]))])
         asked = _positions(run, allow_code)
@@ -114,6 +126,49 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
     if "resid_pre" in header.sites and 0 in header.layers and embedded != registered:
         others[LAYER_0] = features.read(embedded)
     return Loaded(data, header, registered, {name: sites[name] for name in positions}, first, others)
+
+
+def resolved(job: ProbeJob, allow_code: Sequence[Path] = ()) -> ProbeJob:
+    """The job with positions by the names that its runs' stores have. `prior` and `posterior` are where the experiment
+    says that a belief is held before it is asked for (`Experiment.probed`), of the read-outs of that moment.
+
+    Raises UserError for runs that call a position differently.
+    """
+    if wrong := [name for name in (*job.positions, *job.pool) if name in MOMENTS]:
+        raise UserError(f"positions: {wrong[0]!r} says which read-outs are taken; give it as `position` alone")
+    names: dict[str, str] = {}
+    wanted = [name for name in (job.position, *job.positions, *job.pool) if name in MOMENTS or name in ONCE]
+    for run in job.runs if wanted else ():
+        folder = RunFolder.open(run)
+        experiment, _ = stored_config(folder.config, allow_code)
+        kept = _kept(folder)
+        for name in wanted:
+            here = experiment.probed if name in MOMENTS else name
+            here = next((each for each in (here, *ONCE.get(here, ())) if each in kept), here)
+            if names.setdefault(name, here) != here:
+                raise UserError(f"position {name!r}: is {names[name]!r} in one run, {here!r} in {run}; give a job each")
+    update: dict[str, Any] = {
+        "position": names.get(job.position, job.position),
+        "positions": tuple(names.get(name, name) for name in job.positions),
+        "pool": tuple(names.get(name, name) for name in job.pool),
+    }
+    if job.position in MOMENTS:
+        update["where"] = {**job.where, MOMENT: job.position}
+    return job.model_copy(update=update)
+
+
+def _kept(folder: RunFolder) -> set[str]:
+    """The positions that are kept of exact beliefs."""
+    beliefs, rows = folder.beliefs(), ActivationStore.open(folder.path).rows()
+    exact = beliefs.loc[beliefs["kind"] == "exact", "readout_id"].astype(str)
+    return set(rows.loc[rows["readout_id"].isin(set(exact)), "position"])
+
+
+def with_moments(folder: RunFolder, allow_code: Sequence[Path] = ()) -> pd.DataFrame:
+    """The beliefs of a run, with the moment of each."""
+    experiment, _ = stored_config(folder.config, allow_code)
+    beliefs = folder.beliefs()
+    return beliefs.assign(**{MOMENT: experiment.moments(beliefs)})
 
 
 def _stored(position: str) -> str:

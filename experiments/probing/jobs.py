@@ -36,7 +36,7 @@ from ..run.addons.passive_beliefs import PROBES_FOLDER, TOKEN
 from ..run.config import stored_config
 from ..run.folder import RunFolder
 from ..run.runner import report
-from .data import Loaded, chosen_readouts, load_runs
+from .data import Loaded, chosen_readouts, load_runs, resolved, with_moments
 from .page import page
 from .rereading import neutral_features, untrained_features
 from .settings import ProbeJob, job_folder
@@ -192,7 +192,7 @@ def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> Report:
     Raises UserError for a probe that does not read these activations, or runs that hold no new group.
     """
     probe = load_probe(job)
-    loaded = load_runs(_at(job, probe), allow_code)
+    loaded = load_runs(_at(resolved(job, allow_code), probe), allow_code)
     probe.require_fit(loaded.header, probe.meta.at)
     data = loaded.data
     new = ~data.rows[["group", "cluster"]].astype(str).isin(list(probe.fold_of)).any(axis=1).to_numpy()
@@ -229,14 +229,15 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = (), *, re
     folder = RunFolder.open(run)
     store = ActivationStore.open(run)
     probe.require_fit(store.header, probe.meta.at)
-    beliefs = folder.beliefs()
+    job = resolved(job.model_copy(update={"runs": (run,)}), allow_code)
+    beliefs, chosen = folder.beliefs(), with_moments(folder, allow_code)
     exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
     if probe.meta.position == OF_OPTION:
-        table, n = _of_each_option(job, probe, beliefs, exact, store)
+        table, n = _of_each_option(job, probe, chosen, exact, store)
         _keep(folder, probe, table, allow_code, reported=reported)
         return n
     every, values = store.read(layer=probe.meta.layer, site=probe.meta.site, position=probe.meta.position)
-    exact = exact[exact["readout_id"].astype(str).isin(chosen_readouts(job, beliefs, set(every["readout_id"])))]
+    exact = exact[exact["readout_id"].astype(str).isin(chosen_readouts(job, chosen, set(every["readout_id"])))]
     first = _of_option(exact, job.option)
     if first.empty and not exact.empty:
         raise UserError(f"option {job.option!r}: no read-out has it; {nearest(str(job.option), set(exact['option']))}")
@@ -286,16 +287,15 @@ def _of_each_option(
         name = ids[int(np.argmax(~np.isfinite(prob)))]
         raise UserError(f"{store.path}: {name!r} holds an activation that is no number; read the run anew")
     exact = exact.assign(readout_id=exact["readout_id"].astype(str))
-    named = exact.set_index(["readout_id", "option_index"])["option"].astype(str)
     first = exact[exact["option_index"] == 0].set_index("readout_id", drop=False)
     place = store.rows(position=f"{OF_OPTION}-0").drop_duplicates("readout_id").set_index("readout_id")["token_index"]
     found = [
         row
-        for name, own in prob.groupby(rows["readout_id"], sort=False)
+        for name, own in rows.assign(prob=prob).groupby("readout_id", sort=False)
         for row in _rows(
             {str(key): value for key, value in first.loc[name].items()},
-            [named[name, i] for i in range(len(own))],
-            np.asarray(own, dtype=np.float64),
+            own["option_text"].tolist(),
+            own["prob"].to_numpy(dtype=np.float64),
             int(place[name]),
             probe,
         )

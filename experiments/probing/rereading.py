@@ -31,7 +31,7 @@ from ..run.addons.passive_beliefs import PASSING, PASSING_FOLDER, TOKEN
 from ..run.config import stored_config
 from ..run.folder import RunFolder
 from ..run.runner import report
-from .data import Loaded, chosen_readouts, site_of_position
+from .data import Loaded, chosen_readouts, resolved, site_of_position, with_moments
 from .settings import ProbeJob
 
 if TYPE_CHECKING:
@@ -205,9 +205,10 @@ def lens_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> int
 
     folder, store = RunFolder.open(run), ActivationStore.open(run)
     experiment, config = stored_config(folder.config, allow_code)
+    job = resolved(job.model_copy(update={"runs": (run,)}), allow_code)
     kept = store.rows(position=job.position)
-    beliefs = folder.beliefs()
-    places = _places(beliefs, chosen_readouts(job, beliefs, set(kept["readout_id"])))
+    chosen = chosen_readouts(job, with_moments(folder, allow_code), set(kept["readout_id"]))
+    places = _places(folder.beliefs(), chosen)
     if places.empty:
         raise UserError(f"{run}: beliefs and activations share no read-out; give a run with its own store")
     where = pd.Index(kept["readout_id"]).get_indexer(pd.Index(places["readout_id"]))

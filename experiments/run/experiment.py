@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from ...base.documents import repeated
@@ -32,6 +33,16 @@ def delegated(function: Callable[..., T]) -> Callable[..., T]:
         return function(*arguments, **named)
 
     return call
+
+
+MOMENTS = ("prior", "posterior")
+"""When a belief is read, under the same names in all experiments."""
+
+
+def moments_of(prior: "pd.Series[bool]", posterior: "pd.Series[bool]") -> "pd.Series[str]":
+    """[n] the moment of rows of which it is known whether they are the one or the other."""
+    named = np.select([prior.to_numpy(dtype=bool), posterior.to_numpy(dtype=bool)], MOMENTS, "")
+    return pd.Series(named, prior.index, dtype="str")
 
 
 class Experiment(ABC):
@@ -104,6 +115,12 @@ class Experiment(ABC):
         exact = read_questions(self.name, config, item, self.questions(config, item), lm)
         where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
         return stated_rows(config, self.places(config, item), lm).beside(exact, where)
+
+    def moments(self, beliefs: pd.DataFrame) -> "pd.Series[str]":
+        """[n] of each row of the belief table whether it is read before that to which a belief should respond
+        (`prior`), after it (`posterior`), or neither (empty). By default a row of step 0 is a prior.
+        """
+        return moments_of(beliefs["step"] == 0, beliefs["step"] > 0)
 
     # What a plan counts besides.
 

@@ -3,8 +3,9 @@ the items that they share.
 """
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,11 +21,13 @@ from ...metrics.number import Number
 from ...metrics.scoring.engine import EVERY, OVER_MODELS, ScoredTable, require_unique, score_samples
 from ...metrics.tables.sample_rows import WHOLE, Pairs, Updates, with_key, with_references
 from ...metrics.tables.samples import Sample
+from .addons.passive_beliefs import applied
+from .addons.side_by_side import disagreements, said_numbers
 from .config import stored_config
 from .experiment import Experiment, RunConfig
 from .folder import RunFolder
 from .manifest import ITEMS, item_digests
-from .scores import as_taken, resampling, without_inner
+from .scores import ScoredRun, as_taken, resampling, without_inner
 
 INDIFFERENT = frozenset(
     [
@@ -204,7 +207,7 @@ def score_runs(
     further = [
         replace(number, run=name)
         for run, name, beliefs in zip(runs, names, taken, strict=True)
-        for number in (run.experiment.own_scores(run.config, beliefs) if metric == EVERY else ())
+        for number in ((*run.experiment.own_scores(run.config, beliefs), *_said(run)) if metric == EVERY else ())
     ]
     require_unique([*scored.all, *further])
     gate = set.intersection(*(set(run.folder.manifest.get("gate", [])) for run in runs))
@@ -233,6 +236,12 @@ def _beliefs(run: Run, ratings: Path | None) -> pd.DataFrame:
     """The rows that the experiment scores, with those of people."""
     beliefs = without_inner(run.folder.beliefs())
     return beliefs if ratings is None else run.experiment.rated(beliefs, ratings)
+
+
+def _said(run: Run) -> Iterator[Number]:
+    """What is said, beside what is computed and what probes that were applied to the run read."""
+    scored = ScoredRun(run.folder, run.experiment, run.config, cache(run.folder.beliefs), pd.DataFrame(), ())
+    yield from said_numbers(scored, disagreements(scored, {meta.name: table for meta, table in applied(run.folder)}))
 
 
 def _rivals(by_run: Sequence[Sequence[Sample]]) -> list[list[str]]:

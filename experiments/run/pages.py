@@ -73,6 +73,7 @@ def run_page(
     notes: Mapping[Key, str],
     added: Sequence[Block],
     remarks: Sequence[str] = (),
+    drawn: Figure | None = None,
 ) -> Report:
     """The page of a run.
 
@@ -87,6 +88,7 @@ def run_page(
         notes: what add-ons say beside single numbers.
         added: the sections of add-ons.
         remarks: what else a reader is to know of the scores.
+        drawn: at the top; None: the headline of every method.
     """
     told = _Told({(one.metric, one.method, one.subset): one for one in numbers}, notes, lead.verdicts)
     methods = [one.method for one in numbers if one.metric == experiment.headline and one.subset == ALL]
@@ -118,7 +120,7 @@ def run_page(
     ]
     said = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
     every = [*findings.columns, *(column for table in findings.tables for column in table.columns)]
-    top = lead.top(said, _lead_figure(told, every, methods, config), _stamps(manifest))
+    top = lead.top(said, drawn or _lead_figure(told, every, methods, config), _stamps(manifest))
     return Report(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.")
 
 

@@ -24,6 +24,9 @@ from ...hooks.verbal.stated_beliefs import Answer, NumberQuestion
 from ..report.findings import Drawn, Transcript
 from .questions import Item, Question, Read, RunConfig
 
+MIXED = ("thoughts", "unclosed", "covariance")
+"""Conditions of a belief that is a mixture over thoughts: how well it is known."""
+
 
 def think(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> tuple[list[Mixture], Cost]:
     """Sample the thoughts of all questions together, then read each question after those of its thoughts that closed.
@@ -252,7 +255,8 @@ def _mixed(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) 
     beliefs = []
     for question, mixture in zip(questions, mixtures, strict=True):
         spread = None if mixture.covariance is None else mixture.covariance.tolist()
-        named = _named(question, thoughts=len(mixture.thoughts), unclosed=mixture.unclosed, covariance=spread)
+        known = dict(zip(MIXED, (len(mixture.thoughts), mixture.unclosed, spread), strict=True))
+        named = _named(question, **known)
         thoughts: list[Drawn] = [
             {
                 "draw": thought.sample.draw,

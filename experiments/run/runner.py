@@ -153,7 +153,8 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     blocks.append(Prose(title="What was fixed, and what lies beside", chapter=MADE, text=fixed))
     remarks = [f"Of {part} alone; go on with the run for the rest." for part in partial.values()]
     remarks += [*(f"Not scored: {name} {why}." for name, why in left_out.items()), *findings.advice]
-    page = run_page(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks, remarks)
+    drawn = next((one.lead for one in added if one.lead), None)
+    page = run_page(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks, remarks, drawn)
     written = [
         "scores.json",
         "scores.parquet",

@@ -20,6 +20,7 @@ from ...metrics.scoring.engine import chosen, require_unique, score_samples
 from ...metrics.tables.belief_parts import BeliefTable, in_parts
 from ...metrics.tables.samples import ALL
 from ..report.document import Block
+from ..report.findings import Figure
 from .experiment import Experiment, Item, RunConfig
 from .folder import RunFolder
 
@@ -151,6 +152,8 @@ class Added:
     """Name -> a text, or what JSON can hold."""
     blocks: Sequence[Block] = ()
     """Sections of the page."""
+    lead: Figure | None = None
+    """Takes the place of the figure of the headline at the top of the page."""
     notes: Mapping[Key, str] = field(default_factory=dict)
     """What stands beside single numbers."""
 

@@ -104,16 +104,17 @@ OWN_CONTROLS = frozenset({LENGTH, BAG, LAYER_0, UNTRAINED, *(name.replace("_", "
 
 
 def surface_features(rows: pd.DataFrame) -> Mapping[str, Floats]:
-    """Name -> [n, d] of what needs no model: the words of `text`, its length, and how the row was asked.
+    """Name -> [n, d] of what needs no model: the words of `text`, its length, and how the row was asked. Of a row that
+    is about one option, which a probe reads where that option's own text ends, those of this text (`option_text`) are
+    counted by themselves besides.
 
     A bag of words is counted over all rows: it knows no target.
     """
     found: dict[str, Floats] = {}
-    if "text" in rows.columns:
-        texts = rows["text"].astype(str)
-        lengths = np.column_stack([texts.str.len(), [len(text.split()) for text in texts]]).astype(np.float64)
-        found[LENGTH] = np.column_stack([lengths, np.log1p(lengths)])
-        found[BAG] = _bag(texts.tolist())
+    if texts := [rows[name].astype(str) for name in ("text", "option_text") if name in rows.columns]:
+        lengths = np.column_stack([n for each in texts for n in (each.str.len(), each.str.count(r"\S+"))])
+        found[LENGTH] = np.column_stack([lengths, np.log1p(lengths)]).astype(np.float64)
+        found[BAG] = np.hstack([_bag(each.tolist()) for each in texts])
     for name in ONE_HOT:
         if name in rows.columns and rows[name].nunique() > 1:
             found[name.replace("_", " ")] = pd.get_dummies(rows[name].astype(str)).to_numpy(dtype=np.float64)

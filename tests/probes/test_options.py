@@ -13,9 +13,11 @@ from doxascope import UserError
 from doxascope.hooks.store import ActivationStore, ActivationWriter, Header
 from doxascope.metrics import belief_table
 from doxascope.probes.dataset import ProbeData, belief_over_options, make_target, option_rows
+from doxascope.probes.evidence.controls import baseline_r2, surface_features
 from doxascope.probes.evidence.crossfit import softmax_calibration
 from doxascope.probes.evidence.study import StudyPlan
 from doxascope.probes.features import ArrayFeatures, ReadAt, StoreFeatures
+from doxascope.probes.groups import grouped_folds
 from doxascope.probes.job import RegisteredPlace, train
 from doxascope.probes.probe import Probe
 
@@ -135,3 +137,44 @@ def test_one_direction_reads_options_that_change_from_question_to_question(
     best = (rows["p_exact"] * np.log(rows["p_exact"] * size)).groupby(rows["readout_id"]).sum()
     t = float(gain.mean() / gain.std() * np.sqrt(len(gain)))
     assert (gain.mean() > 0.9 * best.mean() and t > 5) if held else t < 2
+
+
+def test_words_and_place_of_an_option_are_controls_of_what_is_read_at_its_own_tokens(tmp_path: Path) -> None:
+    """Where an option's word alone, or its place alone, makes it likely, the bag of words, or the place, finds it."""
+    rng = np.random.default_rng(3)
+    likes = {"gold": 2.0, "iron": 0.5, "lead": -1.0, "zinc": -2.0}
+    names = [str(name) for name in likes]
+    for by, control in (("word", "bag of words"), ("place", "option position")):
+        beliefs, rows = [], []
+        for i in range(60):
+            own = rng.permutation(names)[:3]
+            listed = rng.permutation(3)  # which option stands at each place
+            place = np.argsort(listed)
+            where = {"readout_id": f"q{i}", "item": f"q{i}", "cluster": f"q{i}", "kind": "exact", "method": "texts"}
+            for j, p in enumerate(
+                softmax([likes[name] for name in own] if by == "word" else [2.0, 0.0, -2.0] @ np.eye(3)[place].T)
+            ):
+                beliefs.append(where | {"option": own[j], "option_index": j, "prob": p, "status": "ok"})
+                rows.append(
+                    {
+                        "readout_id": f"q{i}",
+                        "position": f"option-{j}",
+                        "token_index": 9 + 2 * int(place[j]),
+                        "ids_hash": "",
+                    }
+                )
+        conditions = {"model": {"name": "planted", "n_layers": 1}}
+        header = Header(sites=("resid_post",), layers=(0,), d_model=1, dtype="float32", conditions=conditions)
+        with ActivationWriter.open(tmp_path / by, header) as writer:
+            writer.add(0, pd.DataFrame(rows), {"resid_post": np.zeros((len(rows), 1, 1), dtype=np.float32)})
+        made = option_rows(belief_table(beliefs), ActivationStore.open(tmp_path / by))
+        asked = made.assign(text="Which metal: gold, iron, lead, zinc?")
+        folds = grouped_folds(made["group"].to_numpy(), 5, 0)
+        r2 = {
+            name: baseline_r2(x, made["exact"].to_numpy(), folds, (1.0, 100.0))
+            for name, x in surface_features(asked).items()
+        }
+        assert r2[control] > 0.8
+        assert all(value < 0.3 for name, value in r2.items() if name != control)
+        blind = surface_features(asked.drop(columns=["option_text", "option_position"]))
+        assert all(baseline_r2(x, made["exact"].to_numpy(), folds, (1.0,)) < 0.05 for x in blind.values())

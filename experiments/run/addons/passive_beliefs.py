@@ -37,12 +37,8 @@ from ..experiment import Experiment, Item, RunConfig
 from ..folder import RunFolder
 from ..scores import Added, Begun, ScoredRun, as_taken, resampling
 from .inner_readouts import GATE, GATE_FAILED, judging, named_apart, numbers_table, scored_beside
-from .side_by_side import DISAGREEMENT, apart_numbers, disagreements, excess_numbers, furthest, side_by_side
+from .side_by_side import DISAGREEMENT, OWN, TOKEN, disagreements, furthest, said_numbers, side_by_side
 
-TOKEN = "token"
-"""The condition of a belief that was read in passing: at which token of the prompt,"""
-OWN = ("probe", "lens", TOKEN)
-"""and by what."""
 OF_STEP = ("truth", "statuses")
 """Conditions of a step, not of its trajectory."""
 PLACE = ["item", "scenario", "step", "place", "option"]
@@ -285,7 +281,7 @@ class ProbeBeliefs:
 
     def finish(self, run: ScoredRun) -> Added:
         """The numbers of every probe, and a section for each."""
-        numbers: list[Number] = list(excess_numbers(run))
+        numbers: list[Number] = []
         blocks: list[Block] = []
         doubted: dict[tuple[str, str], str] = {}
         read: dict[str, pd.DataFrame] = {}
@@ -304,12 +300,12 @@ class ProbeBeliefs:
             if why := unreadable(meta):
                 failed[meta.name] = why
                 doubted |= {("probe", str(method)): why for method in named["method"].unique()}
-        apart = disagreements(run, read, (*OWN, *READINGS))
-        numbers += apart_numbers(run, apart, (*OWN, *READINGS))
+        apart = disagreements(run, read)
+        numbers = [*said_numbers(run, apart), *numbers]
         every = [*run.numbers, *numbers]
-        beside = [*side_by_side(run, every, doubted, left_out(run.folder)), *furthest(run, apart, failed)]
+        beside, drawn = side_by_side(run, every, doubted, left_out(run.folder))
         files = {} if apart.empty else {DISAGREEMENT: as_csv(apart)}
-        return Added(numbers=numbers, files=files, blocks=[*beside, *blocks])
+        return Added(numbers=numbers, files=files, blocks=[*beside, *furthest(run, apart, failed), *blocks], lead=drawn)
 
 
 def applied(folder: RunFolder) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:

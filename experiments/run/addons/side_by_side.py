@@ -2,7 +2,6 @@
 names, what the stated probabilities of all options sum to, and where said and held are furthest apart.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -11,14 +10,15 @@ import pandas as pd
 from ....hooks.verbal.number_formats import RANKING
 from ....metrics import UNIT, cluster_mean
 from ....metrics.beliefs import condition_columns, condition_keys
-from ....metrics.claims import COHERENCE, verdicts
+from ....metrics.claims import BEHAVIOUR, COHERENCE, verdicts
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
+from ....probes.dataset import READINGS
 from ...report.cells import NONE, score_cell, scored_table
-from ...report.document import Block, Cell, Instances, Picture, Prose, TableBlock
+from ...report.document import Block, Cell, Instances, Prose, TableBlock
 from ...report.figures import forest
-from ...report.findings import Gallery, Instance
-from ..readouts import SAMPLED
+from ...report.findings import Figure, Gallery, Instance
+from ..readouts import MIXED, SAMPLED
 from ..scores import ScoredRun, resampling
 
 WORDS = {
@@ -48,9 +48,26 @@ NUMBERS = "numbers"
 SHOWN = 40
 """Items of the gallery of disagreements."""
 DISAGREEMENT = "disagreement.csv"
+TOKEN = "token"
+"""The condition of a belief that was read in passing: at which token of the prompt,"""
+OWN = ("probe", "lens", TOKEN)
+"""and by what."""
+HOW = (*OWN, *READINGS, *MIXED)
+"""Conditions that say how, not where, a belief is read."""
 
 
-def excess_numbers(run: ScoredRun) -> Iterator[Number]:
+def said_numbers(run: ScoredRun, every: pd.DataFrame) -> Iterator[Number]:
+    """What is said, beside the other kinds: what it sums to, and how far it lies from what is computed and held.
+
+    Args:
+        run: that was scored.
+        every: of `disagreements`.
+    """
+    yield from _excess_numbers(run)
+    yield from _apart_numbers(run, every)
+
+
+def _excess_numbers(run: ScoredRun) -> Iterator[Number]:
     """P(all options) - 1, as it was stated, of each method; a ranking states no sum."""
     if not run.config.stated.formats:
         return
@@ -64,9 +81,9 @@ def excess_numbers(run: ScoredRun) -> Iterator[Number]:
 
 def side_by_side(
     run: ScoredRun, numbers: Sequence[Number], doubted: Mapping[tuple[str, str], str], left_out: Mapping[str, str]
-) -> list[Block]:
-    """A table of every kind and method, a figure of the number that the run is made for, and what there is none of;
-    nothing of the first two where there is one kind.
+) -> tuple[Sequence[Block], Figure | None]:
+    """A table of every kind and method, what there is none of, and a figure of the number that the run is made for;
+    no table and no figure where there is one kind.
 
     Args:
         run: that was scored.
@@ -85,7 +102,7 @@ def side_by_side(
     columns.sort(key=lambda column: list(WORDS).index(column[0]))
     without = [Prose(text=f"{name}: left out, for {why}.", soft=True, short=True) for name, why in left_out.items()]
     if len({kind for kind, _ in columns}) < 2 or (run.config.kinds != "all" and "probe" not in dict(columns)):
-        return [*without]
+        return without, None
     metrics = _told(whole, headline)
     shown = next((metric for metric in metrics if len(_kinds(whole, metric)) > 1), headline)
     known = COHERENCE[shown].coherent if shown in COHERENCE else None
@@ -97,11 +114,15 @@ def side_by_side(
         if kind == "exact"
     }
     failed = drawn_from | judged | dict(doubted)
+    label = {(kind, method): f"{WORDS[kind]}: {method}" for kind, method in columns}
+
+    def barred(kind: str, method: str, metric: str) -> bool:
+        return (kind, method) in failed and (metric not in BEHAVIOUR or kind == "probe")
 
     def cell(kind: str, method: str, metric: str) -> Cell:
         if (found := whole.get((kind, method, metric))) is None:
             return Cell(NONE, ["not defined"])
-        return score_cell(found.score, struck=(kind, method) in failed)
+        return score_cell(found.score, struck=barred(kind, method, metric))
 
     does = "says, computes, holds and acts on" if "acted" in dict(columns) else "says, computes and holds"
     table = TableBlock(
@@ -109,25 +130,29 @@ def side_by_side(
         short=True,
         name="Kinds of belief",
         caption="The same numbers of every kind of belief, of the same conversations. What is struck out is no belief, "
-        "or cannot be read; the reason stands under its name.",
+        "or cannot be read; the reason stands under its name. How well it answers counts all the same.",
         head=[("", ""), *((metric.replace("_", " "), "") for metric in metrics)],
         rows=[
             [
-                Cell(WORDS[kind], [f"{kind}: {method}", *filter(None, [failed.get((kind, method))])]),
+                Cell(label[kind, method], [kind, *filter(None, [failed.get((kind, method))])]),
                 *(cell(kind, method, metric) for metric in metrics),
             ]
             for kind, method in columns
         ],
     )
+    number = shown.replace("_", " ")
+    known_of = [name for name in columns if (*name, shown) in whole and np.isfinite(whole[*name, shown].score.estimate)]
+    quantity = next((whole[*name, shown].quantity for name in known_of), "") or number
+    none = [label[name] for name in columns if name not in known_of]
     drawn = forest(
-        f"{shown.replace('_', ' ')} of what it {does}",
+        f"{number[:1].upper()}{number[1:]} of what it {does}",
         [
-            (f"{WORDS[kind]}: {method}", whole[kind, method, shown].score, (kind, method) in failed)
-            for kind, method in columns
-            if (kind, method, shown) in whole
+            (label[kind, method], whole[kind, method, shown].score, barred(kind, method, shown))
+            for kind, method in known_of
         ],
-        shown.replace("_", " "),
-        "Each with its interval; hollow: struck out above."
+        number,
+        f"{quantity[:1].upper()}{quantity[1:]}, each with its interval; hollow: cannot be read."
+        + (f" Without one: {', '.join(none)}." if none else "")
         + (f" Dashed: {coherent:g}, a coherent belief." if coherent is not None else ""),
         reference=coherent,
     )
@@ -146,7 +171,7 @@ def side_by_side(
         caption="Mean distance (total variation) of the two distributions over the options, at the same places: 0 "
         "alike, 1 nothing in common.",
     )
-    return [table, *([Picture(figure=drawn)] if drawn else []), *([lengths] if far else []), *without]
+    return [table, *([lengths] if far else []), *without], drawn
 
 
 Named = Mapping[tuple[str, str, str], Number]
@@ -154,15 +179,15 @@ Named = Mapping[tuple[str, str, str], Number]
 
 
 def _told(whole: Named, headline: str) -> list[str]:
-    """The headline, then numbers of coherence, then others, that several kinds have; none without any interval, and no
-    bounds of another.
+    """The headline, then others that several kinds have, those of most kinds first, and among them those of coherence;
+    none without any interval, and no bounds of another.
     """
     known = {metric for (*_, metric), one in whole.items() if np.isfinite(one.score.ci_lo)}
     known -= {f"{metric}{end}" for metric in known for end in BOUNDS}
     named = dict.fromkeys(metric for *_, metric in whole if metric in known and metric != headline)
-    kinds_with = Counter(metric for _, metric in {(kind, metric) for kind, _, metric in whole})
-    told = [headline, *sorted(named, key=lambda metric: metric not in COHERENCE)]
-    return [metric for metric in told if kinds_with[metric] > 1][: MOST + 1]
+    kinds_with = {metric: len(_kinds(whole, metric)) for metric in named}
+    told = sorted(named, key=lambda metric: (-kinds_with[metric], metric not in COHERENCE))
+    return [headline, *(metric for metric in told if kinds_with[metric] > 1)][: MOST + 1]
 
 
 def _kinds(whole: Named, metric: str) -> set[str]:
@@ -173,7 +198,7 @@ def _kinds(whole: Named, metric: str) -> set[str]:
 # Where what is said and what is held are furthest apart, item by item.
 
 
-def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame], apart: Collection[str]) -> pd.DataFrame:
+def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """A row for each option of each place at which a probe reads a belief and one is stated in numbers: `said`, `held`
     and `computed` P, and by how much the two distributions differ (`distance`, total variation in [0, 1]), the furthest
     first. Readings of a place, by wording and order, are averaged.
@@ -181,15 +206,14 @@ def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame], apart: Col
     Args:
         run: that was scored.
         probes: name -> what it reads.
-        apart: columns that say how, not where, a belief is read.
     """
     stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
     found = []
     for name, table in probes.items():
         known = {column for column in condition_columns(table) if table[column].notna().any()}
-        held, said = _at_places(table, known, apart), _at_places(stated, known, apart)
+        held, said = _at_places(table, known), _at_places(stated, known)
         exact = run.every[run.every["readout_id"].isin(table["of"].unique())]
-        computed = _at_places(exact, known, apart)[["place", "method", "option_index", "option", "prob"]]
+        computed = _at_places(exact, known)[["place", "method", "option_index", "option", "prob"]]
         held["method"] = held["method"].str.removesuffix(f" {name}")  # the form whose exact belief it is of
         held = held.drop(columns="option").merge(computed, on=["place", "method", "option_index"])
         both = held.merge(said[["place", "method", "option_index", "prob"]], on=["place", "option_index"])
@@ -207,21 +231,16 @@ def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame], apart: Col
     return every[[*about, "distance"]].reset_index(drop=True)
 
 
-def apart_numbers(run: ScoredRun, every: pd.DataFrame, apart: Collection[str]) -> Iterator[Number]:
+def _apart_numbers(run: ScoredRun, every: pd.DataFrame) -> Iterator[Number]:
     """How far what is said lies from what is computed, and from what each probe reads of it: the mean total variation
     of the two distributions over the options, 0 alike, 1 nothing in common, over places that both have.
-
-    Args:
-        run: that was scored.
-        every: of `disagreements`.
-        apart: columns that say how, not where, a belief is read.
     """
     stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
     exact = run.every[(run.every["kind"] == "exact") & (run.every["of"].astype(str) == "")]
     if stated.empty or exact.empty:
         return
     known = {column for column in condition_columns(exact) if exact[column].notna().any()}
-    computed, said = _at_places(exact, known, apart), _at_places(stated, known, apart)
+    computed, said = _at_places(exact, known), _at_places(stated, known)
     both = computed.merge(said[["place", "method", "option_index", "prob"]], on=["place", "option_index"])
     both["distance"] = (both["prob_x"] - both["prob_y"]).abs() / 2
     by_place = both.groupby(["method_x", "method_y", "place"], sort=False)
@@ -242,12 +261,12 @@ def apart_numbers(run: ScoredRun, every: pd.DataFrame, apart: Collection[str]) -
         yield Number(metric=metric, method=name, kind="verbal", score=score, quantity=APART[metric], code="F1")
 
 
-def _at_places(rows: pd.DataFrame, known: Collection[str], apart: Collection[str]) -> pd.DataFrame:
+def _at_places(rows: pd.DataFrame, known: Collection[str]) -> pd.DataFrame:
     """The mean belief in each option, by each form, at each place, which conditions among those `known` tell."""
     rows = rows.drop(columns=[name for name in condition_columns(rows) if name not in known])
     texts = {name: rows[name].astype(str) for name in ("item", "cluster", "scenario", "method", "option", "of")}
     where = texts["item"] + "\0" + texts["scenario"] + "\0" + rows["step"].astype(str)
-    rows = rows.assign(**texts, place=where + "\0" + condition_keys(rows, apart))
+    rows = rows.assign(**texts, place=where + "\0" + condition_keys(rows, HOW))
     rows = rows.assign(readout_id=texts["of"].where(texts["of"] != "", rows["readout_id"].astype(str)))
     first = dict.fromkeys(("item", "cluster", "scenario", "step", "readout_id", "option"), "first")
     return rows.groupby(["place", "method", "option_index"], sort=False, as_index=False).agg({"prob": "mean", **first})

@@ -19,7 +19,7 @@ from ....metrics.tables.samples import ALL
 from ...materials.choices.sources import Choice
 from ...report.papers.bscore import tables
 from ...run.addons.inner_readouts import BESIDE, PRIOR, Inner, InnerScores
-from ...run.experiment import Experiment, Item, Read, delegated
+from ...run.experiment import Experiment, Item, Read, delegated, moments_of
 from ...run.scores import resampling
 from ...run.stated_beliefs import AskedNumbers
 from .ask import planned, planned_confidence, read_item
@@ -90,6 +90,13 @@ class BScoreExperiment(Experiment):
         return found
 
     questions = delegated(single_questions)
+
+    def moments(self, beliefs: pd.DataFrame) -> "pd.Series[str]":
+        """Before and after the model has seen an answer of its own; of controls neither."""
+        scenario = beliefs["scenario"].astype(str)
+        seen = (scenario == MULTI) & (beliefs["step"] > 1)
+        return moments_of(scenario.isin((SINGLE, MULTI)) & ~seen, seen)
+
     planned = delegated(planned)
 
     def size(self, config: BScoreConfig) -> str:

@@ -17,10 +17,10 @@ from ...report.findings import Column
 from ...report.papers.consistency import tables
 from ...run.addons.inner_readouts import PRIOR as NONE_YET
 from ...run.addons.inner_readouts import Inner, InnerScores
-from ...run.experiment import Experiment, Item, Question, delegated
+from ...run.experiment import Experiment, Item, Question, delegated, moments_of
 from ...run.scores import resampling
 from ...run.stated_beliefs import BeliefPlace
-from .ask import POSTERIOR, PRIOR, dialogue_places, dialogue_questions, fork_questions
+from .ask import POSTERIOR, PRIOR, SECOND, dialogue_places, dialogue_questions, fork_questions
 from .config import ConsistencyConfig
 from .instances import INSTANCES, instances, stored_tables
 from .page import findings
@@ -82,6 +82,11 @@ class BeliefConsistency(Experiment):
     def places(self, config: ConsistencyConfig, item: Item) -> list[BeliefPlace]:
         """The same conversations, where the probabilities of the words are asked for."""
         return dialogue_places(config, item.id, item.content["words"])
+
+    def moments(self, beliefs: pd.DataFrame) -> "pd.Series[str]":
+        """Before and after a word is ruled out; after a reply that decides nothing neither."""
+        scenario = beliefs["scenario"].astype(str)
+        return moments_of(scenario == PRIOR, scenario.isin((POSTERIOR, SECOND)))
 
     samples = delegated(samples)
     own_scores = delegated(own_scores)

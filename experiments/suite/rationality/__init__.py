@@ -23,10 +23,10 @@ from ...report.findings import Column
 from ...report.papers.rationality import tables
 from ...run.addons.inner_readouts import PRIOR as NONE_YET
 from ...run.addons.inner_readouts import Inner, InnerScores
-from ...run.experiment import Experiment, Item, Read, delegated
+from ...run.experiment import Experiment, Item, Read, delegated, moments_of
 from ...run.readouts import read_questions
 from ...run.scores import resampling
-from .ask import BELIEF, PRIOR, acted_rows, questions, stated_rows
+from .ask import BELIEF, CASE, PRIOR, acted_rows, questions, stated_rows
 from .config import RationalityConfig
 from .learners import require_learner
 from .page import findings
@@ -104,6 +104,11 @@ class Rationality(Experiment):
         ]
 
     questions = delegated(questions)
+
+    def moments(self, beliefs: pd.DataFrame) -> "pd.Series[str]":
+        """Of beliefs, with nothing known and in a situation; of decisions neither."""
+        scenario = beliefs["scenario"].astype(str)
+        return moments_of(scenario == PRIOR, scenario.isin((BELIEF, CASE)))
 
     def read(self, config: RationalityConfig, item: Item, lm: LanguageModel) -> Read:
         """Exact beliefs and choices, then what is said. Raises UserError for a learner that scoring will not find."""

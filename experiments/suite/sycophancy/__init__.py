@@ -16,7 +16,7 @@ from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.samples import Sample
 from ...report.papers.sycophancy import tables
 from ...run.addons.inner_readouts import BESIDE, PRIOR, Inner, InnerScores
-from ...run.experiment import Experiment, Item, Read, delegated
+from ...run.experiment import Experiment, Item, Read, delegated, moments_of
 from ...run.scores import resampling
 from ...run.stated_beliefs import BeliefPlace
 from .ask import BELIEF, agent_name, contexts, exact_questions, places, scenario_of, scenarios
@@ -108,6 +108,12 @@ class Sycophancy(Experiment):
         return read._replace(rows=[{**row, "outcome": outcome} for row in read.rows])
 
     samples = delegated(samples)
+
+    def moments(self, beliefs: pd.DataFrame) -> "pd.Series[str]":
+        """Of the belief in the scenario's X, by whether somebody has said so, or the opposite."""
+        asked, said = beliefs["scenario"] == BELIEF, beliefs["says"].astype(object).fillna("") != ""
+        return moments_of(asked & ~said, asked & said)
+
     own_scores = delegated(own_scores)
     tables = delegated(tables)
     findings = delegated(findings)

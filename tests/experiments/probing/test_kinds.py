@@ -17,7 +17,7 @@ from doxascope.experiments.compare.card.output import card_page
 from doxascope.experiments.compare.comparison import compare
 from doxascope.experiments.compare.page import page as page_of_comparison
 from doxascope.experiments.probing.data import by_model, load_runs
-from doxascope.experiments.probing.jobs import apply_job, sweep_job
+from doxascope.experiments.probing.jobs import apply_job, sweep_job, train_job
 from doxascope.experiments.probing.kinds import run_kinds
 from doxascope.experiments.probing.settings import load_job
 from doxascope.experiments.report.document import Prose, Stamp, TableBlock
@@ -25,7 +25,9 @@ from doxascope.experiments.report.record import read
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import items_of
 from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.experiments.run.plan import foreseen
+from doxascope.experiments.run.runner import run
 from doxascope.hooks.store import ActivationStore
 
 ONE_METHOD = {
@@ -163,7 +165,10 @@ def test_the_items_in_which_said_and_held_differ_are_listed(every_kind: Callable
         low, high = once.mean().min(), once.mean().max()
         assert low - 1e-9 <= far.pop(f"{form}, {method}/{probe}") <= high + 1e-9
     assert not far
-    assert any(row["metric"] == "said_from_computed" and 0 <= row["estimate"] <= 1 for row in scores)
+    told = {(row["metric"], row["method"]): row["estimate"] for row in scores if row["metric"].startswith("said_from")}
+    assert {metric for metric, _ in told} == {"said_from_computed", "said_from_held"}
+    again = score_runs([RunFolder.open(folder)]).numbers
+    assert told == {(n.metric, n.method): n.score.estimate for n in again if n.metric.startswith("said_from")}
     assert "Where said and held differ most" in (folder / "report.html").read_text()
 
 
@@ -202,8 +207,14 @@ def test_what_is_left_out_is_told_with_its_reason_everywhere(
     few = "its report card: too few groups to say (7 groups)"
     table = read(doubted / "report.json").blocks
     (told,) = [block for block in table if isinstance(block, TableBlock) and block.name == "Kinds of belief"]
-    notes = {row[0].below[0]: row[0].below[1:] for row in told.rows}
-    assert notes["probe: texts/held-texts-options"] == [few]
+    notes = {row[0].value: row[0].below for row in told.rows}
+    assert notes["holds: texts/held-texts-options"] == ["probe", few]
+    struck = {row[0].below[0]: [cell.struck for cell in row[1:]] for row in told.rows}
+    accuracy, brier = ([name for name, _ in told.head].index(one) - 1 for one in ("accuracy", "brier multiclass"))
+    assert any(struck["verbal"])
+    assert not struck["verbal"][accuracy]
+    assert not struck["verbal"][brier]  # what it answers counts, whether or not it is a belief
+    assert all(cell.struck for row in told.rows for cell in row[1:] if row[0].below[0] == "probe" and cell.known)
     top = card_page(replace(card, runs={"ask": doubted})).top
     assert isinstance(top.verdict, Stamp)
     assert any(few in reason for _, reason in top.verdict.lines)
@@ -268,3 +279,59 @@ def test_a_killed_run_ends_with_the_same_bytes(
     assert names
     for file in names:
         assert (again / "probes" / file).read_bytes() == (whole / "probes" / file).read_bytes()
+
+
+MOMENTS = {
+    "consistency": ({"prior": 1, "posterior": 9}, "before-question"),
+    "bscore": ({"prior": 8, "posterior": 2}, "question"),
+    "ask": ({"prior": 1}, "question"),
+    "truth": ({"prior": 4}, "statement"),
+    "martingale": ({"prior": 2, "posterior": 12}, "before-question"),
+    "sycophancy": ({"prior": 2, "posterior": 8}, "before-question"),
+    "rationality": ({"posterior": 2}, "before-question"),
+}
+"""Experiment -> read-outs of an item, and where they are read, by the names that all experiments share."""
+
+
+@EVERY
+def test_positions_have_the_same_names_in_all_experiments(every_kind: Callable[..., Path], name: str) -> None:
+    folder = every_kind(name)
+    expected, position = MOMENTS[name]
+    answers = {"answer", "action"} if name in ACTED else {"answer"}
+    assert {*answers, "number", "before-question"} <= set(ActivationStore.open(folder).rows()["position"])
+    for moment in ("prior", "posterior"):
+        given = {"position": moment, "positions": [], "where": {}, "target": "exact", "neutral": 0, "untrained": False}
+        job = load_job("probe", [folder], settings=given)
+        if moment not in expected:
+            with pytest.raises(UserError, match=f"no read-out has moment '{moment}'"):
+                load_runs(job)
+            continue
+        loaded = load_runs(job)
+        assert loaded.at.position == position
+        assert loaded.data.rows.groupby("item").size().unique().tolist() == [expected[moment]]
+    with pytest.raises(UserError, match="position 'number': is kept of prompts that ask for numbers alone"):
+        load_runs(load_job("probe", [folder], ["position=number", "positions=[]", "where={}"]))
+    with pytest.raises(UserError, match="'prior' says which read-outs are taken; give it as `position` alone"):
+        load_runs(load_job("probe", [folder], ["positions=[prior]", "where={}"]))
+
+
+def test_a_probe_of_posteriors_reads_them_alone_in_runs_of_earlier_names_too(
+    tiny_for: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """In a store that has no `before-question`, but what consistency called it once."""
+    kept = "capture={layers: [1], positions: {before-reveal: {at: before, message: -1}}}"
+    config = load_config(
+        "consistency", [*ONE_METHOD["consistency"], kept, "bootstrap_draws=20"], str(tiny_for("consistency"))
+    )
+    folder = run(*config, tmp_path).path
+    small = ["positions=[]", "where={}", "study.folds=3", "study.penalties=[1.0]"]
+    found = {
+        name: load_runs(load_job("probe-consistency", [folder], [*small, f"position={name}"]))
+        for name in ("before-question", "before-reveal")
+    }
+    assert {loaded.at.position for loaded in found.values()} == {"before-reveal"}
+    assert found["before-question"].data.rows.equals(found["before-reveal"].data.rows)
+    job = load_job("probe-consistency", [folder], [*small, "position=posterior"])
+    probe = train_job(job, tmp_path / "probes")
+    assert apply_job(job.model_copy(update={"probe": probe}), folder) == 6 * 9
+    assert set(pd.read_parquet(folder / "probes" / "probe.parquet")["scenario"]) == {"posterior"}

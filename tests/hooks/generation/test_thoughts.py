@@ -11,6 +11,7 @@ import pytest
 from doxascope import UserError, load
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import Question
+from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.experiments.run.plan import make_plan
 from doxascope.experiments.run.readouts import think
 from doxascope.experiments.run.runner import run
@@ -190,6 +191,26 @@ def test_a_run_keeps_its_thoughts_and_carries_none_into_the_dialogue(thinker_fol
     found = {s["metric"]: s["estimate"] for s in scores if (s["method"], s["subset"]) == ("free", "all")}
     assert found["unclosed"] == pytest.approx(mixed["unclosed"].mean() / 6)
     assert found["c2_corrected"] > found["c2"]
+
+
+def test_what_is_said_is_laid_beside_the_mixture(thinker_folder: Path, tmp_path: Path) -> None:
+    wanted = ("items=2", "methods={free: {forms: ['{option}']}}", "fork.methods=[]", "bootstrap_draws=50")
+    experiment, config = settings(thinker_folder, *wanted, "stated.numbers=[of 10]")
+    folder = run(experiment, config, tmp_path)
+    beliefs = folder.beliefs().astype({"method": str})
+    beliefs["place"] = beliefs["readout_id"].str.split("/").str[:2].str.join("/")
+    wide = beliefs.pivot(index=["place", "option_index"], columns="method", values="prob")
+    apart = (wide["free"] - wide["of 10 numbers"]).abs().groupby("place").sum(min_count=1) / 2
+    assert len(apart) > 20
+    (found,) = [
+        number
+        for number in score_runs([folder]).numbers
+        if (number.metric, number.kind) == ("said_from_computed", "verbal")
+    ]
+    assert found.score.estimate == pytest.approx(apart.mean())
+    scores = json.loads((folder.path / "scores.json").read_text())["scores"]
+    (own,) = [row for row in scores if row["metric"] == "said_from_computed"]
+    assert own["estimate"] == found.score.estimate
 
 
 def test_a_mixture_has_no_residual_stream(thinker_folder: Path, tmp_path: Path) -> None:
