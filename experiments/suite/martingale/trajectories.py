@@ -214,10 +214,10 @@ def paths(config: MartingaleConfig, table: pd.DataFrame, beliefs: BeliefTable, t
     statuses["draw"] = statuses.groupby([*CELL, "item"], sort=False).cumcount()
     status = statuses.set_index(key)["status"]
     first = table[table["method"] == table["method"].iloc[0]]
-    moved = first.groupby(key, sort=False)["belief"].agg(lambda own: own.iloc[-1] - own.iloc[0])
+    moved = first.groupby(key, sort=False)["belief"].agg(lambda course: course.iloc[-1] - course.iloc[0])
     keys = [*moved.index]
     names = [f"{item}/{reasoning}-{prompt}/{int(draw)}" for _, reasoning, prompt, item, draw in keys]
-    rows = {key: own for key, own in table.groupby(key, sort=False)}
+    rows = dict(list(table.groupby(key, sort=False)))
     return gallery(
         moved.abs(),
         lambda i: [names[i]],
@@ -237,15 +237,14 @@ def _instance(said: Transcript, rows: pd.DataFrame, facets: list[str], moved: fl
     n = int(rows["step"].max())
     messages = list(said["messages"])
     asked, steps = messages[: len(messages) - n], messages[len(messages) - n :]
-    by_step = [own for _, own in rows.groupby("step", sort=True)]
+    courses = rows.groupby("method", sort=False)["belief"]
+    by_step = [of_step for _, of_step in rows.groupby("step", sort=True)]
     parts: list[list[Message]] = [asked, *([step] for step in steps)]
     headings = ["before any step", *(f"after step {k}" for k in range(1, n + 1))]
     return Instance(
         facets=facets,
         score=moved,
-        facts="; ".join(
-            f"{method} {' → '.join(map(or_dash, own['belief']))}" for method, own in rows.groupby("method", sort=False)
-        ),
+        facts="; ".join(f"{method} {' → '.join(map(or_dash, path))}" for method, path in courses),
         conversations=[
             (f"{heading}: {_beliefs(by_step[k])}", {**said, "messages": part, "answers": []})
             for k, (heading, part) in enumerate(zip(headings, parts, strict=True))
