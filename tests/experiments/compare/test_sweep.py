@@ -218,6 +218,13 @@ def test_what_is_wrong_is_said_in_a_line_before_anything_is_run(
     assert not list((place / "none").glob("*/manifest.json"))
 
 
+def test_a_file_stands_behind_the_experiment_that_takes_it() -> None:
+    plan = load_plan(["ask", "q.jsonl", "truth"], {"models": ["smollm2-135m"]})
+    assert plan.experiments == {"ask": {"questions.file": "q.jsonl"}, "truth": {}}
+    varied = plan.model_copy(update={"vary": {"orders": ["none", "latin"]}, "experiments": {"ask": {}}})
+    assert [getattr(cell.config, "orders", "") for cell in cells_of(varied)] == ["none", "latin"]
+
+
 def test_what_fails_is_told_after_the_others_have_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     given = {"experiments": {"truth": {"items": 5}}, "settings": {"capture": None, "stated": {}, "bootstrap_draws": 50}}
