@@ -38,7 +38,7 @@ def called(row: Any) -> str:
 
 def named(row: Any) -> str:
     """The model of a row, with its settings."""
-    return ", ".join(filter(None, (row.model, row.setting)))
+    return f"{row.model} ({row.setting})" if row.setting else row.model
 
 
 def forest_of(found: "Collection", metrics: Sequence[str] = ()) -> Figure | None:

@@ -57,7 +57,7 @@ def study(place: Path) -> Path:
     """The runs of the plan, by a command that was killed and given again."""
     out, command = place / "study", [sys.executable, "-m", "doxascope", "sweep", "plan.yaml", "--out", "study"]
     began = subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, text=True)
-    while len(list((out / RECORDS).glob("*.json"))) < 2:
+    while len(list((out / RECORDS).glob("[!.]*.json"))) < 2:
         assert began.poll() is None, began.stderr and began.stderr.read()
         time.sleep(0.05)
     began.send_signal(signal.SIGKILL)
@@ -76,7 +76,7 @@ def study(place: Path) -> Path:
 
 def _scored(out: Path) -> list[Path]:
     """Scores of the runs that are written down as finished."""
-    runs = [json.loads(path.read_text())["run"] for path in (out / RECORDS).glob("*.json")]
+    runs = [json.loads(path.read_text())["run"] for path in (out / RECORDS).glob("[!.]*.json")]
     return [out / run / "scores.json" for run in runs]
 
 
