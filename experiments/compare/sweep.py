@@ -201,7 +201,10 @@ def sweep(
         if not isinstance(error, UserError):
             raise error
     if failed:
-        told = "; ".join(f"{name}: {error}" for name, error in failed.items())
+        alike: dict[str, list[str]] = {}
+        for name, error in failed.items():
+            alike.setdefault(str(error), []).append(name)
+        told = "; ".join(f"{' and '.join(names)}: {error}" for error, names in alike.items())
         raise UserError(f"{len(failed)} of {len(cells)} runs failed; the same command goes on with them: {told}")
     return [run for cell in cells if (run := finished(cell, out)) is not None]
 
