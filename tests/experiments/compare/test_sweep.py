@@ -19,7 +19,7 @@ import yaml
 import doxascope
 from doxascope import UserError
 from doxascope.experiments.compare.collection import COLUMNS, collect
-from doxascope.experiments.compare.collection_figures import lines_of
+from doxascope.experiments.compare.collection_figures import _families, lines_of
 from doxascope.experiments.compare.collection_page import page
 from doxascope.experiments.compare.sweep import RECORDS, cells_of, finished, load_plan, sweep
 from doxascope.experiments.report.terminal import to_text
@@ -142,6 +142,12 @@ def test_a_forest_has_models_as_rows_and_lines_run_over_steps_sizes_and_settings
     assert steps.title == "Over step"
     assert all(f"{value:.8g}" in steps.data for value in (100, 200, *means))
     assert found.plot("log_loss", over="size").title == "Over size (parameters)"
+    rows = found.named(["log_loss"]).assign(setting="orders none, items 6")
+    both = pd.concat([rows, rows.assign(setting="orders latin, items 6")])
+    for along, names in (("step", {"orders none, items 6, letters"}), ("items", {"step-100, orders none, letters"})):
+        drawn_as = _families(both, dict.fromkeys(zip(both["model"], both["setting"], strict=True), 1.0), along)
+        assert names < set(drawn_as)
+        assert len(drawn_as) == (2 if along == "step" else 4)  # no line joins what differs otherwise
     with pytest.raises(UserError, match="over 'items': fewer than two"):
         found.plot("log_loss", over="items")
     text = to_text(page(found, ["log_loss"]), 120)
