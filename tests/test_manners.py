@@ -148,9 +148,9 @@ def test_a_mistake_in_python_is_a_line_and_a_fault_keeps_its_traceback(tmp_path:
     assert "collect_paths" not in frames(caused.value)
     assert "manifest" in frames(caused.value)
     assert "direct cause" in "".join(caused.value._render_traceback_())
-    with pytest.raises(TypeError) as fault:
+    with pytest.raises(AttributeError) as fault:
         doxascope.collect(3)  # pyright: ignore[reportArgumentType]
-    assert len(frames(fault.value)) > 2
+    assert "collect" in frames(fault.value)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from .console import (
 
 
 @click.command()
-@click.argument("targets", metavar="EXPERIMENT...|PLAN", nargs=-1, required=True)
+@click.argument("targets", metavar="EXPERIMENT [FILE]...|PLAN", nargs=-1, required=True)
 @click.option("-m", "--model", "models", multiple=True, help="A preset, a folder, a .gguf file or a hub id; several.")
 @click.option("--seeds", metavar="N|A,B,...", help="How many, from 0; or which.  [default: 1]")
 @OVERRIDE
@@ -52,7 +52,7 @@ def sweep(
 
     \b
     doxascope sweep consistency martingale -m smollm2-135m -m ./checkpoint-2000 --seeds 3 -o items=6 --out study
-    doxascope sweep ask.yaml --vary 'orders=[none, latin]' --out study
+    doxascope sweep ask questions.csv --vary 'orders=[none, latin]' --out study
     doxascope sweep plan.yaml --executor slurm --slurm slurm_partition=gpu --slurm gpus_per_node=1
     doxascope collect study                       one table and one figure of all of them
     """

@@ -130,13 +130,13 @@ def collect(paths: Sequence[Path | str]) -> Collection:
     left_out: list[str] = []
     found: list[tuple[RunFolder, dict[str, Any], Mapping[str, Any]]] = []
     for folder in folders.values():
-        scores = folder.written("scores.json")
-        if folder.missing or scores is None:
+        content = folder.written("scores.json")
+        if folder.missing or content is None:
             why = f"{folder.missing} batches are still to be read" if folder.missing else "is not scored"
             left_out.append(f"{folder.path} is left out: {why}.")
             continue
         with in_one_line(folder.path / "scores.json", "write it again: `doxascope report`"):
-            found.append((folder, read_yaml(folder.config), json.loads(scores)))
+            found.append((folder, read_yaml(folder.config), json.loads(content)))
     if not found:
         raise UserError(f"{paths[0]}: no run is whole and scored; " + " ".join(left_out))
     names = _models(found)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 OF_GROUP = ("experiment", "model", "adapter", "setting", "metric", "method", "kind", "subset")
 """What rows share that are pooled: all but the seed."""
 STEP = re.compile(r"(?:checkpoint|step|iter|epoch)[-_ ]?(\d+)", re.IGNORECASE)
-SIZE, STEPS = "size", "step"
+SIZE, STEPS, SIZES = "size", "step", "size (parameters)"
+"""What a line plot may be over, and the axis of sizes."""
 COLOURS = (MARK, AWAY, INK, "#7a6bb0", "#4f8f5b", "#b08d3f")
 MOST_ROWS = 40
 """Of a panel."""
@@ -38,7 +39,7 @@ def called(row: Any) -> str:
 
 def named(row: Any) -> str:
     """The model of a row, with its settings."""
-    return ", ".join(filter(None, (row.model, row.setting)))
+    return f"{row.model} ({row.setting})" if row.setting else row.model
 
 
 def forest_of(found: "Collection", metrics: Sequence[str] = ()) -> Figure | None:
@@ -99,7 +100,7 @@ def lines_of(found: "Collection", metrics: Sequence[str] = (), over: str | None 
     places, axis = _places(found, over)
     panels = []
     for experiment, metric, runs, rows in _shown(found, metrics):
-        families = _families(rows, places, by_model=over not in (None, SIZE, STEPS))
+        families = _families(rows, places, axis.label)
         if families:
             alone = "".join(f", {name}" for name in families if len(families) == 1)
             marks = list(_lines(families, places, named=len(families) > 1))
@@ -117,12 +118,12 @@ def _places(found: "Collection", over: str | None) -> tuple[Mapping[tuple[str, s
     pairs = {(row.model, row.setting) for row in each(found.pooled[["model", "setting"]].drop_duplicates())}
     steps = {pair: float(match[1]) for pair in pairs if (match := STEP.search(pair[0]))}
     if over == STEPS or (over is None and len(set(steps.values())) > 1):
-        return steps, Axis("step", most=4)
+        return steps, Axis(STEPS, most=4)
     if over in (None, SIZE):
         known = {run.model: run.n_parameters for run in found.runs if np.isfinite(run.n_parameters)}
         sizes = {pair: float(np.log10(known[pair[0]])) for pair in pairs if pair[0] in known}
         ticks = sorted(set(sizes.values()))
-        return sizes, Axis("size (parameters)", ticks=ticks, names=[_size(10**tick) for tick in ticks], size=7)
+        return sizes, Axis(SIZES, ticks=ticks, names=[_size(10**tick) for tick in ticks], size=7)
     named = [
         (run, text) for run in found.runs for name, text in run.settings.items() if f".{name}".endswith(f".{over}")
     ]
@@ -141,18 +142,25 @@ def _size(n: float) -> str:
     return f"{n:.0f}"
 
 
-def _families(
-    rows: pd.DataFrame, places: Mapping[tuple[str, str], float], *, by_model: bool
-) -> Mapping[str, Sequence[Any]]:
-    """The rows of each line, in their order: one for each method, and where there are steps, each family of models; or
-    for each model.
-    """
+def _families(rows: pd.DataFrame, places: Mapping[tuple[str, str], float], along: str) -> Mapping[str, Sequence[Any]]:
+    """The rows of each line, in their order: of what is the same but for what the axis has."""
     families: dict[str, list[Any]] = {}
     for row in each(rows):
         if (row.model, row.setting) in places and np.isfinite(row.estimate):
-            family = STEP.sub("", row.model).strip("-_ ,") if STEP.search(row.model) else row.model if by_model else ""
-            families.setdefault(", ".join(filter(None, (family, called(row)))), []).append(row)
+            families.setdefault(", ".join(filter(None, (*_family(row, along), called(row)))), []).append(row)
     return {name: sorted(own, key=lambda row: places[row.model, row.setting]) for name, own in families.items()}
+
+
+def _family(row: Any, along: str) -> Iterator[str]:
+    """Of steps the model without its step, of sizes its step alone, else the model; and settings beside the axis's."""
+    step = STEP.search(row.model)
+    if along == STEPS:
+        yield STEP.sub("", row.model).strip("-_ ,")
+    elif along == SIZES:
+        yield step[0] if step else ""
+    else:
+        yield row.model
+    yield ", ".join(part for part in row.setting.split(", ") if not f".{part.split(' ')[0]}".endswith(f".{along}"))
 
 
 def _lines(

@@ -60,7 +60,11 @@ def page(found: Collection, metrics: Sequence[str] = (), over: str | None = None
         *(Prose(text=text, short=True) for text in found.left_out),
         *([Picture(title=drawn.title, figure=drawn)] if drawn else []),
         *(
-            [Prose(text=f"Not drawn over {over}: fewer than two values are known.", short=True)]
+            [
+                Prose(
+                    text=f"Nothing is drawn over {over}: fewer than two of its values are known as numbers.", short=True
+                )
+            ]
             if over and not drawn
             else []
         ),

@@ -19,7 +19,7 @@ from ...base.progress import progress
 from ...base.settings import Settings, parse, parse_yaml, read_yaml
 from ...hooks.model.spec import ModelSpec
 from ..probing.kinds import run_kinds
-from ..run.config import load_config
+from ..run.config import TABLES, load_config
 from ..run.experiment import Experiment, RunConfig
 from ..run.folder import RunFolder
 from ..run.manifest import code_of
@@ -95,17 +95,32 @@ def _files(model: ModelSpec) -> Iterator[tuple[str, int, int]]:
 
 
 def load_plan(targets: Sequence[str], given: Mapping[str, Any]) -> SweepPlan:
-    """The plan of a YAML file with the key `experiments`, or of experiments; what is `given` beside it takes the place
-    of what the file says, settings one by one.
+    """The plan of a YAML file with the key `experiments`, or of experiments, each with its file behind it; what is
+    `given` beside it takes the place of what the file says, settings one by one.
 
     Raises UserError for a plan beside other targets, and for what is wrong in it.
     """
     plans = [path for path in targets if path.endswith((".yaml", ".yml")) and "experiments" in read_yaml(Path(path))]
     if plans and len(targets) > 1:
         raise UserError(f"{plans[0]}: is a plan of a sweep; give it alone, or its experiments by name")
-    data: dict[str, Any] = read_yaml(Path(plans[0])) if plans else {"experiments": list(targets)}
+    data: dict[str, Any] = read_yaml(Path(plans[0])) if plans else {"experiments": _with_material(targets)}
     merged = {key: data.get(key, {}) | value if isinstance(value, dict) else value for key, value in given.items()}
     return parse(SweepPlan, data | merged, plans[0] if plans else "sweep")
+
+
+def _with_material(targets: Sequence[str]) -> dict[str, Changes]:
+    """Experiments, each with the file that stands behind it, for one that takes a file."""
+    found: dict[str, Changes] = {}
+    for target in targets:
+        before = next(reversed(found), None)
+        material = load_config(before)[0].material if before and Path(target).suffix.lower() in TABLES else ""
+        if before and material:
+            found[before] = {material: target}
+        elif target in found:
+            raise UserError(f"{target}: is there twice; leave one out")
+        else:
+            found[target] = {}
+    return found
 
 
 def cells_of(plan: SweepPlan, overrides: Sequence[str] = (), allow_code: Sequence[Path] = ()) -> list[Combination]:
@@ -186,7 +201,10 @@ def sweep(
         if not isinstance(error, UserError):
             raise error
     if failed:
-        told = "; ".join(f"{name}: {error}" for name, error in failed.items())
+        alike: dict[str, list[str]] = {}
+        for name, error in failed.items():
+            alike.setdefault(str(error), []).append(name)
+        told = "; ".join(f"{' and '.join(names)}: {error}" for error, names in alike.items())
         raise UserError(f"{len(failed)} of {len(cells)} runs failed; the same command goes on with them: {told}")
     return [run for cell in cells if (run := finished(cell, out)) is not None]
 

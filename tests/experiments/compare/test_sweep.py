@@ -19,7 +19,7 @@ import yaml
 import doxascope
 from doxascope import UserError
 from doxascope.experiments.compare.collection import COLUMNS, collect
-from doxascope.experiments.compare.collection_figures import lines_of
+from doxascope.experiments.compare.collection_figures import _families, lines_of
 from doxascope.experiments.compare.collection_page import page
 from doxascope.experiments.compare.sweep import RECORDS, cells_of, finished, load_plan, sweep
 from doxascope.experiments.report.terminal import to_text
@@ -57,7 +57,7 @@ def study(place: Path) -> Path:
     """The runs of the plan, by a command that was killed and given again."""
     out, command = place / "study", [sys.executable, "-m", "doxascope", "sweep", "plan.yaml", "--out", "study"]
     began = subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, text=True)
-    while len(list((out / RECORDS).glob("*.json"))) < 2:
+    while len(list((out / RECORDS).glob("[!.]*.json"))) < 2:
         assert began.poll() is None, began.stderr and began.stderr.read()
         time.sleep(0.05)
     began.send_signal(signal.SIGKILL)
@@ -76,7 +76,7 @@ def study(place: Path) -> Path:
 
 def _scored(out: Path) -> list[Path]:
     """Scores of the runs that are written down as finished."""
-    runs = [json.loads(path.read_text())["run"] for path in (out / RECORDS).glob("*.json")]
+    runs = [json.loads(path.read_text())["run"] for path in (out / RECORDS).glob("[!.]*.json")]
     return [out / run / "scores.json" for run in runs]
 
 
@@ -142,6 +142,12 @@ def test_a_forest_has_models_as_rows_and_lines_run_over_steps_sizes_and_settings
     assert steps.title == "Over step"
     assert all(f"{value:.8g}" in steps.data for value in (100, 200, *means))
     assert found.plot("log_loss", over="size").title == "Over size (parameters)"
+    rows = found.named(["log_loss"]).assign(setting="orders none, items 6")
+    both = pd.concat([rows, rows.assign(setting="orders latin, items 6")])
+    for along, names in (("step", {"orders none, items 6, letters"}), ("items", {"step-100, orders none, letters"})):
+        drawn_as = _families(both, dict.fromkeys(zip(both["model"], both["setting"], strict=True), 1.0), along)
+        assert names < set(drawn_as)
+        assert len(drawn_as) == (2 if along == "step" else 4)  # no line joins what differs otherwise
     with pytest.raises(UserError, match="over 'items': fewer than two"):
         found.plot("log_loss", over="items")
     text = to_text(page(found, ["log_loss"]), 120)
@@ -216,6 +222,13 @@ def test_what_is_wrong_is_said_in_a_line_before_anything_is_run(
     assert told in done.stderr
     assert done.stderr.count("\n") == 1
     assert not list((place / "none").glob("*/manifest.json"))
+
+
+def test_a_file_stands_behind_the_experiment_that_takes_it() -> None:
+    plan = load_plan(["ask", "q.jsonl", "truth"], {"models": ["smollm2-135m"]})
+    assert plan.experiments == {"ask": {"questions.file": "q.jsonl"}, "truth": {}}
+    varied = plan.model_copy(update={"vary": {"orders": ["none", "latin"]}, "experiments": {"ask": {}}})
+    assert [getattr(cell.config, "orders", "") for cell in cells_of(varied)] == ["none", "latin"]
 
 
 def test_what_fails_is_told_after_the_others_have_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

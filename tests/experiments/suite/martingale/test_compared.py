@@ -161,6 +161,18 @@ def test_what_cannot_be_read_is_shown_and_enters_no_family_but_for_what_it_does(
     assert "unreadable" in told
 
 
+def test_pairs_without_a_common_item_are_left_out_and_counted(stored: Stored, gated: Any) -> None:
+    """As of two models by two seeds, each of which drew items of its own."""
+    fair = Bayesian().sample(N, 0)
+    table = gated({"words": [fair.read]}, fair.outcome)
+    runs = [stored(table, f"{model}{seed}", data=seed) for seed in ("d", "e") for model in ("a", "b")]
+    found = compare([run.path for run in runs], metrics=["M"])
+    assert [[name[-2:] for name in record.pair.names] for record in found.confirmed] == [["ad", "bd"], ["ae", "be"]]
+    numbers = {record.pair.metric for record in (*found.confirmed, *found.explored)}
+    assert found.groups[0].unpaired == 4 * len(numbers)
+    assert "collect</code> pools seeds" in to_html(page(found, {}))
+
+
 def test_who_does_not_respond_is_compared_and_may_lose_but_not_win(stored: Stored, gated: Any) -> None:
     fair, pulled = Bayesian().sample(N, 0), Anchored(pull=PULL).sample(N, 0)
     for better, worse, finding in ((True, False, "differ"), (False, True, "no win")):
