@@ -345,14 +345,16 @@ class Registered(Settings):
             raise ValueError("registered: `margin` plans a claim, `width` an estimate; give one of them")
         return self
 
-    def foreseen(self, clusters: int) -> list[str]:
+    def foreseen(self, clusters: int | None = None) -> list[str]:
         """What so many clusters can show of it, in lines, before anything is read: no more than were planned, since
-        a run has items, such as controls, that are not of this number.
+        a run has items, such as controls, that are not of this number. None: as many as were planned.
         """
-        clusters = min(clusters, self.n)
+        planned_alone, clusters = clusters is None, min(self.n if clusters is None else clusters, self.n)
+        has = f"planned are {clusters}" if planned_alone else f"this run has {clusters}"
         made = study_design(self.metric, self.margin, clusters)
         agent = f"an agent that is coherent but for a reading noise of {READING_NOISE:g} nat and a leak of {LEAK:g}"
-        has = f"this run has {clusters}" + (f" of {self.n} planned" if clusters < self.n else "")
+        if clusters < self.n:
+            has += f" of {self.n} planned"
         if self.margin is None:
             aim = "" if self.width is None else f", of an interval of ± {self.width:g}"
             lines = [f"registered: {self.label}: {ESTIMATION_ONLY}{aim}; {has} clusters"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from doxascope.base.parallel import spread_over
 from doxascope.benchmarks.calibration.design import AGAIN_SEEDS, POWER_SEEDS, SEEDS
-from doxascope.benchmarks.calibration.page import PAGE, read, write
+from doxascope.benchmarks.calibration.page import PAGE, PROMISED, read, write
 from doxascope.benchmarks.calibration.simulation import all_designs, merged, run
 
 
@@ -23,10 +23,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--executor", choices=("local", "ray"), default="local", help="what the workers run on")
     parser.add_argument("--address", help="of a running Ray cluster")
     parser.add_argument("--only", default="", help="designs whose key begins with this")
+    parser.add_argument("--promised", action="store_true", help="only designs of whose rates something was asked")
     parser.add_argument("--out", type=Path, default=Path("docs"))
     parser.add_argument("--page-only", action="store_true", help="the page anew, from the table that is there")
     asked = parser.parse_args(arguments)
     chosen = [design for design in all_designs() if design.key.startswith(asked.only)]
+    if asked.promised:
+        chosen = [design for design in chosen if design.key in PROMISED]
     if not chosen:
         parser.error(f"--only: no design begins with {asked.only!r}")
     if asked.page_only:
@@ -35,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     started = time.monotonic()
     with spread_over(asked.workers, asked.executor, asked.address, local=ProcessPoolExecutor) as spread:
         rows = run(chosen, asked.seeds, asked.power_seeds, asked.again, spread)
-    write(merged(read(asked.out) if asked.only else [], rows), asked.out)
+    write(merged(read(asked.out) if asked.only or asked.promised else [], rows), asked.out)
     print(f"{len(rows)} rows in {time.monotonic() - started:.0f} s: {asked.out / PAGE}")
 
 

@@ -2,7 +2,7 @@
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from itertools import groupby
 from pathlib import Path
@@ -73,6 +73,27 @@ samples: the range of the rates at which they reject, over the designs in which 
 
 """
 
+PROMISED: Mapping[str, tuple[str, float]] = {
+    **{f"F-missed-ties-{n}": ("at most", 0.07) for n in (20, 60, 150)},
+    **{f"F-missing-{n}": ("at most", 0.07) for n in (60, 150)},
+    **{f"F-copied-{n}": ("at most", 0.07) for n in (20, 60)},
+    "F-missed-ties-power": ("at least", 0.9),
+    **{f"C-heard-{agent}": ("at most", 0.05) for agent in ("ignores", "avoids", "flattens")},
+    "C-heard-power": ("at least", 0.9),
+    **{f"W-urns-{what}-{n}": asked for n in (20, 40)
+       for what, asked in (("power", ("at least", 0.95)), ("level", ("at most", 0.05)))},
+}  # fmt: skip
+"""Key of a design -> the rate that was asked of it before it was simulated."""
+
+RATES = """## Rates that were asked for
+
+Before the tests of this table were changed, their rates were measured, and what they should be was written down: how
+often two sides are called different that are alike (where most items tie, rows are missing, or items are copies) or
+apart; an agent is said to hear its earlier answers that does not, or does; and a reader is said to respond to urns. The
+table alone is made anew by `python -m doxascope.benchmarks.calibration --promised`.
+
+"""
+
 TESTS = """## What every test did
 
 How many of the designs hold their level, where the status of a result says that the level is not promised how many of
@@ -109,6 +130,7 @@ def markdown(rows: Sequence[Row]) -> str:
     ):
         listed = "\n".join(lines)
         text += f"{title}:\n\n{listed}\n\n" if listed else ""
+    text += RATES + "\n".join(_promised(rows)) + "\n\n"
     text += BEFORE + "\n".join(_before_and_after(rows)) + "\n\n" + TESTS
     for family, members in groupby(rows, key=lambda row: row.family):
         text += f"### {family}\n\n" + "\n".join(_tests(members)) + "\n\n"
@@ -121,6 +143,20 @@ def _line(row: Row) -> str:
     undefined = f"undefined in {row.undefined} of {row.seeds}" if row.undefined else ""
     notes = "; ".join(filter(None, (row.note, again, undefined)))
     return f"- {row.test}: {100 * row.rate:.1f}% of {row.seeds} for {row.agent}" + (f" ({notes})" if notes else "")
+
+
+def _promised(rows: Sequence[Row]) -> Iterator[str]:
+    """Of each design of `PROMISED`: its rate before and now, and what was asked."""
+    at = {(row.key, row.test): row for row in rows}
+    yield "| agent | said | before | now | asked | kept |"
+    yield "|---|---|---:|---:|---:|---|"
+    for key, (side, bound) in PROMISED.items():
+        for row in rows:
+            if row.key == key and row.instead_of:
+                kept = row.rate <= bound if side == "at most" else row.rate >= bound
+                before, now = (f"{100 * one.rate:.1f}%" for one in (at[key, row.instead_of], row))
+                said = row.test.partition(",")[0]
+                yield _cells(row.agent, said, before, now, f"{side} {100 * bound:g}%", "yes" if kept else "no")
 
 
 def _before_and_after(rows: Sequence[Row]) -> Iterator[str]:

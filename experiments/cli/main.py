@@ -2,8 +2,10 @@
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -30,6 +32,9 @@ from .console import (
 from .instrument import certify, doctor, validate
 from .scoring import card, check, compare, report, score, sheet, tables
 from .studies import collect, sweep
+
+if TYPE_CHECKING:
+    from ..run.questions import RunConfig
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -144,6 +149,17 @@ def run(
         echo_stored(folder.path, full)
 
 
+@contextmanager
+def _registered_even_so(config: "RunConfig") -> Iterator[None]:
+    """What the registered number takes needs no data: it is said of settings whose data are not there, too."""
+    try:
+        yield
+    except UserError:
+        for line in () if config.registered is None else config.registered.foreseen():
+            echo(line)
+        raise
+
+
 @cli.command()
 @click.argument("target")
 @MATERIAL
@@ -204,7 +220,8 @@ def plan(
     if register is not None:
         digest = register_at(register, experiment.name, config)
         echo(f"{register}: registered, digest {digest}; run it with --registration {register}")
-    planned = make_plan(experiment, config)
+    with _registered_even_so(config):
+        planned = make_plan(experiment, config)
     first = planned.example[0]
     echo(
         f"{experiment.name} on {config.model.name}: {planned.items} items ({experiment.unit}), "

@@ -9,7 +9,7 @@ import pytest
 from doxascope.benchmarks.agents import Eliminating
 from doxascope.benchmarks.calibration.__main__ import main
 from doxascope.benchmarks.calibration.design import Design, misses, rejects, score_of, scores, verdict
-from doxascope.benchmarks.calibration.page import markdown, read, write
+from doxascope.benchmarks.calibration.page import PROMISED, markdown, read, write
 from doxascope.benchmarks.calibration.simulation import all_designs, merged, run
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -55,6 +55,17 @@ def test_the_page_keeps_its_promise() -> None:
     assert min(row.seeds for row in levels) >= 1000
     assert [f"{row.key}, {row.test}: {row.rate}" for row in levels if row.verdict not in ("holds", "flagged")] == []
     assert {row.test for row in levels} - found == set()
+
+
+def test_rates_that_were_asked_for_are_kept_and_a_rate_that_is_not_is_named() -> None:
+    rows = read(DOCS)
+    asked = [line for line in markdown(rows).splitlines() if line.endswith(("| yes |", "| no |"))]
+    assert len(asked) == len(PROMISED) == 16
+    assert all(line.endswith("| yes |") for line in asked)
+    worse = [replace(row, rate=0.071) if row.key == "F-copied-20" and row.instead_of else row for row in rows]
+    named = [line for line in markdown(worse).splitlines() if line.endswith("| no |")]
+    assert len(named) == 1
+    assert "7.1% | at most 7% | no |" in named[0]
 
 
 def test_what_of_ours_is_outside_its_level_is_run_again_on_fresh_seeds() -> None:

@@ -215,6 +215,14 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     assert len(failed.stderr.strip().splitlines()) == 1
 
 
+def test_plan_says_what_a_claim_takes_before_the_data_are_there(tmp_path: Path, command_line: Call) -> None:
+    planned = command_line("plan", "sycophancy-paper", cwd=tmp_path)
+    assert planned.returncode == 2
+    assert "cannot be read" in planned.stderr
+    assert "registered: excess of yes-no (exact), within 0.1 of 0" in planned.stdout
+    assert "planned are 1500" in planned.stdout
+
+
 @pytest.mark.place
 def test_a_process_ends_as_the_command_line_says(tmp_path: Path) -> None:
     failed = doxascope("run", "consistency", "-m", "nobody/nothing", cwd=tmp_path)
