@@ -135,7 +135,7 @@ REJECTION_COLUMNS = Form(
 # How often each option was the answer: alone, or by two ways of asking.
 
 WAYS = ("free", "closed")
-WHOLE = "agreement on all {} options, as there are no columns item and rejected; with them it is on those that remain"
+WHOLE = "agreement on all {} options: no column rejected says which of them remain"
 
 
 def _count_columns(there: Sequence[str]) -> Columns:
