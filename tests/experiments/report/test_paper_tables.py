@@ -287,7 +287,7 @@ def test_what_leaves_no_ratio_is_in_table_8_alone(printed: Callable[..., list[Pa
         prior, rejected = priors.loc[post["item"]], "abc".index(post["rejected"])
         masses = [x[counted].to_numpy(dtype=float) for x in (prior, post)]
         said = [x / (x.sum() + other["count_other"]) for x, other in zip(masses, (prior, post), strict=True)]
-        c2, c3, before, after = two_and_three(*masses, rejected)
+        c2, c3, before, after = two_and_three(masses[0], masses[1], rejected)
         errors = [1 - x.sum() for x in said]
         seen["Table 8"].append((said[0][rejected], said[1][rejected]))
         if np.isfinite(c2):

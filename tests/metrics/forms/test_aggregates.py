@@ -78,7 +78,7 @@ def test_two_modes_of_a_model_are_told_apart(table: Write) -> None:
         (sample,) = [one for one in read.samples if one.run == f"think={level}" and one.method == "2 classes"]
         assert isinstance(sample, Cells)
         assert sorted(sample.value) == sorted(own["value_2 classes"])
-    assert {"model", "think"} <= {*sample.factors}
+        assert {"model", "think"} <= {*sample.factors}
 
 
 def test_the_published_consistencies_by_model_and_thinking() -> None:

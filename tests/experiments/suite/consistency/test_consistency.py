@@ -474,7 +474,7 @@ def test_what_leaves_no_ratio_is_in_no_published_number_but_those_of_table_8(
                 if np.delete(post, rejected).sum() > 0:
                     ideal = np.insert(two / two.sum(), rejected, 0.0)
                     c3 = 1 - jensenshannon(ideal, post / post.sum(), base=2) ** 2
-                    kept[template] += [(c3, post[rejected], shannon(two, base=2), 0.2)] * times
+                    kept[template] += [(float(c3), float(post[rejected]), float(shannon(two, base=2)), 0.2)] * times
     assert (len(kept["reject"]), len(kept["narrow"])) == (3 * N_ITEMS / 2, 6 * N_ITEMS)
     columns = ["Consistency, 3 classes", "p invalid posterior", "Entropy [bit], Prior", "Verbal Error, Posterior"]
     for number, instances_of in (("1", kept["reject"] + kept["narrow"]), ("5", kept["reject"]), ("6", kept["narrow"])):
