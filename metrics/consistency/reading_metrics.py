@@ -49,7 +49,12 @@ def _beside(score: Agreement) -> Mapping[str, str]:
     return found
 
 
-@metric("B8, B12", "free_<option> and closed_<option> for each of two or more [, context]", Readouts, place=190)
+@metric(
+    "B8, B12",
+    "free_<option> and closed_<option> for each of two or more [, context; with item, rejected]",
+    Readouts,
+    place=190,
+)
 def readout_agreement_lines(sample: Readouts, how: Resampling) -> Iterator[Line]:
     """Do free answers and a closed set give the same belief? 1 if so; it is no calibration to what is true."""
     values = agreement_of(sample.free, sample.closed)
@@ -63,7 +68,12 @@ def readout_agreement_lines(sample: Readouts, how: Resampling) -> Iterator[Line]
         if floor is not None and used.any():
             beside["expected of one belief, counted so often"] = f"{1 - floor[used].mean():.4f}"
         name = f"agreement_{context}" if context else "agreement"
-        yield Line(name, "agreement of the read-outs" + (f", {context}" if context else ""), score, beside)
+        quantity = "agreement of the read-outs" + (f", {context}" if context else "")
+        yield Line(name, quantity, score, beside)
+        if sample.included is not None:
+            kept = np.where(sample.included[contexts == context], here, np.nan)
+            score = cluster_mean(kept, clusters_of(sample)[contexts == context], within=UNIT, how=how)
+            yield Line(f"{name}_included", f"{quantity}, undefined ratios left out", score)
 
 
 # How much of a read-out is the belief, where it was read several times? (METRICS F5)

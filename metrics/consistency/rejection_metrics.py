@@ -151,6 +151,8 @@ QUANTITIES = {
     "hswitch": "chance that two draws disagree, from the favoured one",
 }
 """Field of METRICS B2 -> what it is."""
+PUBLISHED = ("c3", "p_invalid_raw", "entropy_prior", "entropy_post", "p_error_prior", "p_error_post")
+"""Fields that instances without a ratio may have; published tables leave these instances out (METRICS B9)."""
 
 
 def _compare_consistency(sample: Options) -> Compared:
@@ -184,8 +186,10 @@ def consistency_lines(sample: Options, how: Resampling) -> Iterator[Line]:
         for bound, fill in (("lower", 0.0), ("upper", 1.0)):
             filled = np.where(used, values, fill)
             yield Line(f"c2_{bound}", f"consistency, had the undefined ones scored {fill:g}", mean(filled))
-    included = np.where(found.included_paper, found.p_invalid_raw, np.nan)
-    yield Line("p_invalid_included", "probability of the rejected option, undefined ratios left out", mean(included))
+    for name in PUBLISHED:
+        included = np.where(found.included_paper, getattr(found, name), np.nan)
+        quantity = f"{QUANTITIES[name]}, undefined ratios left out"
+        yield Line(f"{name.removesuffix('_raw')}_included", quantity, mean(included))
     if sample.n_prior is not None and sample.n_posterior is not None:
         corrected = found.c2 + jsd_plugin_bias(2, sample.n_prior, sample.n_posterior)
         if np.isfinite(corrected).any():

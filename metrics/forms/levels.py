@@ -15,7 +15,10 @@ from ..tables.samples import Cells, Sample
 from .form import KEY, Columns, Data, Form, P, suffixes
 from .updates import FACTOR
 
-CONDITIONS = ("model", "prompt", "domain", "reasoning", "technique", "dataset", "task", "template", "thinking", "size")
+CONDITIONS = (
+    *("model", "think", "thinking", "prompt", "domain", "reasoning"),
+    *("technique", "dataset", "task", "template", "size"),
+)
 """Columns whose levels make cells, by their own names; any other by `factor_<name>`, or by `--by`."""
 VALUE, ERROR = "value_", "se_"
 
@@ -57,7 +60,7 @@ def _build(path: Any, data: Data, clusters: Array | None) -> list[Sample]:
 
 CELLS = Form(
     "cells",
-    "M [, se, brier, significant], or value_<name> [, se_<name>]; and model, prompt, domain, reasoning, ... or "
+    "M [, se, brier, significant], or value_<name> [, se_<name>]; and model, think, prompt, domain, ... or "
     "factor_<name>",
     _columns,
     _build,

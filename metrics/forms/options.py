@@ -14,8 +14,10 @@ from ..tables.sample_rows import joined, take
 from ..tables.samples import Answers, Frequencies, Options, Readouts, Sample
 from .form import CONTEXTS, OTHER, Columns, Data, Form, named, side_by_side, suffixes
 
-TEMPLATE, MENTIONED = "template", "mentioned"
-"""The column that names the form of the question, and the prefix of the masses after a reply that decides nothing."""
+TEMPLATE, MENTIONED, REJECTED = "template", "mentioned", "rejected"
+"""The column that names the form of the question, the prefix of the masses after a reply that decides nothing, and the
+column that names the option which was ruled out.
+"""
 
 
 def _in_one_row(path: Any, data: Data, clusters: Array | None) -> Sample:
@@ -32,6 +34,16 @@ def _in_one_row(path: Any, data: Data, clusters: Array | None) -> Sample:
 def _in_a_row_per_context(path: Any, data: Data, clusters: Array | None) -> Sample:
     names = option_names(data, "count_")
     found = masses(path, data, names, "count_")
+    before, after, rejected = _instances(path, data, names)
+    template = take(data.get(TEMPLATE), after)
+    same = [] if template is None else [template]
+    named = pd.Series(joined(data["item"][after], data["rejected"][after], *same))
+    keys = joined(named.to_numpy(), named.groupby(named).cumcount().to_numpy())
+    return options(found[before], found[after], rejected, take(clusters, after), template=template, keys=keys)
+
+
+def _instances(path: Any, data: Data, names: Sequence[str]) -> tuple[Array, Array, Array]:
+    """[n] row of each posterior's prior, its own row, and the index of the option that was rejected."""
     item, context = complete(path, "item", data["item"]), complete(path, "context", data["context"])
     unknown = ~np.isin(context.astype(str), CONTEXTS)
     refuse_row(path, unknown, lambda at: f", context: {context[at]!r}; give 'prior' or 'posterior'")
@@ -45,11 +57,7 @@ def _in_a_row_per_context(path: Any, data: Data, clusters: Array | None) -> Samp
         where = f"row {orphans[0] + 1}: item {item[orphans[0]]!r} has no prior" if orphans else "has no posterior"
         raise UserError(f"{path}: {where}; give each item a row with context 'prior' and others with 'posterior'")
     before = np.array([prior_of[item[row]] for row in after])
-    rejected = indices(path, "rejected", data["rejected"][after], names, after)
-    template = take(data.get(TEMPLATE), after)
-    named = pd.Series(joined(item[after], data["rejected"][after], *([] if template is None else [template])))
-    keys = joined(named.to_numpy(), named.groupby(named).cumcount().to_numpy())
-    return options(found[before], found[after], rejected, take(clusters, after), template=template, keys=keys)
+    return before, after, indices(path, "rejected", data["rejected"][after], names, after)
 
 
 def option_names(data: Data, *prefixes: str) -> list[str]:
@@ -127,6 +135,7 @@ REJECTION_COLUMNS = Form(
 # How often each option was the answer: alone, or by two ways of asking.
 
 WAYS = ("free", "closed")
+WHOLE = "agreement on all {} options: no column rejected says which of them remain"
 
 
 def _count_columns(there: Sequence[str]) -> Columns:
@@ -149,18 +158,43 @@ def _counts(path: Any, data: Data, clusters: Array | None) -> Sample:
 
 def _ways(path: Any, data: Data, clusters: Array | None) -> Sample:
     names = option_names(data, "free_", "closed_")
-    free, closed = (masses(path, data, names, f"{way}_") for way in WAYS)
-    sizes = {f"n_{way}": x[:, :-1].sum(axis=1) for way, x in zip(WAYS, (free, closed), strict=True) if counted(x)}
-    shares = [counts_to_probabilities(x[:, :-1]) for x in (free, closed)]
-    return Readouts(free=shares[0], closed=shares[1], context=data.get("context"), clusters=clusters, **sizes)
+    found = {way: masses(path, data, names, f"{way}_") for way in WAYS}
+    answers = {f"n_{way}" for way, x in found.items() if counted(x)}
+    kept = {way: x[:, :-1] for way, x in found.items()}
+    context, note, included = data.get("context"), "", None
+    if REJECTED in data:
+        if lacking := [name for name in ("item", "context") if name not in data]:
+            raise UserError(f"{path}: has a column {REJECTED!r} and no {lacking[0]!r}; give {READOUTS.wants}")
+        if len(names) < 3:
+            raise UserError(f"{path}: {REJECTED}: of {len(names)} options one remains; give three, or no such column")
+        before, after, rejected = _instances(path, data, names)
+        rows, remain = np.concatenate([before, after]), np.tile(_others(len(names))[rejected], (2, 1))
+        kept = {way: np.take_along_axis(x[rows], remain, axis=1) for way, x in kept.items()}
+        context, clusters = np.repeat(CONTEXTS, len(after)), take(clusters, rows)
+        ratio = np.all([x.sum(axis=1) > 0 for x in kept.values()], axis=0).reshape(2, -1).all(axis=0)
+        included = np.tile(ratio, 2) if len(names) == 3 else None
+    elif context is not None and {*CONTEXTS} & {*context}:
+        included = np.ones(len(context), dtype=bool) if len(names) == 2 else None
+        note = "" if len(names) == 2 else WHOLE.format(len(names))
+    sizes = {f"n_{way}": x.sum(axis=1) for way, x in kept.items() if f"n_{way}" in answers}
+    shares = {way: counts_to_probabilities(x) for way, x in kept.items()}
+    return Readouts(**shares, context=context, included=included, clusters=clusters, note=note, **sizes)
+
+
+def _others(k: int) -> Array:
+    """[k, k - 1] the options besides each."""
+    return np.array([np.delete(np.arange(k), at) for at in range(k)])
 
 
 COUNTS = Form("counts", "count_<option> for each of two or more [, count_other]", _count_columns, _counts)
 READOUTS = Form(
     "two read-outs",
-    "free_<option> and closed_<option> for each of two or more [, free_other, closed_other, context]",
-    named({"free_*": "mass", "closed_*": "mass"}, {"context": "label"}),
+    "free_<option> and closed_<option> for each of two or more [, free_other, closed_other, context; with item, "
+    "rejected]",
+    named({"free_*": "mass", "closed_*": "mass"}, dict.fromkeys(("context", "item", REJECTED), "label")),
     _ways,
+    names=("item",),
+    shares=True,
 )
 
 

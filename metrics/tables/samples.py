@@ -213,6 +213,8 @@ class Readouts(Sample):
     n_free: Array | None = None
     """[n] answers on the options, where the shares are counted."""
     n_closed: Array | None = None
+    included: Array | None = None
+    """[n] whether the two that remain after a rejection have answers both before and after it; None: no two remain."""
 
 
 class Decisions(Forecasts):

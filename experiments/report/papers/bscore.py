@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 
 from ....metrics.tables.samples import ALL
-from .paper_tables import PaperCell, PaperColumn, PaperTable, RunNumbers, across, by_method, mean_cell, number_cell
+from .paper_tables import (
+    READ_AS,
+    PaperCell,
+    PaperColumn,
+    PaperTable,
+    RunNumbers,
+    across,
+    by_method,
+    mean_cell,
+    number_cell,
+)
 
 PAPER = "b-score"
 CATEGORIES = {"Subjective": "top_b", "Random": "top_b", "Easy": "top_b_wrong", "Hard": "top_b_wrong"}
@@ -62,7 +72,7 @@ def scores(runs: Sequence[RunNumbers]) -> PaperTable:
     caption = "Mean B-scores of highest-probability single-turn options; of easy and hard ones where they are wrong."
     columns = [("", name) for name in (*CATEGORIES, "Mean")]
     notes = ["* all highest single-turn answers are right, which counts as 0 in the mean"]
-    return PaperTable(PAPER, "Table 2", caption, ("Model", "read as"), columns, rows, notes)
+    return PaperTable(PAPER, "Table 2", caption, ("Model", READ_AS), columns, rows, notes)
 
 
 def _score(run: RunNumbers, method: str, metric: str, category: str) -> PaperCell:
@@ -116,7 +126,7 @@ def _verified(runs: Sequence[RunNumbers], number: str) -> PaperTable:
     columns = [*names, ("", "Avg"), ("held out", "Avg")]
     caption = "2-step threshold-based verification, accuracy in %; thresholds tuned on the same answers, as published."
     notes = ["↑ the B-score raises it"]
-    return PaperTable(PAPER, f"Table {number}", caption, ("Model", "read as", "Metric"), columns, rows, notes)
+    return PaperTable(PAPER, f"Table {number}", caption, ("Model", READ_AS, "Metric"), columns, rows, notes)
 
 
 def _percent(share: float | None, first: float | None) -> PaperCell:

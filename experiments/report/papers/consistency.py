@@ -1,5 +1,6 @@
 """The tables of the paper (belief-consistency) from stored runs."""
 
+import re
 from collections.abc import Sequence
 
 from .paper_tables import DASH, PaperColumn, PaperTable, RunNumbers, by_method, cell_of
@@ -11,16 +12,30 @@ LABELS = ("Model", "Think")
 
 
 def main(subset: str) -> list[PaperColumn]:
-    """The columns of Table 1, of all rejections or of those of one template."""
+    """The columns of Table 1, of all rejections or of those of one template. Instances whose two remaining options were
+    never answered, before or after, are left out of every column, as published (App. A); only Table 8 keeps them.
+    """
     return [
         PaperColumn(CONSISTENCY, "2 classes", "c2", subset),
-        PaperColumn(CONSISTENCY, "3 classes", "c3", subset),
+        PaperColumn(CONSISTENCY, "3 classes", "c3_included", subset),
         PaperColumn("", INVALID, "p_invalid_included", subset, written=".2%"),
-        PaperColumn(ENTROPY, "Prior", "entropy_prior", subset),
-        PaperColumn(ENTROPY, "Posterior", "entropy_post", subset),
-        PaperColumn(ERROR, "Prior", "p_error_prior", subset, written=".2%"),
-        PaperColumn(ERROR, "Posterior", "p_error_post", subset, written=".2%"),
+        PaperColumn(ENTROPY, "Prior", "entropy_prior_included", subset),
+        PaperColumn(ENTROPY, "Posterior", "entropy_post_included", subset),
+        PaperColumn(ERROR, "Prior", "p_error_prior_included", subset, written=".2%"),
+        PaperColumn(ERROR, "Posterior", "p_error_post_included", subset, written=".2%"),
     ]
+
+
+TEMPLATES = {"reject": "Is it X?", "narrow": "Is it either X or Y?"}
+"""A template of ours -> what the paper calls it."""
+
+
+def template(called: str) -> str:
+    """Our name of a template that the paper's question names, whatever it calls the options; other names stay."""
+    words = " ".join(re.findall(r"\w+", called.lower()))
+    if re.fullmatch(r"is it either \w+ or \w+( yes)?", words):
+        return "narrow"
+    return "reject" if re.fullmatch(r"is it \w+( no)?", words) else called
 
 
 AGREEMENTS = {"free against closed set": "closed set", "sampled against exact": "all"}
@@ -54,7 +69,7 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
         "7": (
             "Calibration performance evaluated by the consistency score.",
             [
-                PaperColumn(f"Calibration (2-class), {told}", name, f"agreement_{name.lower()}", subset)
+                PaperColumn(f"Calibration (2-class), {told}", name, f"agreement_{name.lower()}_included", subset)
                 for told, subset in AGREEMENTS.items()
                 for name in ("Prior", "Posterior")
             ],
@@ -87,7 +102,7 @@ def _invalid(when: str, raw: str) -> list[PaperColumn]:
 def _switches(runs: Sequence[RunNumbers]) -> PaperTable:
     """Table 3, where the ways of reading stand side by side."""
     wanted = [PaperColumn("", name, name.lower(), written=".1%") for name in ("Switch", "HSwitch")]
-    wanted.append(PaperColumn("", "Entropy", "entropy_prior"))
+    wanted.append(PaperColumn("", "Entropy", "entropy_prior_included"))
     ways = dict.fromkeys(method for run in runs for metric, method, _ in run.rows if metric == "switch")
     names = {"free": "Free-form, exact", "free sampled": "Free-form", "letters": "Closed"}
     failed = {way: "".join(dict.fromkeys(run.mark(way) for run in runs)) for way in ways}

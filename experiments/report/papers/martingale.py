@@ -12,7 +12,7 @@ from ....metrics.tables.samples import Cells
 from ..figures import chart
 from ..findings import Figure
 from ..marks import PALE, Axis, points, ranges, rule
-from .paper_tables import COUNTED, PaperCell, PaperTable, RunNumbers, number_cell, starred
+from .paper_tables import COUNTED, READ_AS, PaperCell, PaperTable, RunNumbers, number_cell, starred
 
 PAPER = "martingale-score"
 DOMAINS = {
@@ -98,7 +98,7 @@ def _scores(found: Sequence[Setup]) -> PaperTable:
         PAPER,
         "Table 1",
         f"Martingale Scores under different setups, {told}.",
-        ("Model", "Prompt", "read as"),
+        ("Model", "Prompt", READ_AS),
         heads,
         [(labels, [cells.get(column, PaperCell()) for column in columns]) for labels, cells in rows.items()],
         [TOLD],
@@ -127,7 +127,7 @@ def _means(found: Sequence[Setup]) -> PaperTable:
             cell = number_cell(mean, (max(0.0, mean - half), mean + half), written=".3f")
             rows.append((labels, [cell, PaperCell(f"{(known > 0).sum()} of {len(known)}")]))
     caption = "Mean |M| over the cells of Table 1, and how many are positive; the interval takes cells as independent."
-    return PaperTable(PAPER, "Section 6.1", caption, ("Cells", "read as"), [("", "mean |M|"), ("", "M > 0")], rows)
+    return PaperTable(PAPER, "Section 6.1", caption, ("Cells", READ_AS), [("", "mean |M|"), ("", "M > 0")], rows)
 
 
 def as_cells(found: Sequence[Setup]) -> list[Cells]:
@@ -156,7 +156,7 @@ def _forecasts(cells: Sequence[Cells]) -> PaperTable:
         for i, values in enumerate(zip(np.abs(own.value), own.error, own.brier, strict=True)):
             labels = (*(str(levels[i]) for levels in own.factors.values()), own.method)
             rows.append((labels, [number_cell(value) for value in values]))
-    head = (*(name.capitalize() for name in FACTORS), "read as")
+    head = (*(name.capitalize() for name in FACTORS), READ_AS)
     caption = "Brier Score and Martingale Score of each setup, of the same questions."
     return PaperTable(PAPER, "Figure 4", caption, head, [("", x) for x in ("|M|", "SE of M", "Brier Score")], rows)
 
@@ -173,7 +173,7 @@ def _regressions(cells: Sequence[Cells]) -> PaperTable:
             rows.append(((line.part.removeprefix("given ") or "none", own.method), numbers))
     columns = [("", "slope on |M|"), ("", "SE"), ("", "p"), ("", "R²")]
     caption = "Regressions of the Brier Score on |M|, by what is controlled for."
-    return PaperTable(PAPER, "Figure 5", caption, ("Controls", "read as"), columns, rows)
+    return PaperTable(PAPER, "Figure 5", caption, ("Controls", READ_AS), columns, rows)
 
 
 def _judges(runs: Sequence[RunNumbers]) -> PaperTable:

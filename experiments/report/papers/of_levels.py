@@ -1,7 +1,8 @@
 """The tables of the papers from a table that was scored by the levels of its columns: an author's raw data."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any
 
@@ -10,7 +11,7 @@ from ....metrics.scoring.engine import ScoredTable
 from ....metrics.tables.samples import ALL
 from ..cells import as_row
 from . import bscore, consistency, martingale, rationality, sycophancy
-from .paper_tables import PaperTable, RunNumbers, by_method
+from .paper_tables import READ_AS, PaperTable, RunNumbers, by_method
 
 Column = tuple[tuple[str, str], ...]
 """Levels of the factors that go across: (factor, level)."""
@@ -27,15 +28,22 @@ class PaperLayout:
     make: Make
     across: Collection[str] = ()
     """Factors whose levels are columns; those of the others are rows."""
-    levels: Mapping[str, str] = field(default_factory=dict)
-    """Level of such a factor, in small letters -> what a run's numbers of it are called; others stay as they are."""
+    called: Callable[[str], str] = str
+    """Level of such a factor -> what a run's numbers of it are called."""
 
 
 def tables_of_levels(scored: ScoredTable) -> list[PaperTable]:
     """The papers' tables that the numbers of the levels fill; none of a table that was scored as a whole."""
     known = {number.metric for number in scored.numbers} if scored.understood.cells else set()
     made = [layout.make(*_rows(scored, layout)) for layout in LAYOUTS if known & {*layout.of}]
-    return [table for tables in made for table in tables if not table.empty]
+    return [_of_one_reading(table) for tables in made for table in tables if not table.empty]
+
+
+def _of_one_reading(table: PaperTable) -> PaperTable:
+    """The table without the column that says how each row was read, where none says it."""
+    kept = [i for i, name in enumerate(table.labels) if name != READ_AS or any(labels[i] for labels, _ in table.rows)]
+    rows = [(tuple(labels[i] for i in kept), cells) for labels, cells in table.rows]
+    return replace(table, labels=tuple(table.labels[i] for i in kept), rows=rows)
 
 
 def _rows(scored: ScoredTable, layout: PaperLayout) -> tuple[list[RunNumbers], dict[str, Column]]:
@@ -47,18 +55,20 @@ def _rows(scored: ScoredTable, layout: PaperLayout) -> tuple[list[RunNumbers], d
     columns: dict[str, Column] = {}
     places: dict[str, tuple[tuple[str, str, bool], str]] = {}
     totals: dict[str, tuple[tuple[str, str, bool], str]] = {}
+    known = {level: layout.called(level) for levels in scored.understood.cells.values() for level in levels}
+    shared = {name for name, n in Counter(known.values()).items() if n > 1}  # two levels of one name stay apart
     for name, levels in scored.understood.cells.items():
         own = list(zip(factors, levels, strict=True))
         column = tuple((factor, level) for factor, level in own if factor in layout.across)
         rest = [(factor, level) for factor, level in own if factor not in layout.across]
         row = _row(rest)
-        called = ", ".join(layout.levels.get(level.lower(), level) for _, level in column)
+        called = ", ".join(level if known[level] in shared else known[level] for _, level in column)
         columns |= {called: column} if called else {}
         places[name] = row, called
         totals[", ".join(f"{factor}={level}" for factor, level in rest)] = row, ""
-    for known in (places, totals):
+    for named in (places, totals):
         for number in scored.numbers:
-            if (found := _place(number, known)) is not None:
+            if (found := _place(number, named)) is not None:
                 (row, called), part = found
                 method = "/".join(filter(None, (number.kind, number.method)))
                 key = (number.metric, method, ", ".join(filter(None, (called, part))) or ALL)
@@ -119,6 +129,24 @@ def _readouts(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> list
     return consistency.tables(named)
 
 
+def _rejections(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> list[PaperTable]:
+    made = consistency.tables(rows)
+    unnamed = [
+        dict(column) for called, column in columns.items() if not {*called.split(", ")} & {*consistency.TEMPLATES}
+    ]
+    unknown = dict.fromkeys(repr(column["template"]) for column in unnamed if "template" in column)
+    if not unknown:
+        return made
+    known = " and ".join(f"{name!r} or {asked!r}" for name, asked in consistency.TEMPLATES.items())
+    note = f"Tables 5 and 6 are of templates called {known}; not of {', '.join(unknown)}."
+    return [replace(table, notes=[*table.notes, note]) if table.number == "Table 1" else table for table in made]
+
+
+def _by_name(names: Mapping[str, str]) -> Callable[[str], str]:
+    """What a level is called, by its name in small letters; others stay as they are."""
+    return lambda level: names.get(level.lower(), level)
+
+
 CLOSED = consistency.AGREEMENTS["free against closed set"]
 CATEGORIES = {name.lower(): name.lower() for name in (*bscore.CATEGORIES, *bscore.VERIFIED["4"], bscore.BBQ)}
 PROMPTS = {"standard": ALL} | {
@@ -130,13 +158,15 @@ LAYOUTS = (
     PaperLayout(
         ("sycophancy_error", "shift"), _testimonies, ("arm", "involvement", "sycophancy", "condition", "evidence")
     ),
-    PaperLayout(("top_b", "accept_accuracy"), lambda rows, _: bscore.tables(rows), ("category",), CATEGORIES),
+    PaperLayout(("top_b", "accept_accuracy"), lambda rows, _: bscore.tables(rows), ("category",), _by_name(CATEGORIES)),
     PaperLayout(("agreement_prior", "agreement_posterior"), _readouts),
-    PaperLayout(("c2",), lambda rows, _: consistency.tables(rows), ("template", "ranks"), WINDOWS),
+    PaperLayout(
+        ("c2",), _rejections, ("template", "ranks"), lambda level: WINDOWS.get(level) or consistency.template(level)
+    ),
     PaperLayout(
         ("cmi_knn", "rmse_truth", "lie_ratio", "prize_effect"),
         lambda rows, _: rationality.tables(rows),
         ("prompt",),
-        PROMPTS,
+        _by_name(PROMPTS),
     ),
 )

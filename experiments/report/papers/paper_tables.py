@@ -14,6 +14,8 @@ from ....metrics.tables.samples import ALL
 from ..document import Cell, TableBlock, grid
 
 DASH = "–"
+READ_AS = "read as"
+"""Heading of the column that names the way of reading of each row."""
 FAILED = "†"
 """Behind the name of what failed its gate."""
 UNJUDGED = "‡"
@@ -145,9 +147,15 @@ def number_cell(
     if math.isnan(value):
         status = {"status": "undefined"} if counted.get("status") == "ok" else {}
         return PaperCell(counted={**counted, **status})
-    text = format(value, written)
-    interval = "" if math.isnan(ends[0]) else f"[{', '.join(format(end, written) for end in ends)}]"
+    text = _written(value, written)
+    interval = "" if math.isnan(ends[0]) else f"[{', '.join(_written(end, written) for end in ends)}]"
     return PaperCell(f"{stars}{text}" if before else f"{text}{stars}", interval, value, ends, counted, written)
+
+
+def _written(value: float, how: str) -> str:
+    """A number in a format; what rounds to zero has no sign."""
+    text = format(value, how)
+    return text if any(digit in text for digit in "123456789") else text.lstrip("+-")
 
 
 def starred(p: float, stars: Sequence[tuple[float, str]]) -> str:
@@ -195,7 +203,7 @@ def by_method(
                 think = ("✓" if run.thinking else "",) if thinks else ()
                 rows.append(((name + run.mark(method), *think, method), cells))
     return PaperTable(
-        paper, number, caption, (*labels, "read as"), [(one.group, one.name) for one in columns], rows, notes
+        paper, number, caption, (*labels, READ_AS), [(one.group, one.name) for one in columns], rows, notes
     )
 
 

@@ -46,6 +46,8 @@ CLOSED = "closed set"
 ABOUT = ("kind", "temperature", "template", "place", "item", "cluster", "why", "rejected", "coverage")
 ANSWERS = ("n_prior", "n_posterior")
 """Columns of answers; exact beliefs have none."""
+ALPHA = ("alpha_prior", "alpha_post")
+"""Columns of the first word's share among the two."""
 OF_PARTS = ("forced_logp", "order")
 """Columns by which instances are parted, besides those that every instance has."""
 
@@ -171,18 +173,10 @@ def _words_alone(tables: StoredTables, method: str, rows: pd.DataFrame, before: 
 
 def _beside_exact(tables: StoredTables, method: str) -> Readouts:
     """Sampled instances, and those that they derive from (METRICS B8)."""
-    columns = ("alpha_prior", "alpha_post")
-    sampled = tables.read(INSTANCES, method, ["kind", "of", "cluster", *columns])
-    every = pd.concat([tables.read(INSTANCES, name, ["readout_id", *columns]) for name in tables.methods(INSTANCES)])
+    sampled = tables.read(INSTANCES, method, ["kind", "of", "cluster", *ALPHA])
+    every = pd.concat([tables.read(INSTANCES, name, ["readout_id", *ALPHA]) for name in tables.methods(INSTANCES)])
     pairs = every.merge(sampled, left_on="readout_id", right_on="of", suffixes=("_exact", ""), validate="one_to_one")
-    return Readouts(
-        kind=str(sampled["kind"].iloc[0]),
-        method=method,
-        free=np.vstack([two_classes(pairs[name]) for name in columns]),
-        closed=np.vstack([two_classes(pairs[f"{name}_exact"]) for name in columns]),
-        context=np.repeat(["prior", "posterior"], len(pairs)),
-        clusters=np.tile(pairs["cluster"].to_numpy(), 2),
-    )
+    return _compared(pairs, "_exact", kind=str(sampled["kind"].iloc[0]), method=method)
 
 
 def _beside_closed(config: ConsistencyConfig, tables: StoredTables, method: str) -> Iterator[Readouts]:
@@ -191,29 +185,33 @@ def _beside_closed(config: ConsistencyConfig, tables: StoredTables, method: str)
     """
     if config.methods[method.removesuffix(f" {SAMPLED}")].labels:
         return
-    columns, key = ("alpha_prior", "alpha_post"), ["item", "place"]
+    key = ["item", "place"]
     read = {
-        name: tables.read(INSTANCES, name, ["kind", "cluster", "temperature", *key, *columns]).query("temperature == 1")
+        name: tables.read(INSTANCES, name, ["kind", "cluster", "temperature", *key, *ALPHA]).query("temperature == 1")
         for name in tables.methods(INSTANCES)
         if name == method or (name in config.methods and config.methods[name].labels)
     }
     free = read.pop(method)
     for name, closed in read.items():
         pairs = free.merge(closed, on=key, suffixes=("", "_closed"), validate="one_to_one")
-        yield Readouts(
-            kind=str(free["kind"].iloc[0]),
-            method=f"{method} and {name}",
-            subset=CLOSED,
-            free=np.vstack([two_classes(pairs[column]) for column in columns]),
-            closed=np.vstack([two_classes(pairs[f"{column}_closed"]) for column in columns]),
-            context=np.repeat(["prior", "posterior"], len(pairs)),
-            clusters=np.tile(pairs["cluster"].to_numpy(), 2),
-        )
+        kind = str(free["kind"].iloc[0])
+        yield _compared(pairs, "_closed", kind=kind, method=f"{method} and {name}", subset=CLOSED)
 
 
-def two_classes(alpha: pd.Series) -> np.ndarray:
-    """[n, 2] shares of the two words."""
-    return np.column_stack([alpha, 1 - alpha])
+def _compared(pairs: pd.DataFrame, suffix: str, *, kind: str, method: str, subset: str = ALL) -> Readouts:
+    """Two readings of the two words in each instance, before and after; the second has a suffix."""
+    ways = [pairs[[name + end for name in ALPHA]].to_numpy(np.float64).T for end in ("", suffix)]  # [2, n] of each
+    free, closed = (np.column_stack([x.ravel(), 1 - x.ravel()]) for x in ways)
+    return Readouts(
+        kind=kind,
+        method=method,
+        subset=subset,
+        free=free,
+        closed=closed,
+        included=np.tile(np.isfinite(ways).all(axis=(0, 1)), 2),
+        context=np.repeat(["prior", "posterior"], len(pairs)),
+        clusters=np.tile(pairs["cluster"].to_numpy(), 2),
+    )
 
 
 def _forks(tables: StoredTables) -> Iterator[Forks]:

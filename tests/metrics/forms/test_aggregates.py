@@ -13,8 +13,9 @@ from scipy.stats import norm
 
 from doxascope.base.errors import UserError
 from doxascope.metrics import random_effects_pool
+from doxascope.metrics.forms.recognition import understand
 from doxascope.metrics.scoring.engine import ScoredTable, score_table
-from doxascope.metrics.tables.samples import ALL
+from doxascope.metrics.tables.samples import ALL, Cells
 
 Write = Callable[..., Path]
 PUBLISHED = Path(__file__).parent / "published"
@@ -66,6 +67,18 @@ def test_levels_are_compared_at_the_same_other_levels() -> None:
     assert difference.estimate == pytest.approx((one - two).mean())
     assert (difference.n_rows, difference.n_clusters) == (36, 6)
     assert difference.estimate < 0
+
+
+def test_two_modes_of_a_model_are_told_apart(table: Write) -> None:
+    """A column `think` is a condition of cells, as in raw data and by its longer name."""
+    frame = pd.read_csv(PUBLISHED / "consistency-table-1.csv")
+    read = understand(table(**frame.rename(columns={"thinking": "think"})))
+    assert "not used" not in read.line
+    for level, own in frame.groupby("thinking"):
+        (sample,) = [one for one in read.samples if one.run == f"think={level}" and one.method == "2 classes"]
+        assert isinstance(sample, Cells)
+        assert sorted(sample.value) == sorted(own["value_2 classes"])
+        assert {"model", "think"} <= {*sample.factors}
 
 
 def test_the_published_consistencies_by_model_and_thinking() -> None:

@@ -111,6 +111,22 @@ def test_two_read_outs(table: Write, k: int, estimates: Estimates, beside: Besid
     assert floor == f"{1 - exact:.4f}"
 
 
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (("context,rejected,free_a,free_b,free_c,closed_a,closed_b,closed_c", "prior,,1,2,3,1,2,3"), "no 'item'"),
+        (("item,context,rejected,free_a,free_b,closed_a,closed_b", "i,prior,,1,2,1,2"), "of 2 options one remains"),
+        (
+            ("item,context,rejected,free_a,free_b,free_c,closed_a,closed_b,closed_c", "i,posterior,a,1,2,3,1,2,3"),
+            "item 'i' has no prior",
+        ),
+    ],
+)
+def test_read_outs_after_a_rejection_need_their_prior(table: Write, lines: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        score_table(table(*lines))
+
+
 def test_two_exact_read_outs_have_no_sampling_noise(table: Write, beside: Beside) -> None:
     scored = score_table(table("free_a,free_b,closed_a,closed_b", "0.7,0.3,0.9,0.1", "0.2,0.3,0.4,0.6"))
     expected = 1 - np.mean([float(jsd([0.7, 0.3], [0.9, 0.1])), 0])

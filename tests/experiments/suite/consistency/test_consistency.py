@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.spatial.distance import jensenshannon
+from scipy.stats import entropy as shannon
 
 from doxascope.experiments.report.findings import Transcript
 from doxascope.experiments.run.config import load_config
@@ -438,3 +440,50 @@ def test_free_answers_are_compared_with_the_closed_set(
         jsd = entropy((p + q) / 2) - (entropy(p) + entropy(q)) / 2
         place = f"Calibration (2-class), free against closed set, {when.capitalize()}"
         assert rows.loc[place, "value"] == pytest.approx(np.mean(1 - jsd))
+
+
+def test_what_leaves_no_ratio_is_in_no_published_number_but_those_of_table_8(
+    setup: tuple[Experiment, ConsistencyConfig], published: Callable[..., pd.DataFrame]
+) -> None:
+    """App. A: where "Is it X?" "No." leaves the rejected word alone, in half of the items, there is no ratio. The
+    paper's tables leave these posteriors out, and what is told of their priors; our own numbers keep what they have.
+    """
+    rng = np.random.default_rng(4)
+    law: dict[tuple[str, str, int], np.ndarray] = {}
+
+    def believe(item: str, told: dict[str, Any]) -> list[float]:
+        template, rejected = told.get("template", ""), told.get("rejected", -1)
+        if "then" not in told and template == "reject" and int(item[1:5]) % 2:
+            return [0.6 * (i == rejected) for i in range(3)]
+        return law.setdefault((item, template, rejected), 0.8 * rng.dirichlet([1, 1, 1])).tolist()
+
+    experiment, config = setup
+    scored = score_run(experiment, config, table_of(setup, believe))
+    rows = published(experiment, ("m", config, scored))
+    rows = rows[rows["read as"].isin(["free", "free and letters"])]
+    told = {(row["table"], row["column"]): row["value"] for _, row in rows.iterrows()}
+    kept: dict[str, list[tuple[float, ...]]] = {"reject": [], "narrow": []}
+    every: list[float] = []
+    for item in experiment.items(config):
+        prior = np.array(believe(item.id, {}))
+        for rejected in range(3):
+            for template, times in (("reject", 1), ("narrow", 2)):
+                post = np.array(believe(item.id, {"template": template, "rejected": rejected}))
+                every += [post[rejected]] * times
+                two = np.delete(prior, rejected)
+                if np.delete(post, rejected).sum() > 0:
+                    ideal = np.insert(two / two.sum(), rejected, 0.0)
+                    c3 = 1 - jensenshannon(ideal, post / post.sum(), base=2) ** 2
+                    kept[template] += [(float(c3), float(post[rejected]), float(shannon(two, base=2)), 0.2)] * times
+    assert (len(kept["reject"]), len(kept["narrow"])) == (3 * N_ITEMS / 2, 6 * N_ITEMS)
+    columns = ["Consistency, 3 classes", "p invalid posterior", "Entropy [bit], Prior", "Verbal Error, Posterior"]
+    for number, instances_of in (("1", kept["reject"] + kept["narrow"]), ("5", kept["reject"]), ("6", kept["narrow"])):
+        found = [told[f"Table {number}", column] for column in columns]
+        assert found == pytest.approx(np.mean(instances_of, axis=0))
+    assert told["Table 8", "p invalid posterior, Raw"] == pytest.approx(np.mean(every))
+    own = {(n.metric, n.subset): n.score for n in scored if n.method == "free"}
+    assert own["c3", "all"].n_rows == own["p_invalid_raw", "all"].n_rows == 9 * N_ITEMS
+    assert own["c3_included", "all"].n_rows == own["c2", "all"].n_rows == len(kept["reject"] + kept["narrow"])
+    beside = {n.metric: n.score for n in scored if n.method == "free and letters"}
+    assert beside["agreement_prior"].n_rows == 9 * N_ITEMS
+    assert beside["agreement_prior_included"].n_rows == own["c2", "all"].n_rows
