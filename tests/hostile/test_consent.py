@@ -70,6 +70,14 @@ WALK: dict[str, list[str]] = {
     "activations check": ["received"],
     "activations export": ["received copy.npz"],
     "activations pack": ["received"],
+    "sweep": [
+        "swept.yaml --out swept",
+        "varied.yaml --out swept",
+        "truth -m evil.yaml -o items=6 --out swept",
+        "study.yaml --out swept",
+        "received/config.yaml -m evil-preset --out swept",
+    ],
+    "collect": ["received", ". --out collected"],
     "probe train": ["job.yaml received"],
     "probe sweep": ["job.yaml received", "untrained.yaml received", "neutral.yaml received"],
     "probe lens": ["job.yaml received -o lens.layers=[0]"],
@@ -107,6 +115,10 @@ class Stranger:
             {"experiment": "consistency", "model": {"name": "t", "path": str(tiny)}, "entities": entities},
         )
         self.write("set.yaml", {"version": 1, "runs": {"consistency": {"items": 3, "model.trust_remote_code": True}}})
+        trusting = {"items": 6, "model.trust_remote_code": True}
+        self.write("swept.yaml", {"experiments": {"truth": trusting}, "models": ["evil.yaml"], "settings": trusting})
+        vary = {"model.trust_remote_code": [True]}
+        self.write("varied.yaml", {"experiments": ["truth"], "models": ["evil.yaml"], "vary": vary})
         for name, more in (("job", {}), ("untrained", {"untrained": True}), ("neutral", {"neutral": 100})):
             self.write(f"{name}.yaml", {"study": yaml.safe_load(QUICK), **more})
         (place / "questions.csv").write_text("id,question,option_a,option_b\nq,Is it so?,yes,no\n")
@@ -182,14 +194,15 @@ def test_no_command_runs_code_that_nobody_allowed(command: str, call: Callable[.
     [
         "run study.yaml --out allowed -o model.trust_remote_code=true",
         "plan study.yaml --allow-code evil",
+        "sweep truth -m evil.yaml -o items=6 --out allowed --allow-code evil",
         "certify evil.yaml --allow-code evil",
         "probe sweep untrained.yaml received --allow-code evil",
         "probe lens job.yaml received -o lens.layers=[0] --allow-code evil",
     ],
 )
 def test_with_consent_it_runs(line: str, call: Callable[..., Any], stranger: Stranger) -> None:
-    call(line)
-    assert stranger.ran()
+    done = call(line)
+    assert stranger.ran(), done.stderr
 
 
 def test_who_refuses_says_how_it_is_allowed(call: Callable[..., Any], stranger: Stranger) -> None:
@@ -198,6 +211,7 @@ def test_who_refuses_says_how_it_is_allowed(call: Callable[..., Any], stranger: 
         assert done.returncode == 2
         assert f"to allow it, say -o model.trust_remote_code=true, or --allow-code {stranger.evil}" in done.stderr
         assert done.stderr.count("\n") == 1
+    assert f"--allow-code {stranger.evil}" in call("sweep swept.yaml --out no").stderr
 
 
 def test_consent_is_of_a_call_and_never_of_what_was_read(stranger: Stranger) -> None:
