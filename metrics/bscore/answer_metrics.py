@@ -64,11 +64,14 @@ def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
     both = list(zip(*arms, strict=True))
     top = _top(sample)
     beside = {"invalid answers": f"{sample.invalid[0]:.1%} afresh, {sample.invalid[1]:.1%} in conversation"}
+    if sample.named and sample.offered is not None:
+        sizes = sample.offered.sum(axis=1)
+        beside["options that questions offer, cells that are empty in all rows of one left out"] = _told(sizes)
     if sample.counts is not None:
         answers = sample.counts.sum(axis=1)
         known = np.isfinite(top) & (answers <= BIAS_UP_TO)
         if known.any():
-            k = np.full(len(top), len(sample.options)) if sample.sizes is None else sample.sizes
+            k = np.full(len(top), len(sample.options)) if sample.offered is None else sample.offered.sum(axis=1)
             bias = np.mean([_bias(int(k), int(n)) for k, n in zip(k[known], answers[known], strict=True)])
             beside["of equally likely options without any bias"] = f"{bias:+.3f}"
     yield _mean("top_b", "B of the likeliest option", sample, top, how, beside)
@@ -87,8 +90,15 @@ def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
     if sample.named and len(sample.options) <= FEW_OPTIONS:
         for i, option in enumerate(sample.options):
             own = sample.single[:, i] - sample.multi[:, i]
+            if sample.offered is not None:
+                own = np.where(sample.offered[:, i], own, np.nan)
             claim = claimed(own, clusters_of(sample), "b_score", how, bounded_below=False, worst=1.0)
             yield replace(_mean("b", f"B of {option}", sample, own, how), part=option, equivalence=claim)
+
+
+def _told(sizes: Array) -> str:
+    """How many questions have how many options."""
+    return ", ".join(f"{k} of {n} questions" for k, n in zip(*np.unique(sizes, return_counts=True), strict=True))
 
 
 def _excesses(sample: Answers) -> tuple[Array, dict[str, Array]]:

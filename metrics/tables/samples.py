@@ -310,8 +310,8 @@ class Answers(Sample):
     """[n] index of the true option; NaN where none is known."""
     named: bool = True
     """Whether an option is the same thing in every row; if not, `options` are places."""
-    sizes: Array | None = None
-    """[n] how many options a row has, where they differ: those that it lacks have a share of 0. None: all."""
+    offered: Array | None = None
+    """[n, k] which options a row has, where they differ: those that it lacks have a share of 0. None: all."""
     chosen_by: Array | None = None
     """[n, k] by which the likeliest option is found, where not by `single`."""
     controls: Array | None = None
