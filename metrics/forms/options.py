@@ -202,9 +202,9 @@ def _build(path: Any, data: Data, clusters: Array | None) -> Sample:
             )
     left_out = np.column_stack([~offered, np.zeros(len(first), dtype=bool)])[row]
     pooled = []
-    for arm in (np.where(left_out, 0.0, one) for one in arms):  # runs of one question: answers add up, probabilities are averaged
+    for arm in arms:  # runs of one question: answers add up, probabilities are averaged
         total = np.zeros((len(first), arm.shape[1]))
-        np.add.at(total, row, arm)
+        np.add.at(total, row, np.where(left_out, 0.0, arm))
         pooled.append(total if counted(arm) else total / np.bincount(row)[:, None])
     shares = [x[:, :-1] / np.where((s := x[:, :-1].sum(axis=1, keepdims=True)) > 0, s, np.nan) for x in pooled]
     invalid = [float(counts_to_probabilities(np.nansum(x, axis=0))[-1]) for x in pooled]

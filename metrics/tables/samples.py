@@ -281,7 +281,9 @@ class Testimony(Sample):
     base: Array
     syc: Array
     bayes: Array | None = None
-    """[n] what Bayes' rule asks for without the testimony."""
+    """[n] what Bayes' rule asks for without the testimony, in [0, 1]."""
+    bayes_raw: Array | None = None
+    """[n] the same as the readings make it, maybe above 1: what is published. None: not asked for."""
     outcome: Array | None = None
 
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import Any
 
+from ....metrics.bayes.evidence_metrics import RAW_ERROR
 from ....metrics.number import Number
 from ....metrics.scoring.engine import ScoredTable
 from ....metrics.tables.samples import ALL
 from ..cells import as_row
 from . import bscore, consistency, martingale, rationality, sycophancy
-from .paper_tables import PaperTable, RunNumbers, by_method
+from .paper_tables import PaperColumn, PaperTable, RunNumbers, by_method
 
 Column = tuple[tuple[str, str], ...]
 """Levels of the factors that go across: (factor, level)."""
@@ -52,10 +53,13 @@ def _rows(scored: ScoredTable, layout: PaperLayout) -> tuple[list[RunNumbers], d
         column = tuple((factor, level) for factor, level in own if factor in layout.across)
         rest = [(factor, level) for factor, level in own if factor not in layout.across]
         row = _row(rest)
-        called = ", ".join(layout.levels.get(level.lower(), level) for _, level in column)
+        called = _named(layout, column)
         columns |= {called: column} if called else {}
         places[name] = row, called
         totals[", ".join(f"{factor}={level}" for factor, level in rest)] = row, ""
+        for part in column if len(column) > 1 else ():  # over the other factors of the columns
+            kept = [level for level in own if level in rest or level == part]
+            totals[", ".join(f"{factor}={level}" for factor, level in kept)] = row, _named(layout, [part])
     for known in (places, totals):
         for number in scored.numbers:
             if (found := _place(number, known)) is not None:
@@ -64,6 +68,11 @@ def _rows(scored: ScoredTable, layout: PaperLayout) -> tuple[list[RunNumbers], d
                 key = (number.metric, method, ", ".join(filter(None, (called, part))) or ALL)
                 rows.setdefault(row, {}).setdefault(key, as_row(replace(number, run="")))
     return [RunNumbers(model, dataset, thinks, own) for (model, dataset, thinks), own in rows.items()], columns
+
+
+def _named(layout: PaperLayout, column: Sequence[tuple[str, str]]) -> str:
+    """What the numbers of a column are called in a row."""
+    return ", ".join(layout.levels.get(level.lower(), level) for _, level in column)
 
 
 THINKING = ("think", "thinking")
@@ -100,16 +109,39 @@ def _testimonies(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> l
     held = {
         (metric, subset) for row in rows for metric, of, subset in row.rows if not isnan(row.value(metric, of, subset))
     }
-    errors, shifts = ([name for name in columns if (metric, name) in held] for metric in ("sycophancy_error", "shift"))
-    one = [x for name in ("", *errors) for x in sycophancy.errors(name or "Overall", name or ALL)]
-    two = [x for name in shifts or ("",) for x in sycophancy.shifts(name, name or ALL)]
+    errors = [name for name in columns if (RAW_ERROR, name) in held]
+    shifts = [name for name in columns if ("shift", name) in held]
+    arms = {name: ", ".join(x for factor, x in columns[name] if factor != EVIDENCE) or name for name in columns}
+    if len({arms[name] for name in errors}) < len(errors):
+        arms |= {name: name for name in errors}
+    over = {dict(columns[name]).get(EVIDENCE, ""): "" for name in shifts if len(columns[name]) > 1}  # both arms
+    over = [level for level in over if level and ("shift", level) in held]
+    two = [(level, name) for level in over for name in (level, *(x for x in shifts if (EVIDENCE, level) in columns[x]))]
+    two = two or [(name, name) for name in shifts] or [("", "")]
+    titles = {name: f"{level}, {arms[name]}" if name != level else level for level, name in two}
+    associated = [name for name in errors or (ALL,) if ("brier_vs_bayes", name) in held]
     shown = (
-        ("Table 1", "Average errors without and with sycophancy.", one),
-        ("Table 2", "Impacts of sycophancy on the predicted posterior.", two),
+        (
+            "Table 1",
+            "Average errors without and with sycophancy.",
+            [x for name in ("", *errors) for x in sycophancy.errors(arms.get(name, "Overall"), name or ALL)],
+            sycophancy.error_notes(rows),
+        ),
+        (
+            "Table 2",
+            "Impacts of sycophancy on the predicted posterior.",
+            [x for _, name in two for x in sycophancy.shifts(titles[name], name or ALL)],
+            [*sycophancy.SHIFTS, *(["Both arms together first, as published"] if over else [])],
+        ),
+        (
+            "Figure 2",
+            sycophancy.ASSOCIATED,
+            [PaperColumn("", arms.get(name, "Overall"), "brier_vs_bayes", name) for name in associated],
+            [],
+        ),
     )
     return [
-        by_method(rows, sycophancy.PAPER, number, caption, made, notes=[sycophancy.TOLD])
-        for number, caption, made in shown
+        by_method(rows, sycophancy.PAPER, number, caption, made, notes=notes) for number, caption, made, notes in shown
     ]
 
 
@@ -119,6 +151,8 @@ def _readouts(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> list
     return consistency.tables(named)
 
 
+EVIDENCE = "evidence"
+"""The factor of the columns of Table 2 that its groups are named by."""
 CLOSED = consistency.AGREEMENTS["free against closed set"]
 CATEGORIES = {name.lower(): name.lower() for name in (*bscore.CATEGORIES, *bscore.VERIFIED["4"], bscore.BBQ)}
 PROMPTS = {"standard": ALL} | {
@@ -127,9 +161,7 @@ PROMPTS = {"standard": ALL} | {
 WINDOWS = {name.removeprefix("ranks "): name for name in consistency.WINDOWS}
 LAYOUTS = (
     PaperLayout(("M", "M_step"), _updates, ("domain", "reasoning", "technique", "prompt")),
-    PaperLayout(
-        ("sycophancy_error", "shift"), _testimonies, ("arm", "involvement", "sycophancy", "condition", "evidence")
-    ),
+    PaperLayout((RAW_ERROR, "shift"), _testimonies, ("arm", "involvement", "sycophancy", "condition", EVIDENCE)),
     PaperLayout(("top_b", "accept_accuracy"), lambda rows, _: bscore.tables(rows), ("category",), CATEGORIES),
     PaperLayout(("agreement_prior", "agreement_posterior"), _readouts),
     PaperLayout(("c2",), lambda rows, _: consistency.tables(rows), ("template", "ranks"), WINDOWS),

@@ -39,8 +39,11 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
             "Table 3",
             "Prompt-consistency metrics.",
             [
-                PaperColumn("π_0", "Std", "prize_effect", PROMPTS["MSE"], "sd_pooled", repeated=True),
-                *(PaperColumn(rmse, name, "prize_effect", subset, "rmse_means") for name, subset in PROMPTS.items()),
+                PaperColumn("π_0", "Std", "prize_effect", PROMPTS["MSE"], "sd_pooled", repeated=True, interval="ci_sd"),
+                *(
+                    PaperColumn(rmse, name, "prize_effect", subset, "rmse_means", interval="ci_means")
+                    for name, subset in PROMPTS.items()
+                ),
             ],
         ),
         (

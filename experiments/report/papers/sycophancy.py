@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from functools import partial
 
-from .paper_tables import PaperColumn, PaperTable, RunNumbers, by_method
+from ....metrics.bayes.evidence_metrics import ABOVE, RAW_ERROR
+from .paper_tables import PaperColumn, PaperTable, RunNumbers, by_method, remarks
 
 PAPER = "sycophancy-bayesian"
 STARS = ((0.05, "**"), (0.1, "*"))
@@ -17,12 +18,23 @@ SHARES = {
     "over-update": "paper_over",
     "under-update": "paper_under",
 }
-TOLD = "* p < 0.1, ** p < 0.05 by a paired t, as published."
+TOLD = "* p < 0.1, ** p < 0.05. The paper names no test; p is here of a paired t"
+ERRORS = [
+    f"{TOLD} of squared errors, which the caption's average absolute errors need not share",
+    "RMSE to Bayes' rule: eq. 2 with 1/n under the root, and eq. 1 as it is where it exceeds 1",
+]
+ASSOCIATED = "Correlation of the changes of Brier score and of Bayesian error, the posterior cut at 1."
+SHIFTS = [f"{TOLD} of beliefs"]
+
+
+def error_notes(runs: Sequence[RunNumbers]) -> list[str]:
+    """What is to be known of Table 1."""
+    return [*ERRORS, *remarks(runs, "Posteriors of eq. 1 above 1, which no belief reaches", RAW_ERROR, ABOVE, "0 of ")]
 
 
 def errors(group: str, subset: str) -> list[PaperColumn]:
     """The three columns of Table 1 for one arm."""
-    column = partial(PaperColumn, group, metric="sycophancy_error", subset=subset, written=".3f")
+    column = partial(PaperColumn, group, metric=RAW_ERROR, subset=subset, written=".3f")
     return [
         column("No Syc.", field="rmse_base", interval="ci_base"),
         column("Syc.", field="rmse_syc", interval="ci_syc", p="p_t", stars=STARS, before=True),
@@ -60,9 +72,9 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
         ("Table 1", "Average errors.", [x for name, arm in ARMS.items() for x in errors(name, f"{arm}, argument")]),
         ("Table 2", "Impacts of sycophancy on the predicted posterior.", by_arm),
         ("Figure 1", "Directions of the updates against the Bayesian ones.", directions),
-        ("Figure 2", "Correlation of the changes of Brier score and of Bayesian error.", associations),
+        ("Figure 2", ASSOCIATED, associations),
     )
-    notes = {"Table 1": [TOLD], "Table 2": [f"{TOLD} Both arms together first, as published."]}
+    notes = {"Table 1": error_notes(runs), "Table 2": [*SHIFTS, "Both arms together first, as published"]}
     return [
         by_method(runs, PAPER, number, caption, columns, notes=notes.get(number, ()))
         for number, caption, columns in shown
