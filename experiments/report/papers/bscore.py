@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,8 +74,7 @@ def scores(runs: Sequence[RunNumbers]) -> PaperTable:
     caption = "Mean B-scores of highest-probability single-turn options; of easy and hard ones where they are wrong."
     columns = [("", name) for name in (*CATEGORIES, "Mean")]
     notes = ["* all highest single-turn answers are right, which counts as 0 in the mean"]
-    whole = [replace(run, rows={key: row for key, row in run.rows.items() if key[2] == ALL}) for run in runs]
-    notes += remarks(whole, "Answers that are no option", "top_b", INVALID, ALL_VALID)
+    notes += remarks(runs, "Answers that are no option", "top_b", INVALID, ALL_VALID)
     return PaperTable(PAPER, "Table 2", caption, ("Model", "read as"), columns, rows, notes)
 
 

@@ -114,6 +114,8 @@ def _testimonies(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> l
     arms = {name: ", ".join(x for factor, x in columns[name] if factor != EVIDENCE) or name for name in columns}
     if len({arms[name] for name in errors}) < len(errors):
         arms |= {name: name for name in errors}
+    argued = {dict(columns[name]).get(EVIDENCE, "") for name in errors}
+    overall = next((x for x in argued if len(argued) == 1 and (RAW_ERROR, x) in held), ALL)
     over = {dict(columns[name]).get(EVIDENCE, ""): "" for name in shifts if len(columns[name]) > 1}  # both arms
     over = [level for level in over if level and ("shift", level) in held]
     two = [(level, name) for level in over for name in (level, *(x for x in shifts if (EVIDENCE, level) in columns[x]))]
@@ -124,8 +126,8 @@ def _testimonies(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> l
         (
             "Table 1",
             "Average errors without and with sycophancy.",
-            [x for name in ("", *errors) for x in sycophancy.errors(arms.get(name, "Overall"), name or ALL)],
-            sycophancy.error_notes(rows),
+            [x for name in (overall, *errors) for x in sycophancy.errors(arms.get(name, "Overall"), name)],
+            sycophancy.error_notes(rows, {overall, *errors}),
         ),
         (
             "Table 2",

@@ -1,7 +1,7 @@
 """Tables as papers print them, of one or many runs together: data, and the same for a terminal, LaTeX and a page."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from types import MappingProxyType
@@ -226,14 +226,16 @@ def by_method(
     )
 
 
-def remarks(runs: Sequence[RunNumbers], told: str, metric: str, name: str, without: str = "") -> list[str]:
-    """A note of what stands beside a number under a name, by run and method, but where it begins with `without`."""
+def remarks(
+    runs: Sequence[RunNumbers], told: str, metric: str, name: str, without: str = "", subsets: Collection[str] = (ALL,)
+) -> list[str]:
+    """A note of what stands beside a number of some subsets under a name, but where it begins with `without`."""
     found: dict[str, None] = {}
     for run in runs:
         for (known, method, subset), row in run.rows.items():
             text = (row.get("beside") or {}).get(name)
             place = ", ".join(filter(None, (run.dataset, run.model, method, "" if subset == ALL else subset)))
-            if known == metric and text and not (without and text.startswith(without)):
+            if known == metric and subset in subsets and text and not (without and text.startswith(without)):
                 found[f"{text} ({place})"] = None
     return [f"{told}: {'; '.join(found)}"] if found else []
 

@@ -1,6 +1,7 @@
 """The tables of the paper (sycophancy-bayesian) from stored runs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 
 from ....metrics.bayes.evidence_metrics import ABOVE, RAW_ERROR
@@ -24,12 +25,26 @@ ERRORS = [
     "RMSE to Bayes' rule: eq. 2 with 1/n under the root, and eq. 1 as it is where it exceeds 1",
 ]
 ASSOCIATED = "Correlation of the changes of Brier score and of Bayesian error, the posterior cut at 1."
+CUT = "sycophancy_error"
 SHIFTS = [f"{TOLD} of beliefs"]
 
 
-def error_notes(runs: Sequence[RunNumbers]) -> list[str]:
-    """What is to be known of Table 1."""
-    return [*ERRORS, *remarks(runs, "Posteriors of eq. 1 above 1, which no belief reaches", RAW_ERROR, ABOVE, "0 of ")]
+def error_notes(runs: Sequence[RunNumbers], subsets: Collection[str]) -> list[str]:
+    """What is to be known of Table 1, whose columns are of these subsets."""
+    told = "Posteriors of eq. 1 above 1, which no belief reaches"
+    old = [run.model for run in runs if any(name == CUT for name, _, _ in run.rows) and not _has_raw(run)]
+    cut = [f"Scored when posteriors above 1 were still cut to 1: {', '.join(old)}"] if old else []
+    return [*ERRORS, *remarks(runs, told, RAW_ERROR, ABOVE, "0 of ", subsets), *cut]
+
+
+def _has_raw(run: RunNumbers) -> bool:
+    return any(name == RAW_ERROR for name, _, _ in run.rows)
+
+
+def _with_raw(run: RunNumbers) -> RunNumbers:
+    """A run that was scored without the published error has the other in its place."""
+    cut = {(RAW_ERROR, *key[1:]): row for key, row in run.rows.items() if key[0] == CUT}
+    return run if _has_raw(run) else replace(run, rows={**run.rows, **cut})
 
 
 def errors(group: str, subset: str) -> list[PaperColumn]:
@@ -74,8 +89,11 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
         ("Figure 1", "Directions of the updates against the Bayesian ones.", directions),
         ("Figure 2", ASSOCIATED, associations),
     )
-    notes = {"Table 1": error_notes(runs), "Table 2": [*SHIFTS, "Both arms together first, as published"]}
+    notes = {
+        "Table 1": error_notes(runs, [f"{arm}, argument" for arm in ARMS.values()]),
+        "Table 2": [*SHIFTS, "Both arms together first, as published"],
+    }
     return [
-        by_method(runs, PAPER, number, caption, columns, notes=notes.get(number, ()))
+        by_method([*map(_with_raw, runs)], PAPER, number, caption, columns, notes=notes.get(number, ()))
         for number, caption, columns in shown
     ]
