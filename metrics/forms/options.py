@@ -10,7 +10,7 @@ from ...base.errors import UserError
 from .. import counts_to_probabilities
 from ..contract import Array
 from ..tables.cells import complete, refuse_row
-from ..tables.sample_rows import joined, take
+from ..tables.sample_rows import GLUE, joined, take
 from ..tables.samples import Answers, Frequencies, Options, Readouts, Sample
 from .form import CONTEXTS, OTHER, Columns, Data, Form, named, side_by_side, suffixes
 
@@ -197,8 +197,8 @@ def _build(path: Any, data: Data, clusters: Array | None) -> Sample:
         if len(lost):
             at = first[lost[0]]
             raise UserError(
-                f"{path}: row {at + 1}, truth: {data['truth'][at]!r} has no answers in any row of question "
-                f"{labels[at]!r}, so it was not offered there; give its counts, 0 if nobody said it"
+                f"{path}: question {str(labels[at]).partition(GLUE)[0]!r}, truth: {data['truth'][at]!r} is empty in all "
+                "rows, so it was not offered; give its counts, 0 if nobody said it"
             )
     left_out = np.column_stack([~offered, np.zeros(len(first), dtype=bool)])[row]
     pooled = []
