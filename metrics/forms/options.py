@@ -197,8 +197,8 @@ def _build(path: Any, data: Data, clusters: Array | None) -> Sample:
         if len(lost):
             at = first[lost[0]]
             raise UserError(
-                f"{path}: question {str(labels[at]).partition(GLUE)[0]!r}, truth: {data['truth'][at]!r} is empty in all "
-                "rows, so it was not offered; give its counts, 0 if nobody said it"
+                f"{path}: question {str(labels[at]).partition(GLUE)[0]!r}, truth: {data['truth'][at]!r} is empty in "
+                "all rows, so it was not offered; give counts, 0 if nobody said it"
             )
     left_out = np.column_stack([~offered, np.zeros(len(first), dtype=bool)])[row]
     pooled = []

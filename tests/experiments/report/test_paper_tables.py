@@ -14,12 +14,12 @@ from scipy.stats import ttest_rel
 
 from doxascope.base.errors import UserError
 from doxascope.experiments.report.papers import bscore, consistency, martingale, rationality, sycophancy
+from doxascope.experiments.report.papers.latex import as_latex
 from doxascope.experiments.report.papers.of_levels import tables_of_levels
 from doxascope.experiments.report.papers.paper_tables import (
     DASH,
     PaperTable,
     RunNumbers,
-    as_latex,
     as_lines,
     marks_of,
 )
