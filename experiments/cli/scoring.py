@@ -253,7 +253,8 @@ def tables(runs: tuple[Path, ...], latex: bool, allow_code: tuple[Path, ...]) ->
     doxascope tables runs/martingale-*                     Table 1 of the paper, a row for each model and prompt
     doxascope tables runs/consistency-a --latex            for a manuscript
     """
-    from ..report.papers.paper_tables import as_latex, as_lines, marks_of
+    from ..report.papers.latex import as_latex
+    from ..report.papers.paper_tables import as_lines, marks_of
     from ..run.folder import run_at
     from ..run.paper_tables import tables_of
 

@@ -31,7 +31,7 @@ def tables_of(folders: Sequence[RunFolder], allow_code: Sequence[Path] = ()) -> 
             for name, run, one in zip(model_names(runs), runs, stored, strict=True)
         ]
         made = runs[0].experiment.tables(numbers)
-        found += [table for table in made if not table.empty] or [table for table in made if table.counted]
+        found += [table for table in made if not table.empty]
     if not found:
         raise UserError(f"{folders[0].path}: holds no number of a paper's table ({', '.join(by_experiment)})")
     return found

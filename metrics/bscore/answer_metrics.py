@@ -28,6 +28,10 @@ CONTROL_NAMES = {
     "balanced": "the last answer alone",
 }
 """Control history -> how it is printed."""
+INVALID, ALL_VALID = "invalid answers", "0.0% afresh, 0.0% in conversation"
+"""What stands beside B under the first name, and what it is where every answer is an option."""
+RIGHT = "likeliest option is right"
+"""Why a question has no B of a wrong option."""
 BIAS_UP_TO = 200
 """Answers up to which the bias of choosing is computed; its cost grows with their square."""
 
@@ -63,12 +67,15 @@ def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
     arms = [[dict(enumerate(row)) for row in shares] for shares in (sample.single, sample.multi)]
     both = list(zip(*arms, strict=True))
     top = _top(sample)
-    beside = {"invalid answers": f"{sample.invalid[0]:.1%} afresh, {sample.invalid[1]:.1%} in conversation"}
+    beside = {INVALID: f"{sample.invalid[0]:.1%} afresh, {sample.invalid[1]:.1%} in conversation"}
+    if sample.named and sample.offered is not None:
+        sizes = sample.offered.sum(axis=1)
+        beside["options that questions offer, cells that are empty in all rows of one left out"] = _told(sizes)
     if sample.counts is not None:
         answers = sample.counts.sum(axis=1)
         known = np.isfinite(top) & (answers <= BIAS_UP_TO)
         if known.any():
-            k = np.full(len(top), len(sample.options)) if sample.sizes is None else sample.sizes
+            k = np.full(len(top), len(sample.options)) if sample.offered is None else sample.offered.sum(axis=1)
             bias = np.mean([_bias(int(k), int(n)) for k, n in zip(k[known], answers[known], strict=True)])
             beside["of equally likely options without any bias"] = f"{bias:+.3f}"
     yield _mean("top_b", "B of the likeliest option", sample, top, how, beside)
@@ -80,15 +87,26 @@ def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
         yield _mean("top_b_held_out", "the same, chosen on other answers", sample, held_out, how, note)
     if sample.truth is not None:
         wrong = _top(sample, sample.truth)
-        yield _mean("top_b_wrong", "B of the likeliest option where it is wrong", sample, wrong, how)
+        why = np.full(len(top), "undefined", dtype=object) if sample.why is None else sample.why.copy()
+        why[np.isnan(wrong) & np.isfinite(top)] = RIGHT
+        why[np.isnan(sample.truth)] = "no outcome"
+        known = replace(sample, why=why)
+        yield _mean("top_b_wrong", "B of the likeliest option where it is wrong", known, wrong, how)
     size = [mean_abs_b_score(one, two) for one, two in both]
     luck = {} if sample.counts is None else {"biased upward,": "because answers were sampled"}
     yield _mean("mean_abs_b", "mean |B| over the answers", sample, np.array(size), how, luck)
     if sample.named and len(sample.options) <= FEW_OPTIONS:
         for i, option in enumerate(sample.options):
             own = sample.single[:, i] - sample.multi[:, i]
+            if sample.offered is not None:
+                own = np.where(sample.offered[:, i], own, np.nan)
             claim = claimed(own, clusters_of(sample), "b_score", how, bounded_below=False, worst=1.0)
             yield replace(_mean("b", f"B of {option}", sample, own, how), part=option, equivalence=claim)
+
+
+def _told(sizes: Array) -> str:
+    """How many questions have how many options."""
+    return ", ".join(f"{k} of {n} questions" for k, n in zip(*np.unique(sizes, return_counts=True), strict=True))
 
 
 def _excesses(sample: Answers) -> tuple[Array, dict[str, Array]]:
@@ -130,7 +148,8 @@ def answer_accuracy_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
         known = zip(shares, sample.truth, strict=True)
         right = [NAN if np.isnan(t) else argmax_accuracy(row[None], [int(t)]) for row, t in known]
         score = cluster_share(np.array(right), clusters_of(sample), how=how)
-        yield Line(metric_name, f"accuracy {name}", with_drop_reasons(score, sample, np.array(right)))
+        told = with_drop_reasons(score, sample, shares.sum(axis=1), sample.truth)
+        yield Line(metric_name, f"accuracy {name}", told)
 
 
 def _mean(

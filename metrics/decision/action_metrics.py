@@ -25,6 +25,7 @@ from .monotone import monotone_exact_shares, monotone_order_test, monotone_pairw
 from .prediction import isotonic_calibration, logloss_improvement
 from .strata import cmh_test, gcm_test, quantile_bins, rao_blackwell_cmi, stratified_permutation, sufficiency_r2
 from .sufficiency import (
+    FEWEST,
     NOTHING_LEFT,
     explained_share,
     knn_cmi,
@@ -175,16 +176,23 @@ PAIRS = (("Yes", "No"), ("Yes", "Defer"), ("Defer", "No"))
 """The first of each should become more frequent as the belief rises."""
 
 
-def published_lines(belief: Array, action: Array, outcome: Array) -> Iterator[Line]:
-    """The estimates of rational-agents (Tables 1, 2 and 5) on all rows, repetitions among them: no tests."""
+def published_lines(belief: Array, action: Array, outcome: Array, contexts: Array) -> Iterator[Line]:
+    """The estimates of rational-agents (Tables 1, 2 and 5) on all rows, repetitions among them: no tests. Fewer than
+    ten contexts have none: neighbours are then copies of each other.
+    """
+    n = len({*contexts[np.isfinite(belief) & np.isfinite(outcome)]})
+    few = {"status": "too_few"} if n < FEWEST else {}
     mapped = isotonic_calibration(belief, outcome)
     for name, values in (("cmi_knn", belief), ("cmi_knn_isotonic", mapped)):
-        yield Line(name, "nearest-neighbour CMI as published, nats", knn_cmi(action, outcome, values))
+        score = knn_cmi(action, outcome, values)
+        score = replace(score, n_clusters=n, cmi=np.nan if few else score.cmi, **few)
+        yield Line(name, "nearest-neighbour CMI as published, nats", score)
     bins, short = quantile_bins(belief, BINS), {text: name for name, texts in ACTIONS.items() for text in texts}
     named = np.array([short.get(str(one).lower(), "") for one in action], dtype=object)
     for first, second in PAIRS:
         if {first, second} <= set(named):
             score = monotone_pairwise(bins, named, first, second)
+            score = replace(score, n_clusters=n, **({"frac_significant": np.nan} if few else {}), **few)
             told = "significant violations of the order as published"
             yield Line("order_pairs", told, score, part=f"{first} against {second}")
 
@@ -193,7 +201,7 @@ def published_lines(belief: Array, action: Array, outcome: Array) -> Iterator[Li
 def decision_published_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
     """What a paper prints of sampled actions: nearest-neighbour information, and pairs of actions against the order."""
     if sample.action_prob is None:
-        yield from published_lines(sample.belief, sample.action, known_outcome(sample))
+        yield from published_lines(sample.belief, sample.action, known_outcome(sample), clusters_of(sample))
 
 
 def _left(values: Array, fit: Array) -> float:

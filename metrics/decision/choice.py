@@ -226,10 +226,12 @@ class PrizeIndependence(Score, headline="debiased_ms"):
     """What `rmse_means` would be if the prompt had no effect, from the repetitions of both prompts."""
     rmse_means: float = NAN
     """RMS over contexts of the difference of repetition means (the paper's Table 3 caption)."""
+    ci_means: tuple[float, float] = (NAN, NAN)
     rmse_per_rep: float = NAN
     """RMS of single alternative answers around the base mean (the paper's text)."""
     sd_pooled: float = NAN
     """Root mean variance of the repetitions of the base prompt, ddof 1."""
+    ci_sd: tuple[float, float] = (NAN, NAN)
     sd_mean: float = NAN
     """Mean of their SDs."""
     mean_shift: float = NAN
@@ -286,6 +288,9 @@ def prize_independence(
         interval, bound = (
             studentised_mean(shift2 - noise, how=replace(how, level=level)) for level in (how.level, 0.9)
         )
+    of_means = moment_interval(np.column_stack([shift2, np.ones(n)]), np.arange(n), _root_of_ratio, how=how)
+    spread = np.column_stack([squares0, r0 - 1])
+    of_sd = moment_interval(spread, np.arange(n), _root_of_ratio, how=how) if repeated.any() else Interval()
     rms_upper = float(np.sqrt(np.maximum(bound.hi, 0.0)))
     shift = mean1 - mean0
     se_shift = float(scipy.stats.sem(shift)) if n > 1 else NAN
@@ -294,8 +299,10 @@ def prize_independence(
         debiased_rms=float(np.sqrt(max(debiased_ms, 0.0))) if np.isfinite(debiased_ms) else NAN,
         noise_floor=float(np.sqrt(noise.mean())),
         rmse_means=float(np.sqrt(shift2.mean())),
+        ci_means=(of_means.lo, of_means.hi),
         rmse_per_rep=float(np.sqrt(np.nanmean((alt - mean0[:, None]) ** 2))),
         sd_pooled=float(np.sqrt(squares0.sum() / (r0 - 1).sum())) if repeated.any() else NAN,
+        ci_sd=(of_sd.lo, of_sd.hi),
         sd_mean=float(sds.mean()) if repeated.any() else NAN,
         mean_shift=float(shift.mean()),
         p_tost_shift=tost(float(shift.mean()), se_shift, n - 1, -margin, margin).p,
@@ -305,6 +312,11 @@ def prize_independence(
         **counts,
         **interval.fields(margin=margin),
     )
+
+
+def _root_of_ratio(sums: Floats) -> Floats:
+    """Sums [m, 2] of squares and of what they are divided by -> [m]."""
+    return np.sqrt(sums[:, 0] / np.where(sums[:, 1] > 0, sums[:, 1], np.nan))
 
 
 def _floor(squares: Floats, r: Floats) -> Floats:

@@ -81,13 +81,16 @@ def _prizes(path: Any, data: Data, clusters: Array | None) -> Sample:
 
 def _testimony(path: Any, data: Data, clusters: Array | None) -> Sample:
     given = [name for name in READINGS if name in data]
-    bayes = data.get("bayes")
+    bayes = raw = data.get("bayes")
     if bayes is None and given:
         if len(given) < len(READINGS):
             lacking = next(name for name in READINGS if name not in data)
             raise UserError(f"{path}: has column {given[0]!r} and no {lacking!r}; Bayes' rule needs both")
-        bayes = np.asarray(bayes_posterior(data["p_x"], data["p_y_given_x"], data["p_y"]).v)
-    return Testimony(base=data["base"], syc=data["syc"], bayes=bayes, outcome=data.get("outcome"), clusters=clusters)
+        readings = [data[name] for name in READINGS]
+        bayes, raw = (np.asarray(bayes_posterior(*readings, policy=policy).v) for policy in ("clip", "raw"))
+    return Testimony(
+        base=data["base"], syc=data["syc"], bayes=bayes, bayes_raw=raw, outcome=data.get("outcome"), clusters=clusters
+    )
 
 
 DECISIONS = Form(

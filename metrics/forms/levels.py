@@ -107,8 +107,8 @@ class Levels:
 
     def samples(self, build: Build, clusters: Array | None, item: Array | None) -> list[Sample]:
         """All rows, unless they are of several models; those of each level, of other factors within each model; and of
-        several factors those of each combination, and of those that are left beside the form's `totals`. Rows of two
-        levels are called alike where `item` [n], or the form itself, calls them alike.
+        several factors those of each combination, and of those that are left beside the form's `totals`, alone and
+        with each of these. Rows of two levels are called alike where `item` [n], or the form itself, calls them alike.
         """
         given = {"clusters": clusters, "item": item}
         known = {name: values[self.rows] for name, values in given.items() if values is not None}
@@ -131,11 +131,13 @@ class Levels:
                 made = [replace(one, factors=None) if isinstance(one, Updates) else one for one in made]
                 found += [replace(one, run=name) for one in made]
                 self.families[name] = (factor, str(self.of[model][rows][0]) if len(fixed) > 1 else "")
-        rest = [name for name in self.of if _short(name) not in self.form.totals]
-        over = self._called(rest) if 1 < len(rest) < len(self.of) else np.empty(0, dtype=object)
-        for name in dict.fromkeys(over.tolist()):
-            made = self._built(build, over == name, known, [factor for factor in self.of if factor not in rest])
-            found += [replace(one, subset=name) for one in made]
+        summed = [name for name in self.of if _short(name) in self.form.totals]
+        for left in ([], *([name] for name in summed)) if len(summed) > 1 else [[]]:
+            rest = [name for name in self.of if name not in summed or name in left]
+            over = self._called(rest) if 1 < len(rest) < len(self.of) else np.empty(0, dtype=object)
+            for name in [name for name in dict.fromkeys(over.tolist()) if name not in self.families]:
+                made = self._built(build, over == name, known, [factor for factor in self.of if factor not in rest])
+                found += [replace(one, subset=name) for one in made]
         cell = self._called([*self.of])
         self.cells = dict(zip(cell.tolist(), zip(*self.of.values(), strict=True), strict=True))
         alone = self.form.pools and len(self.cells) == len(cell)

@@ -10,7 +10,7 @@ from ...base.errors import UserError
 from .. import counts_to_probabilities
 from ..contract import Array
 from ..tables.cells import complete, refuse_row
-from ..tables.sample_rows import joined, take
+from ..tables.sample_rows import GLUE, joined, take
 from ..tables.samples import Answers, Frequencies, Options, Readouts, Sample
 from .form import CONTEXTS, OTHER, Columns, Data, Form, named, side_by_side, suffixes
 
@@ -204,6 +204,9 @@ ARMS = ("single_", "multi_")
 
 
 def _build(path: Any, data: Data, clusters: Array | None) -> Sample:
+    """Rows of one question are its runs and are put together. An option whose cells are empty in both arms in all rows
+    of a question that offers two others was not offered there.
+    """
     names = option_names(data, *ARMS)
     arms = [masses(path, data, names, arm) for arm in ARMS]
     n = len(arms[0])
@@ -218,10 +221,24 @@ def _build(path: Any, data: Data, clusters: Array | None) -> Sample:
     truth = None
     if "truth" in data:
         truth = known_indices(path, "truth", data["truth"][first], names, first)
+    offered = np.zeros((len(first), len(names)), dtype=bool)
+    for arm in arms:
+        np.logical_or.at(offered, row, ~np.isnan(arm[:, :-1]))
+    offered[offered.sum(axis=1) < 2] = True  # nothing to choose from: answers that are missing
+    if truth is not None:
+        known = np.flatnonzero(~np.isnan(truth))
+        lost = known[~offered[known, truth[known].astype(int)]]
+        if len(lost):
+            at = first[lost[0]]
+            raise UserError(
+                f"{path}: question {str(labels[at]).partition(GLUE)[0]!r}, truth: {data['truth'][at]!r} is empty in "
+                "all rows, so it was not offered; give counts, 0 if nobody said it"
+            )
+    left_out = np.column_stack([~offered, np.zeros(len(first), dtype=bool)])[row]
     pooled = []
     for arm in arms:  # runs of one question: answers add up, probabilities are averaged
         total = np.zeros((len(first), arm.shape[1]))
-        np.add.at(total, row, arm)
+        np.add.at(total, row, np.where(left_out, 0.0, arm))
         pooled.append(total if counted(arm) else total / np.bincount(row)[:, None])
     shares = [x[:, :-1] / np.where((s := x[:, :-1].sum(axis=1, keepdims=True)) > 0, s, np.nan) for x in pooled]
     invalid = [float(counts_to_probabilities(np.nansum(x, axis=0))[-1]) for x in pooled]
@@ -232,6 +249,7 @@ def _build(path: Any, data: Data, clusters: Array | None) -> Sample:
         counts=pooled[0][:, :-1] if counted(arms[0]) else None,
         invalid=(invalid[0], invalid[1]),
         truth=truth,
+        offered=None if offered.all() else offered,
         clusters=take(clusters, first),
         keys=labels[first] if "question" in data else None,
     )

@@ -283,7 +283,9 @@ class Testimony(Sample):
     base: Array
     syc: Array
     bayes: Array | None = None
-    """[n] what Bayes' rule asks for without the testimony."""
+    """[n] what Bayes' rule asks for without the testimony, in [0, 1]."""
+    bayes_raw: Array | None = None
+    """[n] the same as the readings make it, maybe above 1: what is published. None: not asked for."""
     outcome: Array | None = None
 
 
@@ -312,8 +314,8 @@ class Answers(Sample):
     """[n] index of the true option; NaN where none is known."""
     named: bool = True
     """Whether an option is the same thing in every row; if not, `options` are places."""
-    sizes: Array | None = None
-    """[n] how many options a row has, where they differ: those that it lacks have a share of 0. None: all."""
+    offered: Array | None = None
+    """[n, k] which options a row has, where they differ: those that it lacks have a share of 0. None: all."""
     chosen_by: Array | None = None
     """[n, k] by which the likeliest option is found, where not by `single`."""
     controls: Array | None = None

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ....metrics.bscore.answer_metrics import ALL_VALID, INVALID
 from ....metrics.tables.samples import ALL
 from .paper_tables import (
+    DASH,
     READ_AS,
     PaperCell,
     PaperColumn,
@@ -17,6 +19,7 @@ from .paper_tables import (
     by_method,
     mean_cell,
     number_cell,
+    remarks,
 )
 
 PAPER = "b-score"
@@ -62,7 +65,7 @@ def scores(runs: Sequence[RunNumbers]) -> PaperTable:
     for run in runs:
         for method in run.methods:
             cells = [_score(run, method, metric, name.lower()) for name, metric in CATEGORIES.items()]
-            if any(not math.isnan(cell.value) for cell in cells):
+            if any(cell.text != DASH or cell.below for cell in cells):
                 mean = float(np.mean([cell.value for cell in cells]))
                 cells.append(number_cell(mean, run.ends("top_b_mean", method), written="+.2f"))
                 rows.append(((run.model + run.mark(method), method), cells))
@@ -72,6 +75,7 @@ def scores(runs: Sequence[RunNumbers]) -> PaperTable:
     caption = "Mean B-scores of highest-probability single-turn options; of easy and hard ones where they are wrong."
     columns = [("", name) for name in (*CATEGORIES, "Mean")]
     notes = ["* all highest single-turn answers are right, which counts as 0 in the mean"]
+    notes += remarks(runs, "Answers that are no option", "top_b", INVALID, ALL_VALID)
     return PaperTable(PAPER, "Table 2", caption, ("Model", READ_AS), columns, rows, notes)
 
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any
 
+from ....metrics.bayes.evidence_metrics import RAW_ERROR
 from ....metrics.number import Number
 from ....metrics.scoring.engine import ScoredTable
 from ....metrics.tables.samples import ALL
 from ..cells import as_row
 from . import bscore, consistency, martingale, rationality, sycophancy
-from .paper_tables import READ_AS, PaperTable, RunNumbers, by_method
+from .paper_tables import READ_AS, PaperColumn, PaperTable, RunNumbers, by_method
 
 Column = tuple[tuple[str, str], ...]
 """Levels of the factors that go across: (factor, level)."""
@@ -57,18 +58,25 @@ def _rows(scored: ScoredTable, layout: PaperLayout) -> tuple[list[RunNumbers], d
     totals: dict[str, tuple[tuple[str, str, bool], str]] = {}
     known = {level: layout.called(level) for levels in scored.understood.cells.values() for level in levels}
     shared = {name for name, n in Counter(known.values()).items() if n > 1}  # two levels of one name stay apart
+
+    def named(column: Column) -> str:
+        return ", ".join(level if known[level] in shared else known[level] for _, level in column)
+
     for name, levels in scored.understood.cells.items():
         own = list(zip(factors, levels, strict=True))
         column = tuple((factor, level) for factor, level in own if factor in layout.across)
         rest = [(factor, level) for factor, level in own if factor not in layout.across]
         row = _row(rest)
-        called = ", ".join(level if known[level] in shared else known[level] for _, level in column)
+        called = named(column)
         columns |= {called: column} if called else {}
         places[name] = row, called
         totals[", ".join(f"{factor}={level}" for factor, level in rest)] = row, ""
-    for named in (places, totals):
+        for part in column if len(column) > 1 else ():  # over the other factors of the columns
+            kept = [level for level in own if level in rest or level == part]
+            totals[", ".join(f"{factor}={level}" for factor, level in kept)] = row, named((part,))
+    for names in (places, totals):
         for number in scored.numbers:
-            if (found := _place(number, named)) is not None:
+            if (found := _place(number, names)) is not None:
                 (row, called), part = found
                 method = "/".join(filter(None, (number.kind, number.method)))
                 key = (number.metric, method, ", ".join(filter(None, (called, part))) or ALL)
@@ -110,16 +118,41 @@ def _testimonies(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> l
     held = {
         (metric, subset) for row in rows for metric, of, subset in row.rows if not isnan(row.value(metric, of, subset))
     }
-    errors, shifts = ([name for name in columns if (metric, name) in held] for metric in ("sycophancy_error", "shift"))
-    one = [x for name in ("", *errors) for x in sycophancy.errors(name or "Overall", name or ALL)]
-    two = [x for name in shifts or ("",) for x in sycophancy.shifts(name, name or ALL)]
+    errors = [name for name in columns if (RAW_ERROR, name) in held]
+    shifts = [name for name in columns if ("shift", name) in held]
+    arms = {name: ", ".join(x for factor, x in columns[name] if factor != EVIDENCE) or name for name in columns}
+    if len({arms[name] for name in errors}) < len(errors):
+        arms |= {name: name for name in errors}
+    argued = {dict(columns[name]).get(EVIDENCE, "") for name in errors}
+    overall = next((x for x in argued if len(argued) == 1 and (RAW_ERROR, x) in held), ALL)
+    over = {dict(columns[name]).get(EVIDENCE, ""): "" for name in shifts if len(columns[name]) > 1}  # both arms
+    over = [level for level in over if level and ("shift", level) in held]
+    two = [(level, name) for level in over for name in (level, *(x for x in shifts if (EVIDENCE, level) in columns[x]))]
+    two = two or [(name, name) for name in shifts] or [("", "")]
+    titles = {name: f"{level}, {arms[name]}" if name != level else level for level, name in two}
+    associated = [name for name in errors or (ALL,) if ("brier_vs_bayes", name) in held]
     shown = (
-        ("Table 1", "Average errors without and with sycophancy.", one),
-        ("Table 2", "Impacts of sycophancy on the predicted posterior.", two),
+        (
+            "Table 1",
+            "Average errors without and with sycophancy.",
+            [x for name in (overall, *errors) for x in sycophancy.errors(arms.get(name, "Overall"), name)],
+            sycophancy.error_notes(rows, {overall, *errors}),
+        ),
+        (
+            "Table 2",
+            "Impacts of sycophancy on the predicted posterior.",
+            [x for _, name in two for x in sycophancy.shifts(titles[name], name or ALL)],
+            [*sycophancy.SHIFTS, *(["Both arms together first, as published"] if over else [])],
+        ),
+        (
+            "Figure 2",
+            sycophancy.ASSOCIATED,
+            [PaperColumn("", arms.get(name, "Overall"), "brier_vs_bayes", name) for name in associated],
+            [],
+        ),
     )
     return [
-        by_method(rows, sycophancy.PAPER, number, caption, made, notes=[sycophancy.TOLD])
-        for number, caption, made in shown
+        by_method(rows, sycophancy.PAPER, number, caption, made, notes=notes) for number, caption, made, notes in shown
     ]
 
 
@@ -147,6 +180,8 @@ def _by_name(names: Mapping[str, str]) -> Callable[[str], str]:
     return lambda level: names.get(level.lower(), level)
 
 
+EVIDENCE = "evidence"
+"""The factor of the columns of Table 2 that its groups are named by."""
 CLOSED = consistency.AGREEMENTS["free against closed set"]
 CATEGORIES = {name.lower(): name.lower() for name in (*bscore.CATEGORIES, *bscore.VERIFIED["4"], bscore.BBQ)}
 PROMPTS = {"standard": ALL} | {
@@ -155,9 +190,7 @@ PROMPTS = {"standard": ALL} | {
 WINDOWS = {name.removeprefix("ranks "): name for name in consistency.WINDOWS}
 LAYOUTS = (
     PaperLayout(("M", "M_step"), _updates, ("domain", "reasoning", "technique", "prompt")),
-    PaperLayout(
-        ("sycophancy_error", "shift"), _testimonies, ("arm", "involvement", "sycophancy", "condition", "evidence")
-    ),
+    PaperLayout((RAW_ERROR, "shift"), _testimonies, ("arm", "involvement", "sycophancy", "condition", EVIDENCE)),
     PaperLayout(("top_b", "accept_accuracy"), lambda rows, _: bscore.tables(rows), ("category",), _by_name(CATEGORIES)),
     PaperLayout(("agreement_prior", "agreement_posterior"), _readouts),
     PaperLayout(

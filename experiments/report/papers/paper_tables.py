@@ -1,7 +1,7 @@
-"""Tables as papers print them, of one or many runs together: data, and the same for a terminal, LaTeX and a page."""
+"""Tables as papers print them, of one or many runs together: data, and the same for a terminal and a page."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from types import MappingProxyType
@@ -10,12 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ....metrics.bscore.answer_metrics import RIGHT
 from ....metrics.tables.samples import ALL
 from ..document import Cell, TableBlock, grid
 
 DASH = "–"
 READ_AS = "read as"
 """Heading of the column that names the way of reading of each row."""
+MOST_TOLD = 4
+"""Numbers of which a note says how many rows they leave out."""
+BY_DEFINITION = (RIGHT,)
+"""Why rows are left out that a table is not about."""
 FAILED = "†"
 """Behind the name of what failed its gate."""
 UNJUDGED = "‡"
@@ -65,7 +70,7 @@ class RunNumbers:
     def counted(self, metric: str, method: str, subset: str = ALL) -> Mapping[str, Any]:
         """What a number rests on, and its status; empty if the run does not hold it."""
         row = self.rows.get((metric, method, subset), {})
-        return {name: row[name] for name in COUNTED if name in row}
+        return {name: row[name] for name in (*COUNTED, "reasons") if name in row}
 
 
 COUNTED = ("n_rows", "n_clusters", "n_dropped", "status")
@@ -83,6 +88,20 @@ class PaperCell(NamedTuple):
     counted: Mapping[str, Any] = MappingProxyType({})
     """What the number rests on, and its status."""
     written: str = ".4f"
+
+    @property
+    def below(self) -> str:
+        """What stands under the number: its interval; where there is no number, why."""
+        status = self.counted.get("status") if self.text == DASH else None
+        return f"({status.replace('_', ' ')})" if status else self.interval
+
+    @property
+    def left_out(self) -> tuple[int, int, str]:
+        """How many rows the number leaves out that the table does not mean to, of how many, and why."""
+        reasons = {name: n for name, n in self.counted.get("reasons", {}).items() if name not in BY_DEFINITION}
+        meant = sum(n for name, n in self.counted.get("reasons", {}).items() if name in BY_DEFINITION)
+        n = (self.counted.get("n_dropped") or 0) - meant
+        return n, n + (self.counted.get("n_rows") or 0), ", ".join(reasons) or "undefined"
 
 
 class PaperColumn(NamedTuple):
@@ -125,13 +144,21 @@ class PaperTable:
 
     @property
     def empty(self) -> bool:
-        """Whether no run holds any number of it."""
-        return all(cell.text == DASH for _, cells in self.rows for cell in cells)
+        """Whether no run holds any number of it, defined or not."""
+        return all(cell.text == DASH and not cell.counted for _, cells in self.rows for cell in cells)
 
     @property
-    def counted(self) -> bool:
-        """Whether a run holds any of its numbers, defined or not."""
-        return any(cell.counted for _, cells in self.rows for cell in cells)
+    def told(self) -> list[str]:
+        """The notes, and how many rows its numbers leave out."""
+        places: dict[str, tuple[int, int, str]] = {}
+        for labels, cells in self.rows:
+            for (group, name), cell in zip(self.columns, cells, strict=True):
+                if cell.text != DASH and cell.left_out[0] > 0:
+                    places.setdefault(", ".join(filter(None, (*labels, group or name))), cell.left_out)
+        worst = sorted(places.items(), key=lambda place: -place[1][0] / place[1][1])
+        told = [f"{n} of {of} ({place}: {why})" for place, (n, of, why) in worst[:MOST_TOLD]]
+        more = [f"no larger share in {len(worst) - MOST_TOLD} more"] if len(worst) > MOST_TOLD else []
+        return [*self.notes, *([f"Rows left out: {'; '.join(told + more)}"] if told else [])]
 
 
 def number_cell(
@@ -198,13 +225,27 @@ def by_method(
     for run in runs:
         for method in run.methods:
             cells = [cell_of(run, method, column) for column in columns]
-            if any(cell.text != DASH for cell in cells):
+            if any(cell.text != DASH or cell.below for cell in cells):
                 name = f"{run.dataset}-{run.model}" if several else run.model
                 think = ("✓" if run.thinking else "",) if thinks else ()
                 rows.append(((name + run.mark(method), *think, method), cells))
     return PaperTable(
         paper, number, caption, (*labels, READ_AS), [(one.group, one.name) for one in columns], rows, notes
     )
+
+
+def remarks(
+    runs: Sequence[RunNumbers], told: str, metric: str, name: str, without: str = "", subsets: Collection[str] = (ALL,)
+) -> list[str]:
+    """A note of what stands beside a number of some subsets under a name, but where it begins with `without`."""
+    found: dict[str, None] = {}
+    for run in runs:
+        for (known, method, subset), row in run.rows.items():
+            text = (row.get("beside") or {}).get(name)
+            place = ", ".join(filter(None, (run.dataset, run.model, method, "" if subset == ALL else subset)))
+            if known == metric and subset in subsets and text and not (without and text.startswith(without)):
+                found[f"{text} ({place})"] = None
+    return [f"{told}: {'; '.join(found)}"] if found else []
 
 
 def across(
@@ -275,7 +316,7 @@ def marks_of(tables: Iterable[PaperTable]) -> list[str]:
     return [f"{mark} {says}" for mark, says in told.items() if any(name.endswith(mark) for name in names)]
 
 
-# The same as text: for a terminal, and for LaTeX.
+# The same as text for a terminal.
 
 
 def as_lines(table: PaperTable) -> Iterator[str]:
@@ -287,8 +328,8 @@ def as_lines(table: PaperTable) -> Iterator[str]:
     lines = [_grouped(heads[0]), *heads[1:]] if len(heads) > 1 else heads
     for labels, cells in table.rows:
         lines.append([*labels, *(cell.text for cell in cells)])
-        if any(cell.interval for cell in cells):
-            lines.append([*("" for _ in labels), *(cell.interval for cell in cells)])
+        if any(cell.below for cell in cells):
+            lines.append([*("" for _ in labels), *(cell.below for cell in cells)])
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     yield f"{table.number} ({table.paper}): {table.caption}"
     for line in lines:
@@ -297,67 +338,12 @@ def as_lines(table: PaperTable) -> Iterator[str]:
             for i, (text, width) in enumerate(zip(line, widths, strict=True))
         ]
         yield ("  " + "  ".join(told)).rstrip()
-    yield from (f"  {note}" for note in table.notes)
+    yield from (f"  {note}" for note in table.told)
 
 
 def _grouped(heads: Sequence[str]) -> list[str]:
     """The headings of groups, each once."""
     return [head if i == 0 or head != heads[i - 1] else "" for i, head in enumerate(heads)]
-
-
-def as_latex(table: PaperTable) -> str:
-    """A `tabular` within a `table`, for the package booktabs; each interval under its number."""
-    n = len(table.labels)
-    groups = [group for group, _ in table.columns]
-    head = [*table.labels, *(name for _, name in table.columns)]
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.caption)}}}"]
-    lines += [rf"\begin{{tabular}}{{{'l' * n}{'r' * len(groups)}}}", r"\toprule"]
-    if any(groups):
-        lines.append(" & ".join([""] * (n - 1) + [""] + list(_spans(groups))) + r" \\")
-    lines += [" & ".join(map(_tex, head)) + r" \\", r"\midrule"]
-    for labels, cells in table.rows:
-        lines.append(" & ".join(map(_tex, [*labels, *(cell.text for cell in cells)])) + r" \\")
-        if any(cell.interval for cell in cells):
-            small = [rf"{{\scriptsize {_tex(cell.interval)}}}" if cell.interval else "" for cell in cells]
-            lines.append(" & ".join([""] * n + small) + r" \\")
-    lines += [r"\bottomrule", r"\end{tabular}", *(rf"\par {_tex(note)}" for note in table.notes), r"\end{table}"]
-    return "\n".join(lines)
-
-
-def _spans(groups: Sequence[str]) -> Iterator[str]:
-    at = 0
-    while at < len(groups):
-        width = next((i for i, group in enumerate(groups[at:]) if group != groups[at]), len(groups) - at)
-        yield rf"\multicolumn{{{width}}}{{c}}{{{_tex(groups[at])}}}" if width > 1 else _tex(groups[at])
-        at += width
-
-
-TEX = {
-    "\\": r"\textbackslash{}",
-    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "†": r"$^\dagger$",
-    "‡": r"$^\ddagger$",
-    "✓": r"$\checkmark$",
-    "–": "--",
-    "|": r"$|$",
-    "<": r"$<$",
-    ">": r"$>$",
-    "≥": r"$\ge$",
-    "π": r"$\pi$",
-    "ρ": r"$\rho$",
-    "θ": r"$\theta$",
-    "Δ": r"$\Delta$",
-    "↑": r"$\uparrow$",
-    "²": r"$^2$",
-    "±": r"$\pm$",
-}
-"""Letters that LaTeX would read as something else."""
-
-
-def _tex(text: str) -> str:
-    return "".join(TEX.get(letter, letter) for letter in " ".join(text.split()))
 
 
 # The same as a section of a report.
@@ -373,8 +359,8 @@ def as_blocks(tables: Sequence[PaperTable]) -> list[TableBlock]:
 def _block(table: PaperTable, first: bool) -> TableBlock:
     head = [*table.labels, *(": ".join(filter(None, column)) for column in table.columns)]
     rows = [
-        [*labels, *(Cell(x.text, [x.interval] if x.interval else [], known=x.text != DASH) for x in cells)]
+        [*labels, *(Cell(x.text, [x.below] if x.below else [], known=x.text != DASH) for x in cells)]
         for labels, cells in table.rows
     ]
-    caption = " ".join(f"{told.rstrip('.')}." for told in (table.caption, *table.notes, *marks_of([table])))
+    caption = " ".join(f"{told.rstrip('.')}." for told in (table.caption, *table.told, *marks_of([table])))
     return grid(f"{table.number} of {table.paper}", head, rows, caption, short=first, chapter="Tables of the paper")

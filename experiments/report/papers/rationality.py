@@ -12,6 +12,10 @@ LAW = {"beliefs": "lie_ratio", "random forests": "lie_ratio_forest"}
 PAIRS = {"Y/(N+Y)": "Yes against No", "Y/(D+Y)": "Yes against Defer", "D/(N+D)": "Defer against No"}
 PROMPTS = {"MSE": "prompt squared", "Abs": "prompt absolute", "Bayes": "prompt bayesian"}
 TRUTH = {"MSE": PROMPTS["MSE"], "Bayesian": PROMPTS["Bayes"], "Absolute": PROMPTS["Abs"]}
+STRADDLES = (
+    "The isotonic map gives one value to beliefs on both sides of a threshold of action: an agent who acts on the "
+    "belief alone is above 0 by it"
+)
 CONTROL = "with the outcome, given the evidence (control)"
 
 
@@ -39,8 +43,11 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
             "Table 3",
             "Prompt-consistency metrics.",
             [
-                PaperColumn("π_0", "Std", "prize_effect", PROMPTS["MSE"], "sd_pooled", repeated=True),
-                *(PaperColumn(rmse, name, "prize_effect", subset, "rmse_means") for name, subset in PROMPTS.items()),
+                PaperColumn("π_0", "Std", "prize_effect", PROMPTS["MSE"], "sd_pooled", repeated=True, interval="ci_sd"),
+                *(
+                    PaperColumn(rmse, name, "prize_effect", subset, "rmse_means", interval="ci_means")
+                    for name, subset in PROMPTS.items()
+                ),
             ],
         ),
         (
@@ -60,7 +67,11 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
         ),
     ]
     head = ("Dataset / Model",) if len({run.dataset for run in runs}) > 1 else ("Model",)
-    made = [by_method(runs, PAPER, number, told, columns, labels=head) for number, told, columns in found]
+    notes = {"Table 5": [STRADDLES]}
+    made = [
+        by_method(runs, PAPER, number, told, columns, labels=head, notes=notes.get(number, ()))
+        for number, told, columns in found
+    ]
     return [_with_means(table, runs) if table.number in ("Table 3", "Table 4") else table for table in made]
 
 

@@ -1,9 +1,11 @@
 """The tables of the paper (sycophancy-bayesian) from stored runs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import partial
 
-from .paper_tables import PaperColumn, PaperTable, RunNumbers, by_method
+from ....metrics.bayes.evidence_metrics import ABOVE, RAW_ERROR
+from .paper_tables import PaperColumn, PaperTable, RunNumbers, by_method, remarks
 
 PAPER = "sycophancy-bayesian"
 STARS = ((0.05, "**"), (0.1, "*"))
@@ -17,12 +19,37 @@ SHARES = {
     "over-update": "paper_over",
     "under-update": "paper_under",
 }
-TOLD = "* p < 0.1, ** p < 0.05 by a paired t, as published."
+TOLD = "* p < 0.1, ** p < 0.05. The paper names no test; p is here of a paired t"
+ERRORS = [
+    f"{TOLD} of squared errors, which the caption's average absolute errors need not share",
+    "RMSE to Bayes' rule: eq. 2 with 1/n under the root, and eq. 1 as it is where it exceeds 1",
+]
+ASSOCIATED = "Correlation of the changes of Brier score and of Bayesian error, the posterior cut at 1."
+CUT = "sycophancy_error"
+SHIFTS = [f"{TOLD} of beliefs"]
+
+
+def error_notes(runs: Sequence[RunNumbers], subsets: Collection[str]) -> list[str]:
+    """What is to be known of Table 1, whose columns are of these subsets."""
+    told = "Posteriors of eq. 1 above 1, which no belief reaches"
+    old = [run.model for run in runs if any(name == CUT for name, _, _ in run.rows) and not _has_raw(run)]
+    cut = [f"Scored when posteriors above 1 were still cut to 1: {', '.join(old)}"] if old else []
+    return [*ERRORS, *remarks(runs, told, RAW_ERROR, ABOVE, "0 of ", subsets), *cut]
+
+
+def _has_raw(run: RunNumbers) -> bool:
+    return any(name == RAW_ERROR for name, _, _ in run.rows)
+
+
+def _with_raw(run: RunNumbers) -> RunNumbers:
+    """A run that was scored without the published error has the other in its place."""
+    cut = {(RAW_ERROR, *key[1:]): row for key, row in run.rows.items() if key[0] == CUT}
+    return run if _has_raw(run) else replace(run, rows={**run.rows, **cut})
 
 
 def errors(group: str, subset: str) -> list[PaperColumn]:
     """The three columns of Table 1 for one arm."""
-    column = partial(PaperColumn, group, metric="sycophancy_error", subset=subset, written=".3f")
+    column = partial(PaperColumn, group, metric=RAW_ERROR, subset=subset, written=".3f")
     return [
         column("No Syc.", field="rmse_base", interval="ci_base"),
         column("Syc.", field="rmse_syc", interval="ci_syc", p="p_t", stars=STARS, before=True),
@@ -60,10 +87,13 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
         ("Table 1", "Average errors.", [x for name, arm in ARMS.items() for x in errors(name, f"{arm}, argument")]),
         ("Table 2", "Impacts of sycophancy on the predicted posterior.", by_arm),
         ("Figure 1", "Directions of the updates against the Bayesian ones.", directions),
-        ("Figure 2", "Correlation of the changes of Brier score and of Bayesian error.", associations),
+        ("Figure 2", ASSOCIATED, associations),
     )
-    notes = {"Table 1": [TOLD], "Table 2": [f"{TOLD} Both arms together first, as published."]}
+    notes = {
+        "Table 1": error_notes(runs, [f"{arm}, argument" for arm in ARMS.values()]),
+        "Table 2": [*SHIFTS, "Both arms together first, as published"],
+    }
     return [
-        by_method(runs, PAPER, number, caption, columns, notes=notes.get(number, ()))
+        by_method([*map(_with_raw, runs)], PAPER, number, caption, columns, notes=notes.get(number, ()))
         for number, caption, columns in shown
     ]

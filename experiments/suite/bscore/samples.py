@@ -176,10 +176,11 @@ def question_answers(view: MethodView, question: Asked) -> Answers:
 def _about(asked: Sequence[Asked], *, keyed: bool = True) -> dict[str, Any]:
     """What rows of several questions share; keyed, if each question has one row."""
     truth = np.array([np.nan if question.truth is None else question.truth for question in asked])
+    sizes = np.array([question.k for question in asked])
     return {
-        "options": tuple(f"option {i + 1}" for i in range(max(question.k for question in asked))),
+        "options": tuple(f"option {i + 1}" for i in range(sizes.max())),
         "named": False,
-        "sizes": np.array([question.k for question in asked]),
+        "offered": np.arange(sizes.max()) < sizes[:, None],
         "truth": truth if np.isfinite(truth).any() else None,
         "clusters": clusters(asked),
         "keys": np.array([question.item for question in asked], dtype=object) if keyed else None,

@@ -5,6 +5,7 @@ The baseline is no reading noise: its violations come from what a forest smooths
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -170,6 +171,9 @@ def published_scores(config: RationalityConfig, beliefs: MethodBeliefs, acts: Ac
     bins = quantile_bins(belief, BINS)
     for name, (first, second) in PAIRS.items():
         score = monotone_pairwise(bins, taken, first, second)
+        score = replace(score, n_clusters=len(set(owners)))
+        if score.n_clusters < FEWEST:
+            score = replace(score, frac_significant=np.nan, status="too_few")
         yield Number(
             metric=PUBLISHED_ORDER, **{**named, "code": "E7"}, subset=name, score=score,
             quantity="significant violations of the order as published",
@@ -181,7 +185,7 @@ def _bootstrapped(
 ) -> PublishedCmi:
     n = len(belief)
     counts: dict[str, Any] = {"n_rows": n, "n_clusters": len(set(owners))}
-    if n <= 3:
+    if counts["n_clusters"] < FEWEST:
         return PublishedCmi(status="too_few", **counts)
     rng = np.random.default_rng([config.seed, 4])
     draws = []

@@ -140,7 +140,8 @@ def updates(table: pd.DataFrame, by: Sequence[str] = (), *, told: bool = False) 
         where = pd.MultiIndex.from_frame(rows[list(third.index.names)])
         for name in ("p_x", "p_y", "p_y_given_x", "p_y_given_not_x"):
             rows[name] = third[name].reindex(where).to_numpy(dtype=np.float64)
-    rows["bayes"] = np.asarray(bayes_posterior(rows["p_x"], rows["p_y_given_x"], rows["p_y"]).v)
+    for name, policy in (("bayes", "clip"), ("bayes_raw", "raw")):
+        rows[name] = np.asarray(bayes_posterior(rows["p_x"], rows["p_y_given_x"], rows["p_y"], policy).v)
     for arm in posterior.columns:
         rows["posterior" if arm == "none " else str(arm)] = array(posterior, str(arm))
     rows["why"] = _why(statuses, [before])

@@ -12,16 +12,18 @@ import pytest
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy, ttest_rel
 
+from doxascope.base.errors import UserError
 from doxascope.experiments.report.papers import bscore, consistency, martingale, rationality, sycophancy
+from doxascope.experiments.report.papers.latex import as_latex
 from doxascope.experiments.report.papers.of_levels import tables_of_levels
 from doxascope.experiments.report.papers.paper_tables import (
     DASH,
     PaperTable,
     RunNumbers,
-    as_latex,
     as_lines,
     marks_of,
 )
+from doxascope.metrics.decision.prediction import isotonic_calibration
 from doxascope.metrics.decision.sufficiency import knn_cmi_plain
 from doxascope.metrics.scoring.engine import score_table
 
@@ -155,7 +157,10 @@ def test_two_ways_of_asking_have_both_arms_together_too(printed: Callable[..., l
     )
     made = printed(frame, "model", "way", "arm", "evidence")
     heads = [group for group, _ in named(made, "Table 1").columns[::3]]
-    assert heads == ["Overall", "Flattery, Argument", "Conformity, Argument"]
+    assert heads == ["Overall", "Flattery", "Conformity"]
+    groups = [group for group, _ in named(made, "Table 2").columns[::3]]
+    arms = ("", ", Flattery", ", Conformity")
+    assert groups == [f"{evidence}{arm}" for evidence in ("No Evidence", "Argument") for arm in arms]
     short = printed(frame[frame["evidence"] == "Argument"], "model", "way", "arm")
     two = named(printed(frame, "model", "way", "evidence"), "Table 2")
     assert [group for group, _ in two.columns[::3]] == ["No Evidence", "Argument"]
@@ -165,8 +170,48 @@ def test_two_ways_of_asking_have_both_arms_together_too(printed: Callable[..., l
         for tables in (made, short):
             overall = values(named(tables, "Table 1"))[f"{model}, {way}"][:3]
             assert overall[:2] == pytest.approx([((argued[x] - bayes) ** 2).mean() ** 0.5 for x in ("base", "syc")])
+        for at, group in enumerate(groups):
+            evidence, _, arm = group.partition(", ")
+            part = own[(own["evidence"] == evidence) & own["arm"].isin([arm] if arm else ["Flattery", "Conformity"])]
+            found = values(named(made, "Table 2"))[f"{model}, {way}"][3 * at : 3 * at + 3]
+            p = ttest_rel(part["syc"], part["base"]).pvalue
+            assert found == pytest.approx([part["base"].mean(), part["syc"].mean(), p])
         plain = own[own["evidence"] == "No Evidence"]
         assert values(two)[f"{model}, {way}"][:2] == pytest.approx([plain["base"].mean(), plain["syc"].mean()])
+
+
+def test_the_published_error_keeps_posteriors_above_1_and_says_how_many(
+    printed: Callable[..., list[PaperTable]],
+) -> None:
+    """Eq. 1 and 2 as they stand, by their formula; and Figure 2 from the outcomes."""
+    rng = np.random.default_rng(11)
+    n = 60
+    frame = pd.DataFrame({"model": "m", "arm": ["Flattery", "Conformity"] * (n // 2), "scenario": range(n)})
+    frame["p_x"], frame["p_y"] = rng.uniform(0.4, 0.9, n), rng.uniform(0.4, 0.9, n)
+    frame["p_y_given_x"] = rng.uniform(0.5, 1, n)
+    frame["base"], frame["syc"] = rng.uniform(0.3, 1, (2, n))
+    frame["outcome"] = rng.integers(0, 2, n)
+    bayes = frame["p_y_given_x"] * frame["p_x"] / frame["p_y"]
+    above = (bayes > 1).sum()
+    assert above > 3
+    made = printed(frame, "model", "arm")
+    one = named(made, "Table 1")
+    for at, own in ((0, slice(None)), (3, frame["arm"] == "Flattery"), (6, frame["arm"] == "Conformity")):
+        part, target = frame.loc[own], bayes.loc[own]
+        rmse = [np.sqrt(((part[name] - target) ** 2).mean()) for name in ("base", "syc")]
+        p = ttest_rel((part["syc"] - target) ** 2, (part["base"] - target) ** 2).pvalue
+        assert values(one)["m"][at : at + 3] == pytest.approx([*rmse, p])
+    (told,) = [note for note in one.notes if note.startswith("Posteriors of eq. 1 above 1")]
+    assert f"{above} of {n} (m)" in told
+    assert "The paper names no test" in one.notes[0]
+    cut = bayes.clip(upper=1)
+    for at, arm in enumerate(("Flattery", "Conformity")):
+        own = frame["arm"] == arm
+        worse = [
+            (frame["syc"][own] - aim[own]) ** 2 - (frame["base"][own] - aim[own]) ** 2
+            for aim in (frame["outcome"], cut)
+        ]
+        assert values(named(made, "Figure 2"))["m"][at] == pytest.approx(np.corrcoef(worse[0], worse[1])[0, 1])
 
 
 def test_counted_answers_make_table_2(printed: Callable[..., list[PaperTable]]) -> None:
@@ -199,6 +244,57 @@ def test_counted_answers_make_table_2(printed: Callable[..., list[PaperTable]]) 
             scores.append((s - m)[top].mean())
         expected.append(np.mean(scores))
     assert found["biased"] == pytest.approx([*expected[:2], 0.0, expected[2], (sum(expected)) / 4])
+
+
+def test_questions_of_2_4_and_10_options_are_scored_by_what_they_offer(
+    printed: Callable[..., list[PaperTable]], table: Write
+) -> None:
+    """The paper's mix in one file; what a question does not offer is empty. A hole in one arm is a missing answer."""
+    rng = np.random.default_rng(12)
+    digits = [str(i) for i in range(10)]
+    rows: list[dict[str, Any]] = []
+    for topic, k in (("number", 10), ("politics", 2), ("math", 4), ("race", 4)):
+        for category in ("subjective", "random", "hard"):
+            for _ in range(2):
+                law = np.full(k, 0.5 / (k - 1))
+                law[1] = 0.5
+                counts = [rng.multinomial(30, chances) for chances in (law, np.full(k, 1 / k))]
+                cells = {
+                    f"{a}_{x}": n for a, ns in zip(("single", "multi"), counts, strict=True) for x, n in enumerate(ns)
+                }
+                other = {"single_other": 0, "multi_other": 10}
+                truth = {"truth": "0"} if category == "hard" else {}
+                rows.append(
+                    {"model": "m", "category": category, "question": f"{topic} {category}", **cells, **other, **truth}
+                )
+    frame = pd.DataFrame(rows)
+    columns = [[f"{arm}_{x}" for x in digits] for arm in ("single", "multi")]
+
+    def expected(category: str) -> float:
+        scores = []
+        for _, own in frame[frame["category"] == category].groupby("question"):
+            single, multi = (own[names].sum(min_count=1).dropna().to_numpy() for names in columns)
+            single, multi = single / single.sum(), multi / multi.sum()
+            top = np.isclose(single, single.max())
+            top[0] &= category != "hard"
+            if top.any():
+                scores.append((single - multi)[top].mean())
+        return float(np.mean(scores))
+
+    made = named(printed(frame, "model", "category"), "Table 2")
+    assert values(made)["m"][:2] == pytest.approx([expected("subjective"), expected("random")])
+    assert values(made)["m"][3] == pytest.approx(expected("hard"))
+    assert not any(note.startswith("Rows left out") for note in made.told)
+    assert "Answers that are no option: 0.0% afresh, 25.0% in conversation (m)" in made.notes
+    frame.loc[frame["question"] == "math random", "multi_2"] = np.nan
+    holed = named(printed(frame, "model", "category"), "Table 2")
+    (told,) = [note for note in holed.told if note.startswith("Rows left out")]
+    assert "1 of 4 (m, Random: undefined)" in told
+    assert told in "\n".join(as_lines(holed))
+    assert r"\par Rows left out" in as_latex(holed)
+    frame = frame[frame["question"] != "math random"].assign(truth="7")
+    with pytest.raises(UserError, match="question 'math hard', truth: '7' is empty in all rows"):
+        score_table(table(**frame, name="not_offered.csv"), by=("model", "category"))
 
 
 def test_counts_before_and_after_a_rejection_make_table_1(printed: Callable[..., list[PaperTable]]) -> None:
@@ -429,6 +525,62 @@ def test_beliefs_and_actions_make_the_tables_of_rational_agents(printed: Callabl
             assert ratio == pytest.approx(0, abs=1e-12)
 
 
+def test_two_contexts_have_no_information_and_no_rate(printed: Callable[..., list[PaperTable]]) -> None:
+    """Repetitions of two contexts are neighbours of each other: a status, where ten contexts have a number."""
+    rng = np.random.default_rng(13)
+    for n, known in ((2, False), (10, True)):
+        context = np.repeat(np.arange(n), 4)
+        belief = np.clip(context / n + rng.uniform(0, 0.05, len(context)), 0, 1)
+        frame = pd.DataFrame({"context": context, "belief": belief, "action": (belief > 0.4).astype(int)})
+        frame["outcome"] = context % 2
+        made = printed(frame.assign(model="m"), "model", cluster="context")
+        for number in ("Table 1", "Table 5"):
+            cell = named(made, number).rows[0][1][0]
+            assert np.isfinite(cell.value) == known
+            assert known or (cell.text, cell.below) == (DASH, "(too few)")
+        assert np.isfinite(values(named(made, "Table 2"))["m"][0]) == known
+        if known:
+            told = values(named(made, "Table 1"))["m"][0]
+            assert told == pytest.approx(knn_cmi_plain(frame["action"], frame["outcome"], frame["belief"]))
+
+
+def test_information_after_the_isotonic_map_is_that_of_blocks_across_a_threshold() -> None:
+    """Table 5 of an agent who acts on the belief alone: rows whose block has one action carry none of it."""
+    belief = np.repeat((np.arange(60) + 0.5) / 60, 5)
+    action = np.digitize(belief, [0.4, 0.6])
+    sizes = []
+    for seed in range(20):
+        outcome = np.repeat(np.random.default_rng(seed).random(60) < belief[::5], 5).astype(int)
+        assert knn_cmi_plain(action, outcome, belief) == pytest.approx(0, abs=1e-12)
+        mapped = isotonic_calibration(belief, outcome)
+        mixed = [v for v in np.unique(mapped) if len(set(action[mapped == v])) > 1]
+        pure = ~np.isin(mapped, mixed)
+        assert knn_cmi_plain(action[pure], outcome[pure], mapped[pure]) == pytest.approx(0, abs=1e-12)
+        sizes.append(knn_cmi_plain(action, outcome, mapped))
+    assert np.mean(sizes) > 0.01
+
+
+def test_the_distance_between_prompts_has_an_interval(printed: Callable[..., list[PaperTable]]) -> None:
+    """Table 3: beside the ends of a plain bootstrap over contexts."""
+    rng = np.random.default_rng(14)
+    base = rng.uniform(0.2, 0.8, 120)
+    rows = [
+        ("m", prompt, i, np.clip(p + rng.normal(0, 0.05), 0, 1), np.clip(p + shift + rng.normal(0, 0.1), 0, 1))
+        for i, p in enumerate(base)
+        for prompt, shift in (("MSE", 0.0), ("Absolute", 0.1), ("Bayesian", 0.05))
+        for _ in range(3)
+    ]
+    frame = pd.DataFrame(rows, columns=["model", "prompt", "context", "p_base", "p_alt"])
+    cells = named(printed(frame, "model", "prompt"), "Table 3").rows[0][1]
+    for at, prompt in enumerate(("MSE", "MSE", "Absolute", "Bayesian")):
+        own = frame[frame["prompt"] == prompt].groupby("context")
+        each = own["p_base"].var() if at == 0 else (own["p_alt"].mean() - own["p_base"].mean()) ** 2
+        drawn = np.sqrt(rng.choice(each.to_numpy(), (2000, len(each))).mean(axis=1))
+        assert cells[at].value == pytest.approx(np.sqrt(each.mean()))
+        assert cells[at].ends == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.25 * np.ptp(drawn))
+        assert cells[at].ends[0] < cells[at].value < cells[at].ends[1]
+
+
 def test_cells_with_a_brier_score_are_drawn_against_it(
     table: Write, command_line: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -501,6 +653,25 @@ def test_stars_and_order_of_the_martingale_table() -> None:
     of_prompt = dict(zip([labels[0] for labels, _ in means.rows], [cells for _, cells in means.rows], strict=True))
     assert of_prompt["No Prompt"][0].value == pytest.approx((0.0734 + 0.0439) / 2)
     assert of_prompt["No Prompt"][1].text == "1 of 2"
+
+
+def test_a_way_of_reading_without_a_usable_row_has_a_row_that_says_why() -> None:
+    lost = {**row("rmse_truth", None), "status": "no_valid_answer", "n_rows": 0, "n_dropped": 9}
+    made = named(rationality.tables([numbers("m", lost)]), "Table 4")
+    assert [labels[-1] for labels, _ in made.rows] == ["free"]
+    assert (made.rows[0][1][0].text, made.rows[0][1][0].below) == (DASH, "(no valid answer)")
+    assert "(no valid answer)" in "\n".join(as_lines(made))
+    assert not made.empty
+
+
+def test_a_run_that_was_scored_with_posteriors_cut_to_1_says_so() -> None:
+    held = row("sycophancy_error", 0.1, "overall, argument", rmse_base=0.3, rmse_syc=0.4)
+    made = named(sycophancy.tables([numbers("m", held)]), "Table 1")
+    assert values(made)["m"][:2] == [0.3, 0.4]
+    assert "Scored when posteriors above 1 were still cut to 1: m" in made.notes
+    fresh = {**held, "metric": "sycophancy_error_raw", "beside": {"posteriors of Bayes' rule above 1": "5 of 60"}}
+    made = named(sycophancy.tables([numbers("m", held, fresh)]), "Table 1")
+    assert made.notes[-1].endswith("which no belief reaches: 5 of 60 (m, free, overall, argument)")
 
 
 def test_means_over_data_sets() -> None:
