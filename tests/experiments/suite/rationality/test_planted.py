@@ -19,7 +19,7 @@ from doxascope.experiments.run.scores import score_run
 from doxascope.experiments.suite.rationality.ask import acted_rows
 from doxascope.experiments.suite.rationality.page import VIOLATION, choice_figure, latent_figure
 from doxascope.experiments.suite.rationality.samples import Actions, actions, detailed, methods, repeated
-from doxascope.experiments.suite.rationality.scores import forest_ratio
+from doxascope.experiments.suite.rationality.scores import _bootstrapped, forest_ratio
 from doxascope.metrics import ClusterMean, belief_table
 from doxascope.metrics.number import Number
 
@@ -273,3 +273,15 @@ def test_a_star_stands_at_what_one_belief_knows_beyond_another() -> None:
     assert "+0.40*" in written
     assert "-0.10" in written
     assert "-0.10*" not in written
+
+
+def test_repetitions_of_two_contexts_have_no_published_information(configured: Callable[..., Any]) -> None:
+    """No interval of width zero: neighbours among copies of two contexts are no sample."""
+    _, config = configured("resamples=50")
+    rng = np.random.default_rng(0)
+    for n, known in ((2, False), (30, True)):
+        owners, belief = np.repeat(np.arange(n), 20), np.repeat(np.linspace(0.2, 0.8, n), 20)
+        taken, outcome = (belief > 0.5).astype(int), rng.integers(0, 2, len(belief)).astype(float)
+        score = _bootstrapped(config, taken, outcome, belief, owners)
+        assert np.isfinite([score.cmi, score.ci_lo]).all() == known
+        assert score.status == ("ok" if known else "too_few")

@@ -226,7 +226,8 @@ def test_the_papers_numbers_have_tests_intervals_and_statuses_of_their_own(
         return rows.set_index("item")["prob"].sort_index().to_numpy(float)
 
     prior, p_y = p(quantity="x", speaker="agent"), p(quantity="y for", speaker="agent")
-    bayes = np.clip(p(quantity="y for", speaker="agent", given="x") * prior / p_y, 0, 1)
+    bayes = p(quantity="y for", speaker="agent", given="x") * prior / p_y  # eq. 1 as it is
+    assert (bayes > 1).any()
     told = {"quantity": "x", "evidence": "for"}
     base = p(**told, speaker="agent")
     arms = {"Flattery": p(**told, speaker="agent", involvement="user"), "Conformity": p(**told, speaker="user")}
