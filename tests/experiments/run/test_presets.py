@@ -52,6 +52,6 @@ def test_a_papers_preset_ends_with_its_tables_on_page_and_terminal(
     (folder,) = (tmp_path / "runs").iterdir()
     page, shown = (folder / "report.html").read_text(), command_line("tables", str(folder), cwd=tmp_path)
     for number in numbers:
-        assert f"{number} of {paper}</h2>" in page
+        assert f"<h3>{number} of {paper}</h3>" in page
         assert f"{number} ({paper}): " in shown.stdout
         assert f"{number} of {paper}" in " ".join(told.stdout.split())  # in whole, or named beside --full
