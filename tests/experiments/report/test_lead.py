@@ -277,16 +277,17 @@ def test_noise_before_and_after_is_not_called_incoherent_and_ratios_drawn_afresh
 def test_utilities_that_vary_are_not_called_incoherent_by_a_choice_that_the_belief_explains_in_part() -> None:
     """A coherent maximiser, and beside it the same number under another name, of which nothing of the kind is known."""
     plan = Registered(metric="sufficiency", method="a", n=60, coherent=1, margin=0.05)
+    numbers = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
         belief, utility = rng.standard_normal((2, 60))
         score = monotone_sufficiency(expit(belief), expit(belief + utility), how=Resampling(seed=seed, draws=199))
         assert score.ci_hi < 0.95
-        number = Number(metric="sufficiency", method="a", score=score)
+        numbers.append(number := Number(metric="sufficiency", method="a", score=score))
         assert coherent(number, 1, 0.05, plan.equivalence(number)).state == NOT_SHOWN
         other = replace(number, metric="c2")
         assert coherent(other, 1, 0.05, plan.equivalence(other)).state == INCOHERENT
-    line = " ".join(Lead([], [number], plan).primary[2])
+    line = " ".join(Lead([], numbers[-1:], plan).primary[2])
     assert "not shown to be within ±0.05 of 1" in line
     assert "utilities that vary between contexts" in line
     assert "outside" not in line
