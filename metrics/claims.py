@@ -30,7 +30,7 @@ from .consistency.competence import (
 from .contract import NAN
 from .inference.equivalence import CoherenceClaim, Equivalence, alike, tost, unless_missed
 from .inference.means import ClusterMean
-from .inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, study_design
+from .inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, SPREADS, study_design
 from .number import Number, interval_text
 from .tables.samples import ALL
 
@@ -64,6 +64,9 @@ COHERENCE: Mapping[str, Ends] = {
 }
 """Numbers of coherence, those first that the noise of a reading moves least: what a coherent belief has, and what a
 constant one has. NaN: it has none."""
+UPPER_BOUNDS = frozenset({"sufficiency"})
+"""Numbers whose coherent value is the most that there can be: utilities that vary between contexts lower them as
+incoherence does, so that less is `not shown` and never `incoherent` (METRICS E4)."""
 BEHAVIOUR = frozenset(
     {"accuracy", "accuracy_single", "accuracy_multi", "calibration", "calibration_top", "log_loss", "sufficiency"}
     | {"brier", "brier_prior", "brier_post", "brier_update", "brier_multiclass"}
@@ -78,7 +81,7 @@ class Coherent:
 
     state: str
     """`coherent`: shown to lie within the margin, by two one-sided tests or by the bounds of a claim. `incoherent`: its
-    whole interval lies outside. Else `not shown`."""
+    whole interval lies `beyond`. Else `not shown`."""
     metric: str
     value: float
     ci_lo: float
@@ -110,13 +113,26 @@ def coherent(number: Number, target: float, margin: float, test: Equivalence | C
     score = number.score
     value, lo, hi = float(score.estimate), float(score.ci_lo), float(score.ci_hi)
     same = test is not None and (test.equivalent if isinstance(test, Equivalence) else test.claimed)
-    outside = lo > target + margin or hi < target - margin
-    state = COHERENT if same else INCOHERENT if outside and score.status in TRUSTED else NOT_SHOWN
+    outside = score.status in TRUSTED and beyond(number, target, margin)
+    state = COHERENT if same else INCOHERENT if outside else NOT_SHOWN
     constant = COHERENCE[number.metric].constant if number.metric in COHERENCE else NAN
     return Coherent(
         state=state, metric=number.metric, value=value, ci_lo=lo, ci_hi=hi, target=target, margin=margin,
         constant=constant,
     )  # fmt: skip
+
+
+def beyond(number: Number, target: float, margin: float) -> bool:
+    """Whether the whole interval of a number lies where that of no coherent agent does (METRICS W4): outside its
+    margin and, where the noise of a reading alone takes a coherent agent as far, outside both together.
+
+    Never of a number whose coherent value is an upper bound.
+    """
+    if number.metric in UPPER_BOUNDS:
+        return False
+    noise = SPREADS[number.metric].off if number.metric in SPREADS else 0.0
+    reach = margin + (noise if noise >= margin else 0.0)
+    return bool(number.score.ci_lo > target + reach or number.score.ci_hi < target - reach)
 
 
 TRUSTED = ("ok", "few_clusters")

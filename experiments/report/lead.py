@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base.text import shown
 from ...metrics import CONDITIONS, UNREADABLE, Condition, claim_clusters
-from ...metrics.claims import Registered, Verdict, verdicts
+from ...metrics.claims import UPPER_BOUNDS, Registered, Verdict, beyond, verdicts
 from ...metrics.consistency.competence import NOT_TESTED
 from ...metrics.number import Number, interval_text
 from ...metrics.scoring.engine import ScoredTable
@@ -172,12 +172,13 @@ def _coherence(plan: Registered, number: Number) -> str:
     if test is None:
         why = number.score.status.replace("_", " ")
         return f"{within}: cannot be tested" + (f", {why}" if why != "ok" else "")
-    score, lo, hi = number.score, plan.coherent - test.params["hi"], plan.coherent + test.params["hi"]
-    if score.ci_lo > hi or score.ci_hi < lo:
+    if beyond(number, plan.coherent, test.params["hi"]):
         return f"shown to lie outside ±{plan.margin:g} of {plan.coherent:g}: the whole interval does"
     needed = claim_clusters(test.params["hi"], number.worst)
     short = f"; a claim takes {needed} clusters" if number.score.n_clusters < needed else ""
-    return f"{'' if test.equivalent else 'not shown to be '}{within} (TOST p {test.p:.3g}{short})"
+    varied = not test.equivalent and plan.metric in UPPER_BOUNDS
+    lower = "; utilities that vary between contexts lower it as incoherence does" if varied else ""
+    return f"{'' if test.equivalent else 'not shown to be '}{within} (TOST p {test.p:.3g}{short}{lower})"
 
 
 def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:

@@ -72,8 +72,8 @@ def understand(
     extra = {name.strip().lower(): role for name, role in extra.items()}
     if absent := [name for name in extra if name not in source.columns]:
         raise UserError(f"{path}: has no column {absent[0]!r}; {_hint(absent[0], source.columns)}")
-    column = cluster.strip().lower() if cluster else next((c for c in form.cluster if c in source.columns), None)
     roles = form.roles(source.columns)
+    column = cluster.strip().lower() if cluster else _sampled(form, source.columns, [*extra, *roles])
     asked_for = [name.strip().lower() for name in by] or (level_columns(source.columns) if form.pools else [])
     by = implied(source.columns, asked_for, [*roles])
     _refuse_levels(path, by, None if form.pools else column, roles)
@@ -107,6 +107,10 @@ def understand(
     used = [*roles, *(name for name in extra if name not in roles)]
     unused = [name for name in source.columns if name not in used and name != column]
     line = f"{path.name}: {form.name} ({_named(used)}), {n_rows} rows, {_clusters(samples, clustered)}"
+    if clustered is None and unused:
+        notes.insert(
+            0, f"if rows that share a {' or a '.join(unused[:3])} belong together, name it: --cluster {unused[0]}"
+        )
     by_levels = [f"by {', '.join(f'{name} ({n})' for name, n in levels.items())}"] if levels else []
     line = "; ".join([line, *notes, *by_levels, *([f"not used: {_named(unused)}"] if unused else [])])
     return Understood(path, form.name, samples, line, rivals, [*levels], of_cells)
@@ -141,8 +145,19 @@ class _Reader:
         return [replace(sample, kind=str(data["kind"][0] or "") if self.kinds else "") for sample in made]
 
 
+SAMPLED = ("triple", "question", "item")
+"""Columns that are taken for the cluster of a form that has none of its own, in this order."""
 ITEMS = ("item", "question", "scenario", "trajectory", "cluster")
 """Columns by which rows of two levels are of one thing, in this order; else the cluster."""
+
+
+def _sampled(form: Form, columns: Sequence[str], otherwise: Collection[str]) -> str | None:
+    """The column that is taken for what was sampled: that of the form, else one of a usual name that nothing else uses
+    (rows of a trajectory, and numbers of models, have the clusters of their form alone).
+    """
+    usual = () if form is BELIEFS or form.pools or "trajectory" in form.names else SAMPLED
+    others = [name for name in usual if name not in otherwise]
+    return next((name for name in (*form.cluster, *others) if name in columns), None)
 
 
 def _refuse_levels(path: Path, by: Sequence[str], column: str | None, roles: Mapping[str, str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from doxascope import UserError
 from doxascope.experiments.report.lead import Lead
@@ -18,8 +19,9 @@ from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.runner import report, run
 from doxascope.metrics import Resampling, belief_gate, cluster_mean, items_responding
-from doxascope.metrics.claims import COHERENCE, COHERENT, Registered, Verdict, coherent, verdicts
+from doxascope.metrics.claims import COHERENCE, COHERENT, INCOHERENT, Registered, Verdict, coherent, verdicts
 from doxascope.metrics.consistency.competence import NOT_SHOWN
+from doxascope.metrics.decision import monotone_sufficiency
 from doxascope.metrics.number import Number
 from doxascope.metrics.scoring.engine import score_samples
 from doxascope.metrics.tables.samples import Answers, Cases, Options, Told, YesNo
@@ -240,6 +242,64 @@ def test_the_noise_of_a_reading_is_not_called_incoherent() -> None:
     (verdict,) = verdicts(numbers)
     assert verdict.coherent is not None
     assert (verdict.coherent.metric, verdict.coherent.state) == ("c2", COHERENT)
+
+
+def _planned(rng: np.random.Generator, n: int, *, afresh: bool) -> Options:
+    """Ratios that are kept, or drawn afresh, read with .3 nat of noise before and after; a leak of .01."""
+    level, gone = 0.8 * rng.standard_normal((2, n, 1, 3)), np.eye(3, dtype=bool)
+    before, after = (
+        np.exp(x + 0.3 * rng.standard_normal((n, 3, 3))) for x in (level[0], level[1] if afresh else level[0])
+    )
+    kept = np.where(gone, 0, after)
+    after = np.where(gone, 0.01, 0.99 * kept / kept.sum(axis=-1, keepdims=True))
+    return Options(
+        prior=(before / before.sum(axis=-1, keepdims=True)).reshape(-1, 3),
+        posterior=after.reshape(-1, 3),
+        rejected=np.tile(np.arange(3), n),
+        clusters=np.repeat(np.arange(n), 3),
+    )
+
+
+@pytest.mark.parametrize("n", [12, 300])
+def test_noise_before_and_after_is_not_called_incoherent_and_ratios_drawn_afresh_are(n: int) -> None:
+    """Noise in both readings takes c2 to .987, beyond its unregistered margin of .01."""
+    for afresh, state in ((False, NOT_SHOWN), (True, INCOHERENT)):
+        states = []
+        for seed in range(10):
+            sample = _planned(np.random.default_rng(seed), n, afresh=afresh)
+            (verdict,) = verdicts(score_samples([sample], Resampling(seed=seed, draws=100)).numbers)
+            assert verdict.coherent is not None
+            assert verdict.coherent.metric == "c2"
+            states.append(verdict.coherent.state)
+        assert states.count(state) >= 9
+
+
+def test_utilities_that_vary_are_not_called_incoherent_by_a_choice_that_the_belief_explains_in_part() -> None:
+    """A coherent maximiser, and beside it the same number under another name, of which nothing of the kind is known."""
+    plan = Registered(metric="sufficiency", method="a", n=60, coherent=1, margin=0.05)
+    numbers = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        belief, utility = rng.standard_normal((2, 60))
+        score = monotone_sufficiency(expit(belief), expit(belief + utility), how=Resampling(seed=seed, draws=199))
+        assert score.ci_hi < 0.95
+        numbers.append(number := Number(metric="sufficiency", method="a", score=score))
+        assert coherent(number, 1, 0.05, plan.equivalence(number)).state == NOT_SHOWN
+        other = replace(number, metric="c2")
+        assert coherent(other, 1, 0.05, plan.equivalence(other)).state == INCOHERENT
+    line = " ".join(Lead([], numbers[-1:], plan).primary[2])
+    assert "not shown to be within ±0.05 of 1" in line
+    assert "utilities that vary between contexts" in line
+    assert "outside" not in line
+
+
+def test_a_choice_that_the_belief_explains_is_shown_to_be_coherent() -> None:
+    """The same number of utilities that do not vary."""
+    plan = Registered(metric="sufficiency", method="a", n=400, coherent=1, margin=0.05)
+    rng = np.random.default_rng(0)
+    belief = rng.standard_normal(400)
+    number = Number(metric="sufficiency", method="a", score=monotone_sufficiency(expit(belief), expit(belief + 0.5)))
+    assert coherent(number, 1, 0.05, plan.equivalence(number)).state == COHERENT
 
 
 def test_what_a_constant_belief_has_is_what_the_engine_makes_of_one() -> None:

@@ -47,8 +47,8 @@ def test_a_belief_table_has_a_score_per_kind_and_their_paired_differences(tmp_pa
     )
     difference: Any = number.score
     assert sign * difference.difference == pytest.approx(expected.difference)
-    assert len(scored.differences) == 4
-    assert difference.family_size == 3  # both have the same priors, so that their calibration differs by 0 without a p
+    tested = [one for one in scored.differences if np.isfinite(one.score.p)]
+    assert difference.family_size == len(tested) == 3  # slopes of calibration are equal in every item: nothing to test
     assert difference.p_adjusted >= difference.p
     assert difference.n_clusters == 12
 

@@ -39,6 +39,26 @@ def test_without_a_cluster_each_row_is_its_own(table: Write, estimates: Estimate
     assert "each row its own cluster" in scored.understood.line
 
 
+@pytest.mark.parametrize("name", ["triple", "question", "item"])
+@pytest.mark.parametrize("header", ["prior,posterior", "base,syc,outcome", "single_a,single_b,multi_a,multi_b"])
+def test_what_was_sampled_is_known_by_its_usual_names(table: Write, name: str, header: str) -> None:
+    """Of every table of rows: else three rows of a triple pass for three triples."""
+    cells = {"prior,posterior": "0.{},0.4", "base,syc,outcome": "0.{},0.4,1"}.get(header, "{},2,1,3")
+    rows = [f"{cells.format(1 + i)},t{i // 3}" for i in range(8)]
+    scored = score_table(table(f"{header},{name}", *rows))
+    assert f"clusters: {name} (3)" in scored.understood.line
+    assert {one.score.n_clusters for one in scored.numbers} <= {0, 1, 2, 3}
+
+
+def test_another_column_is_asked_for_and_one_of_levels_is_no_cluster(table: Write) -> None:
+    rows = [f"0.{1 + i},0.4,t{i // 4}" for i in range(8)]
+    line = score_table(table("prior,posterior,topic", *rows), "martingale").understood.line
+    assert "if rows that share a topic belong together, name it: --cluster topic; not used: topic" in line
+    found = score_table(table("prior,posterior,triple", *rows), "martingale", by=["triple"]).understood.line
+    assert "each row its own cluster" in found
+    assert "--cluster" not in found
+
+
 @pytest.mark.parametrize("form", ["wide", "long"])
 def test_trajectories(table: Write, form: str, estimates: Estimates) -> None:
     # Per step: (.2, .4) (.4, .3) (.6, .7); first to last: (.2, .3) (.6, .7). The third breaks in the middle.
