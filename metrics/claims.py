@@ -124,14 +124,15 @@ def coherent(number: Number, target: float, margin: float, test: Equivalence | C
 
 def beyond(number: Number, target: float, margin: float) -> bool:
     """Whether the whole interval of a number lies where that of no coherent agent does (METRICS W4): outside its
-    margin and, where the noise of a reading alone takes a coherent agent as far, outside both together.
+    margin and what the noise of a reading alone takes a coherent agent off, up to twice the latter; a margin that is
+    wider than that is all that counts.
 
     Never of a number whose coherent value is an upper bound.
     """
     if number.metric in UPPER_BOUNDS:
         return False
     noise = SPREADS[number.metric].off if number.metric in SPREADS else 0.0
-    reach = margin + (noise if noise >= margin else 0.0)
+    reach = max(margin, noise + min(margin, noise))
     return bool(number.score.ci_lo > target + reach or number.score.ci_hi < target - reach)
 
 

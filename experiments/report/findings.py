@@ -1,5 +1,6 @@
 """What an experiment shows on its page: columns, tables, figures, and instances with what was said in them."""
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,8 +87,9 @@ class Figure:
     def __repr__(self) -> str:
         return f"Figure({self.title!r}; .save('figure.pdf'), .svg, .data)"
 
-    def _repr_svg_(self) -> str:
-        return self.svg
+    def _repr_html_(self) -> str:
+        """An image, in which no script runs, whoever drew it."""
+        return f'<img src="data:image/svg+xml;base64,{base64.b64encode(self.svg.encode()).decode()}">'
 
     def save(self, path: Path | str) -> None:
         """Write it as its ending says: .svg, .pdf, or .csv, which is what is drawn. Raises UserError for another."""

@@ -146,7 +146,8 @@ class _Reader:
 
 
 SAMPLED = ("triple", "question", "item")
-"""Columns that are taken for the cluster of a form that has none of its own, in this order."""
+"""Columns that are taken for what was sampled where a form's own are not there; the first, which holds several items,
+also before these, but for `cluster`."""
 ITEMS = ("item", "question", "scenario", "trajectory", "cluster")
 """Columns by which rows of two levels are of one thing, in this order; else the cluster."""
 
@@ -157,7 +158,8 @@ def _sampled(form: Form, columns: Sequence[str], otherwise: Collection[str]) -> 
     """
     usual = () if form is BELIEFS or form.pools or "trajectory" in form.names else SAMPLED
     others = [name for name in usual if name not in otherwise]
-    return next((name for name in (*form.cluster, *others) if name in columns), None)
+    coarse = [name for name in ("cluster", SAMPLED[0]) if name in (*form.cluster, *others)]
+    return next((name for name in (*coarse, *form.cluster, *others) if name in columns), None)
 
 
 def _refuse_levels(path: Path, by: Sequence[str], column: str | None, roles: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.runner import report, run
 from doxascope.metrics import Resampling, belief_gate, cluster_mean, items_responding
-from doxascope.metrics.claims import COHERENCE, COHERENT, INCOHERENT, Registered, Verdict, coherent, verdicts
+from doxascope.metrics.claims import COHERENCE, COHERENT, INCOHERENT, Registered, Verdict, beyond, coherent, verdicts
 from doxascope.metrics.consistency.competence import NOT_SHOWN
 from doxascope.metrics.decision import monotone_sufficiency
 from doxascope.metrics.number import Number
@@ -272,6 +272,15 @@ def test_noise_before_and_after_is_not_called_incoherent_and_ratios_drawn_afresh
             assert verdict.coherent.metric == "c2"
             states.append(verdict.coherent.state)
         assert states.count(state) >= 9
+
+
+def test_a_wider_margin_never_calls_more_incoherent() -> None:
+    score = replace(cluster_mean([0.97, 0.98, 0.99] * 4, range(12)), ci_lo=0.96, ci_hi=0.97)
+    number = Number(metric="c2", method="a", score=score)
+    found = [beyond(number, 1, margin) for margin in np.linspace(0, 0.06, 61)]
+    assert found == sorted(found, reverse=True)
+    assert found[0]
+    assert not found[-1]
 
 
 def test_utilities_that_vary_are_not_called_incoherent_by_a_choice_that_the_belief_explains_in_part() -> None:

@@ -205,3 +205,9 @@ def test_a_damaged_report_is_refused_in_a_line(damage: Callable[[Any], Any], tmp
     with pytest.raises(UserError, match=r"report\.json: holds no report") as refused:
         read(tmp_path / "report.json")
     assert "\n" not in str(refused.value)
+
+
+def test_a_notebook_shows_a_figure_as_an_image_in_which_no_script_runs() -> None:
+    shown = Figure("t", '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"></svg>')._repr_html_()
+    assert shown.startswith("<img ")
+    assert "onload" not in shown

@@ -50,6 +50,15 @@ def test_what_was_sampled_is_known_by_its_usual_names(table: Write, name: str, h
     assert {one.score.n_clusters for one in scored.numbers} <= {0, 1, 2, 3}
 
 
+@pytest.mark.parametrize("header", ["prior,posterior", "base,syc,outcome", "single_a,single_b,multi_a,multi_b"])
+def test_a_triple_holds_several_items(table: Write, header: str) -> None:
+    cells = {"prior,posterior": "0.{},0.4", "base,syc,outcome": "0.{},0.4,1"}.get(header, "{},2,1,3")
+    rows = [f"{cells.format(1 + i)},i{i},t{i // 3}" for i in range(8)]
+    assert "clusters: triple (3)" in score_table(table(f"{header},item,triple", *rows)).understood.line
+    named = [f"{row},{i % 2}" for i, row in enumerate(rows)]
+    assert "clusters: cluster (2)" in score_table(table(f"{header},item,triple,cluster", *named)).understood.line
+
+
 def test_another_column_is_asked_for_and_one_of_levels_is_no_cluster(table: Write) -> None:
     rows = [f"0.{1 + i},0.4,t{i // 4}" for i in range(8)]
     line = score_table(table("prior,posterior,topic", *rows), "martingale").understood.line
