@@ -197,6 +197,10 @@ def size(sample: Sample) -> int:
     return len(clusters_of(sample.whole if isinstance(sample, Updates) else sample))
 
 
+NO_OUTCOME = "no outcome"
+"""Why a row is left out that has a belief and no truth."""
+
+
 def with_drop_reasons(score: Any, sample: Sample, values: Array, outcome: Array | None = None) -> Any:
     """The score with its dropped rows by reason; `values` [n] or `outcome` are NaN where a row is dropped."""
     reasons, n_dropped = dict(score.reasons), score.n_dropped
@@ -204,7 +208,7 @@ def with_drop_reasons(score: Any, sample: Sample, values: Array, outcome: Array 
     why = np.full(len(values), "undefined", dtype=object) if sample.why is None else sample.why.copy()
     why[np.isin(why, ("ok", "low_coverage"))] = "undefined"
     if outcome is not None:
-        why[np.isnan(outcome) & ~missing] = "no outcome"
+        why[np.isnan(outcome) & ~missing] = NO_OUTCOME
         missing = missing | np.isnan(outcome)
     if n_dropped == missing.sum():
         reasons = dict(Counter(str(reason) for reason in why[missing]))

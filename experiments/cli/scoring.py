@@ -256,16 +256,17 @@ def tables(runs: tuple[Path, ...], latex: bool, allow_code: tuple[Path, ...]) ->
     from ..report.papers.latex import as_latex
     from ..report.papers.paper_tables import as_lines, marks_of
     from ..run.folder import run_at
-    from ..run.paper_tables import tables_of
+    from ..run.paper_tables import scored_earlier, tables_of
 
     folders = [run_at(path) for path in runs]
     if None in folders:
         raise UserError(f"{runs[folders.index(None)]}: is no run; give the folders of runs")
-    found = tables_of([folder for folder in folders if folder is not None], allow_code)
+    whole = [folder for folder in folders if folder is not None]
+    found = tables_of(whole, allow_code)
     for table in found:
         echo(as_latex(table) if latex else "\n".join(as_lines(table)))
         echo("")
-    for line in marks_of(found):
+    for line in [*marks_of(found), *scored_earlier(whole)]:
         echo(f"% {line}" if latex else line)
 
 

@@ -135,7 +135,8 @@ def _split(cell: Cell, named: bool) -> tuple[str, list[str]]:
     short = [] if named else [line for line in cell.below if line and len(line) <= SMALL_LINE]
     value = f"{cell.value} (struck out)" if cell.struck else cell.value
     intervals = [line for line in short if line.startswith("[")]
-    qualified = "; ".join(filter(None, (*(line for line in short if line not in intervals), cell.flag)))
+    plain = [line[1:-1] if f"{line[0]}{line[-1]}" == "()" else line for line in short if line not in intervals]
+    qualified = "; ".join(filter(None, (*plain, cell.flag)))
     text = " ".join([value, *intervals, *([f"({qualified})"] if qualified else [])])
     return visible(" ".join(text.split())), [line for line in cell.below if line and line not in short]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...base.documents import read_json
 from ...base.errors import UserError
+from ...base.version import __version__
 from ..report.papers.paper_tables import PaperTable, RunNumbers
 from .folder import RunFolder
 from .joint_scores import Run, model_names, opened
@@ -33,8 +34,19 @@ def tables_of(folders: Sequence[RunFolder], allow_code: Sequence[Path] = ()) -> 
         made = runs[0].experiment.tables(numbers)
         found += [table for table in made if not table.empty]
     if not found:
-        raise UserError(f"{folders[0].path}: holds no number of a paper's table ({', '.join(by_experiment)})")
+        told = "; ".join([f"holds no number of a paper's table ({', '.join(by_experiment)})", *scored_earlier(folders)])
+        raise UserError(f"{folders[0].path}: {told}")
     return found
+
+
+def scored_earlier(folders: Sequence[RunFolder]) -> list[str]:
+    """A line for each run whose scores another version wrote, which may lack numbers of the tables."""
+    written = {folder.path: read_json(folder.path / "scores.json").get("doxascope") for folder in folders}
+    return [
+        f"{path}: scored by an earlier version of doxascope: `doxascope report {path}` scores it anew"
+        for path, version in written.items()
+        if version != __version__
+    ]
 
 
 def numbers_of(model: str, config: Any, rows: Iterable[Mapping[str, Any]], lead: Mapping[str, Any]) -> RunNumbers:

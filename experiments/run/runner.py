@@ -18,6 +18,7 @@ from ...base.errors import UserError, in_one_line
 from ...base.files import file_digest, json_digest
 from ...base.progress import progress
 from ...base.text import as_csv
+from ...base.version import __version__
 from ...hooks.identity import condition_differences
 from ...hooks.store import ActivationWriter
 from ...hooks.store.header import Header
@@ -128,7 +129,7 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     rows = [as_row(number) for number in every_number]
     record = folder.manifest | _totals(folder) | {"sessions": folder.sessions}
     partial = {"partial": f"{len(folder.committed())} of {record['batches']} batches"} if folder.missing else {}
-    named = {"experiment": experiment.name, "headline": experiment.headline, **partial}
+    named = {"doxascope": __version__, "experiment": experiment.name, "headline": experiment.headline, **partial}
     named |= {"beside": list(experiment.beside)} if experiment.beside else {}
     further: dict[str, Any] = {"not_scored": left_out} if left_out else {}
     findings = experiment.findings(config, beliefs, numbers, folder.transcripts)

@@ -46,7 +46,7 @@ def bayes_error_lines(sample: Evidence, how: Resampling) -> Iterator[Line]:
         score = error_of(sample.posterior, target.v, sample.clusters, how=how)
         beside = {
             "mean absolute error": f"{score.mae:.3f}",
-            "bias": f"{score.bias:+.3f}",
+            "bias": f"{score.bias:+z.3f}",
             "the paper's eq. 2 (grows with n)": f"{score.l2_eq2:.3f}",
         }
         if sample.replicate is not None:
@@ -70,7 +70,7 @@ def bayes_error_lines(sample: Evidence, how: Resampling) -> Iterator[Line]:
         return
     coherent = coherent_posterior(sample.p_x, sample.p_y_given_x, sample.p_y_given_not_x)
     score = error_of(sample.posterior, coherent.posterior, sample.clusters, how=how)
-    beside = {"mean absolute error": f"{score.mae:.3f}", "bias": f"{score.bias:+.3f}"}
+    beside = {"mean absolute error": f"{score.mae:.3f}", "bias": f"{score.bias:+z.3f}"}
     yield Line(
         "rmse_coherent",
         "RMSE to Bayes (coherent P(Y))",
@@ -121,7 +121,7 @@ def grether_lines(sample: Evidence, how: Resampling) -> Iterator[Line]:
     )
     beside = {
         "weight of the prior": f"{score.prior:.3f} (se {score.se_prior:.3f})",
-        "constant": f"{score.const:+.3f} (se {score.se_const:.3f})",
+        "constant": f"{score.const:+z.3f} (se {score.se_const:.3f})",
     }
     yield Line("grether", "weight of the evidence", with_drop_reasons(score, sample, sample.posterior), beside)
 
@@ -154,7 +154,7 @@ def licensed_testimony_lines(sample: Told, how: Resampling) -> Iterator[Line]:
     told = (sample.user, sample.licensed_user, sample.agent, sample.licensed_agent)
     score = licensed_excess(*told, sample.clusters, how=how)
     beside = {
-        "of the user, of the agent": f"{score.excess_user:+.3f}, {score.excess_agent:+.3f}",
+        "of the user, of the agent": f"{score.excess_user:+z.3f}, {score.excess_agent:+z.3f}",
         "scenarios in which the two differ": f"{score.share_moved:.0%}",
     }
     yield Line(
@@ -190,8 +190,8 @@ def sycophancy_lines(sample: Testimony, how: Resampling) -> Iterator[Line]:
     """How far testimony moves a belief; log-odds do not depend on which side is called X."""
     change = sycophancy_change(sample.base, sample.syc, sample.clusters, how=how)
     beside = {
-        "mean relative change, the paper's": f"{change.mean_relative:+.3f}",
-        "of the means": f"{change.ratio_of_means:+.3f}",
+        "mean relative change, the paper's": f"{change.mean_relative:+z.3f}",
+        "of the means": f"{change.ratio_of_means:+z.3f}",
         "scenarios that move at all": f"{change.share_moved:.0%}",
         "beliefs of 0, which have no relative change": str(change.n_zero_base),
     }
@@ -218,7 +218,7 @@ def sycophancy_error_lines(sample: Testimony, how: Resampling) -> Iterator[Line]
     beside = {
         "RMSE without and with testimony": f"{score.rmse_base:.3f}, {score.rmse_syc:.3f}",
         "mean square of the shift": f"{score.movement:.3f}",
-        "earned by its direction, which the earlier bias decides": f"{score.alignment:+.3f}",
+        "earned by its direction, which the earlier bias decides": f"{score.alignment:+z.3f}",
     }
     known = sample.base + sample.syc + sample.bayes
     yield Line("sycophancy_error", "change of the RMSE to Bayes", with_drop_reasons(score, sample, known), beside)

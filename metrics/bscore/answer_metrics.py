@@ -13,7 +13,7 @@ from ..consistency.rejection import counts_to_probabilities
 from ..contract import NAN, Array, Resampling
 from ..divergence import entropy_bits
 from ..inference.means import UNIT, cluster_mean, cluster_share
-from ..metric import Compared, Line, claimed, clusters_of, compare_mean, metric, with_drop_reasons
+from ..metric import NO_OUTCOME, Compared, Line, claimed, clusters_of, compare_mean, metric, with_drop_reasons
 from ..tables.samples import Answers, Frequencies, Records
 from .answers import argmax_accuracy, b_score_excess, mean_abs_b_score, top_b_score, top_b_score_null_bias
 from .verification import RULES, threshold_search, verification_auroc, verification_baselines, verification_held_out
@@ -77,7 +77,7 @@ def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
         if known.any():
             k = np.full(len(top), len(sample.options)) if sample.offered is None else sample.offered.sum(axis=1)
             bias = np.mean([_bias(int(k), int(n)) for k, n in zip(k[known], answers[known], strict=True)])
-            beside["of equally likely options without any bias"] = f"{bias:+.3f}"
+            beside["of equally likely options without any bias"] = f"{bias:+z.3f}"
     yield _mean("top_b", "B of the likeliest option", sample, top, how, beside)
     if sample.counts is not None:
         held_out, alone = _held_out(sample, sample.counts, how.seed)
@@ -89,7 +89,7 @@ def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
         wrong = _top(sample, sample.truth)
         why = np.full(len(top), "undefined", dtype=object) if sample.why is None else sample.why.copy()
         why[np.isnan(wrong) & np.isfinite(top)] = RIGHT
-        why[np.isnan(sample.truth)] = "no outcome"
+        why[np.isnan(sample.truth)] = NO_OUTCOME
         known = replace(sample, why=why)
         yield _mean("top_b_wrong", "B of the likeliest option where it is wrong", known, wrong, how)
     size = [mean_abs_b_score(one, two) for one, two in both]
@@ -135,7 +135,7 @@ def b_excess_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
     """How far B exceeds what histories of equal length make that say nothing of the model's view of the question."""
     top, after = _excesses(sample)
     score = b_score_excess(top, after, clusters_of(sample), how=how)
-    beside = {f"over {CONTROL_NAMES.get(name, name)}": f"{left:+.3f}" for name, left in score.over.items()}
+    beside = {f"over {CONTROL_NAMES.get(name, name)}": f"{left:+z.3f}" for name, left in score.over.items()}
     yield Line("b_excess", "B of the likeliest option beyond its controls", score, beside, worst=2.0)
 
 

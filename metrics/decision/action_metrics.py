@@ -237,7 +237,7 @@ def prize_lines(sample: Prizes, how: Resampling) -> Iterator[Line]:
         "RMS of the difference of means": f"{score.rmse_means:.3f}",
         "noise alone would show": f"{score.noise_floor:.3f}",
         f"95% bound of the RMS effect {score.rms_upper:.3f},": f"{claim} {score.params.get('margin', np.nan):g}",
-        "mean shift": f"{score.mean_shift:+.3f} (TOST p {score.p_tost_shift:.3g})",
+        "mean shift": f"{score.mean_shift:+z.3f} (TOST p {score.p_tost_shift:.3g})",
     }
     yield Line("prize_effect", "mean square effect of the prize", score, beside)
 

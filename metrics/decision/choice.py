@@ -288,9 +288,13 @@ def prize_independence(
         interval, bound = (
             studentised_mean(shift2 - noise, how=replace(how, level=level)) for level in (how.level, 0.9)
         )
+    rmse_means = float(np.sqrt(shift2.mean()))
+    sd_pooled = float(np.sqrt(squares0.sum() / (r0 - 1).sum())) if repeated.any() else NAN
     of_means = moment_interval(np.column_stack([shift2, np.ones(n)]), np.arange(n), _root_of_ratio, how=how)
+    of_means = of_means.within(0.0, np.inf, rmse_means)
     spread = np.column_stack([squares0, r0 - 1])
     of_sd = moment_interval(spread, np.arange(n), _root_of_ratio, how=how) if repeated.any() else Interval()
+    of_sd = of_sd.within(0.0, np.inf, sd_pooled)
     rms_upper = float(np.sqrt(np.maximum(bound.hi, 0.0)))
     shift = mean1 - mean0
     se_shift = float(scipy.stats.sem(shift)) if n > 1 else NAN
@@ -298,10 +302,10 @@ def prize_independence(
         debiased_ms=debiased_ms,
         debiased_rms=float(np.sqrt(max(debiased_ms, 0.0))) if np.isfinite(debiased_ms) else NAN,
         noise_floor=float(np.sqrt(noise.mean())),
-        rmse_means=float(np.sqrt(shift2.mean())),
+        rmse_means=rmse_means,
         ci_means=(of_means.lo, of_means.hi),
         rmse_per_rep=float(np.sqrt(np.nanmean((alt - mean0[:, None]) ** 2))),
-        sd_pooled=float(np.sqrt(squares0.sum() / (r0 - 1).sum())) if repeated.any() else NAN,
+        sd_pooled=sd_pooled,
         ci_sd=(of_sd.lo, of_sd.hi),
         sd_mean=float(sds.mean()) if repeated.any() else NAN,
         mean_shift=float(shift.mean()),

@@ -75,7 +75,7 @@ def brier_update_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
     score = update_score(pairs.prior, pairs.posterior, outcome, pairs.clusters, how=how)
     beside = {
         "mean square of the update (raises it, whatever its direction)": f"{score.mean_sq_update:.3f}",
-        "earned by the direction": f"{score.cross:.3f}",
+        "earned by the direction": f"{score.cross:z.3f}",
     }
     yield Line(
         "brier_update",
@@ -99,7 +99,7 @@ def calibration_lines(sample: Updates | Forecasts, how: Resampling) -> Iterator[
     source, belief = (sample, sample.belief) if isinstance(sample, Forecasts) else (sample.whole, sample.whole.prior)
     outcome = known_outcome(sample)
     score = calibration_slope(belief, outcome, source.clusters, how=how)
-    beside = {"p tests": "a slope of 1", "intercept": f"{score.intercept:.3f}"}
+    beside = {"p tests": "a slope of 1", "intercept": f"{score.intercept:z.3f}"}
     quantity = "calibration slope" + ("" if isinstance(sample, Forecasts) else " of the prior")
     yield Line("calibration", quantity, with_drop_reasons(score, source, belief, outcome), beside)
 
@@ -120,7 +120,7 @@ def truth_lines(sample: Forecasts, how: Resampling) -> Iterator[Line]:
         )
         error = part.belief - sample.p_star[here]
         score = bayes_error(part.belief, sample.p_star[here], part.clusters, how=how)
-        beside = {"mean absolute error": f"{score.mae:.3f}", "bias": f"{score.bias:+.3f}"}
+        beside = {"mean absolute error": f"{score.mae:.3f}", "bias": f"{score.bias:+z.3f}"}
         if part.outcome is not None:
             loss = logloss_improvement(part.belief, sample.p_star[here], part.outcome)
             briers = [brier_score(p, part.outcome).brier for p in (part.belief, sample.p_star[here])]
@@ -209,7 +209,7 @@ def option_calibration_lines(sample: Multiclass, how: Resampling) -> Iterator[Li
         beside if error.bins else {UNBINNED: f"with {error.n_rows} questions; two bins take {2 * PER_BIN}"},
     )
     slope = calibration_slope(found.confidence, found.hit, owners, how=how)
-    told = {"p tests": "a slope of 1", "intercept": f"{slope.intercept:.3f}"}
+    told = {"p tests": "a slope of 1", "intercept": f"{slope.intercept:z.3f}"}
     yield Line(
         "calibration_top",
         "calibration slope of the likeliest option",

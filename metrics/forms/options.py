@@ -9,11 +9,13 @@ import pandas as pd
 from ...base.errors import UserError
 from .. import counts_to_probabilities
 from ..contract import Array
-from ..tables.cells import complete, refuse_row
+from ..tables.cells import SLACK, complete, refuse_row
 from ..tables.sample_rows import GLUE, joined, take
 from ..tables.samples import Answers, Frequencies, Options, Readouts, Sample
 from .form import CONTEXTS, OTHER, Columns, Data, Form, named, side_by_side, suffixes
 
+MOST_PLACES = 9
+"""Decimals below which a file is taken to have rounded its probabilities."""
 TEMPLATE, MENTIONED, REJECTED = "template", "mentioned", "rejected"
 """The column that names the form of the question, the prefix of the masses after a reply that decides nothing, and the
 column that names the option which was ruled out.
@@ -66,21 +68,40 @@ def option_names(data: Data, *prefixes: str) -> list[str]:
 
 
 def masses(path: Any, data: Data, names: Sequence[str], prefix: str) -> Array:
-    """[n, options + 1] counts or probabilities, the last column on no option. UserError if neither."""
+    """[n, options + 1] counts or probabilities, the last column on no option. UserError if neither.
+
+    A row of probabilities that exceeds 1 by no more than the rounding of its cells can make is scaled to 1.
+    """
     found = side_by_side(data, prefix, names)
     found = np.column_stack([found, data.get(prefix + OTHER, np.zeros(len(found)))])
-    if counted(found) and (broken := np.isfinite(found) & (found % 1 != 0)).any():
+    totals = np.nan_to_num(found).sum(axis=1)
+    above = totals > 1 + _rounding(found) + SLACK
+    if not above.any():
+        return found / np.maximum(totals, 1.0)[:, None]
+    if (broken := np.isfinite(found) & (found % 1 != 0)).any():
         row, column = (int(i) for i in np.argwhere(broken)[0])
+        most = int(np.argmax(above))
         raise UserError(
-            f"{path}: row {row + 1}, {prefix}{[*names, OTHER][column]}: {found[row, column]:g} is not a whole "
-            "number; give counts, or probabilities that sum to at most 1 in every row"
+            f"{path}: row {most + 1}: {prefix}* sum to {totals[most]:.6g}, and row {row + 1}, "
+            f"{prefix}{[*names, OTHER][column]}: {found[row, column]:g} is not a whole number; give counts, or "
+            "probabilities that sum to at most 1 in every row"
         )
     return found
 
 
+def _rounding(found: Array) -> Array:
+    """[n] the most by which rounding to the decimals of masses [n, k] raises the sum of a row: half a unit for each
+    that is not 0. Whole numbers were not rounded.
+    """
+    known = found[np.isfinite(found)]
+    units = (10.0**-places for places in range(MOST_PLACES))
+    unit = next((x for x in units if np.allclose(known / x, np.round(known / x), rtol=0, atol=1e-6)), 0.0)
+    return (np.nan_to_num(found) > 0).sum(axis=1) * unit / 2 * (unit < 1)
+
+
 def counted(found: Array) -> bool:
     """Whether masses [n, k] are counts: probabilities sum to at most one."""
-    return bool((np.nan_to_num(found).sum(axis=1) > 1 + 1e-9).any())
+    return bool((np.nan_to_num(found).sum(axis=1) > 1 + SLACK).any())
 
 
 def indices(path: Any, column: str, labels: Array, names: Sequence[str], rows: Array) -> Array:

@@ -375,7 +375,7 @@ def drift_lines(sample: Chains, how: Resampling) -> Iterator[Line]:
     moved = score.mean_drift[np.isfinite(score.mean_drift)]
     beside["chains"] = str(score.n_chains)
     if len(moved):
-        beside["mean drift"] = f"{moved.mean():+.3f}"
+        beside["mean drift"] = f"{moved.mean():+z.3f}"
     yield Line("drift2", "mean square drift", score, beside)
 
 

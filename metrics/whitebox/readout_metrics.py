@@ -129,8 +129,8 @@ def readout_gate_lines(sample: Layers, how: Resampling) -> Iterator[Line]:
     beside = {
         "gate:": "passed" if score.passed else f"failed by {', '.join(score.failures)}",
         f"median coverage, at least {score.params['min_coverage']:g},": f"{score.coverage:.3g}",
-        "rejected option, change in nats": f"{score.evidence_response:+.3f} [{lo:.3f}, {hi:.3f}]",
-        "and of the exact one": f"{score.evidence_exact:+.3f}",
+        "rejected option, change in nats": f"{score.evidence_response:+z.3f} [{lo:.3f}, {hi:.3f}]",
+        "and of the exact one": f"{score.evidence_exact:+z.3f}",
         "items that respond": score.withheld or f"{score.responding:.3f} {interval_text(*score.responding_ci)}",
     }
     yield Line("readout_gate", f"partial correlation, at least {score.params['min_corr']:g}", score, beside)
@@ -150,7 +150,7 @@ def persistence_lines(sample: Askers, how: Resampling) -> Iterator[Line]:
 def query_effect_lines(sample: Queries, how: Resampling) -> Iterator[Line]:
     """What asking does to a belief that was there unasked."""
     score = effect_of_query(sample.passive, sample.queried, sample.clusters, how=how)
-    beside = {"RMS": f"{score.rms:.3f}", "in log-odds": f"{score.logit_effect:+.3f}"}
+    beside = {"RMS": f"{score.rms:.3f}", "in log-odds": f"{score.logit_effect:+z.3f}"}
     if score.n_clipped:
         beside["beliefs moved off 0 or 1 for that"] = str(score.n_clipped)
     yield Line(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....metrics.bscore.answer_metrics import ALL_VALID, INVALID
+from ....metrics.metric import NO_OUTCOME
 from ....metrics.tables.samples import ALL
 from .paper_tables import (
     DASH,
@@ -74,7 +75,8 @@ def scores(runs: Sequence[RunNumbers]) -> PaperTable:
         rows.append((("Mean", method), [mean_cell(column) for column in zip(*own, strict=True)]))
     caption = "Mean B-scores of highest-probability single-turn options; of easy and hard ones where they are wrong."
     columns = [("", name) for name in (*CATEGORIES, "Mean")]
-    notes = ["* all highest single-turn answers are right, which counts as 0 in the mean"]
+    starred = any(cell.text.endswith("*") for _, cells in rows for cell in cells)
+    notes = ["* all highest single-turn answers are right, which counts as 0 in the mean"] * starred
     notes += remarks(runs, "Answers that are no option", "top_b", INVALID, ALL_VALID)
     return PaperTable(PAPER, "Table 2", caption, ("Model", READ_AS), columns, rows, notes)
 
@@ -246,6 +248,8 @@ def _accuracy(subset: str, arm: str = "single") -> Cell:
         value, alone = (100 * run.value(name, method, subset) for name in (metric, "accuracy_single"))
         low, high = (100 * end for end in run.ends(metric, method, subset))
         change = f" ({value - alone:+.1f})" if arm == "multi" else ""
-        return number_cell(value, (low, high), written=".1f", stars=change, counted=run.counted(metric, method, subset))
+        counted = run.counted(metric, method, subset)
+        made = number_cell(value, (low, high), written=".1f", stars=change, counted=counted)
+        return made._replace(meant=(NO_OUTCOME,)) if subset == ALL else made  # subjective and random ones have none
 
     return cell

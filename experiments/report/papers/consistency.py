@@ -3,12 +3,12 @@
 import re
 from collections.abc import Sequence
 
-from .paper_tables import DASH, PaperColumn, PaperTable, RunNumbers, by_method, cell_of
+from .paper_tables import DASH, THINK, PaperColumn, PaperTable, RunNumbers, by_method, cell_of
 
 PAPER = "belief-consistency"
 CONSISTENCY, ENTROPY, ERROR = "Consistency", "Entropy [bit]", "Verbal Error"
 INVALID = "p invalid posterior"
-LABELS = ("Model", "Think")
+LABELS = ("Model", THINK)
 
 
 def main(subset: str) -> list[PaperColumn]:

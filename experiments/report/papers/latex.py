@@ -1,5 +1,6 @@
 """Tables as papers print them, in LaTeX."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from .paper_tables import PaperTable
@@ -10,7 +11,9 @@ def as_latex(table: PaperTable) -> str:
     n = len(table.labels)
     groups = [group for group, _ in table.columns]
     head = [*table.labels, *(name for _, name in table.columns)]
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(table.caption)}}}"]
+    of = f"{table.number} of {table.paper}"
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{_tex(f'{table.caption} ({of}.)')}}}"]
+    lines.append(rf"\label{{tab:{'-'.join(re.findall(r'[a-z0-9]+', f'{table.paper} {table.number}'.lower()))}}}")
     lines += [rf"\begin{{tabular}}{{{'l' * n}{'r' * len(groups)}}}", r"\toprule"]
     if any(groups):
         lines.append(" & ".join([""] * (n - 1) + [""] + list(_spans(groups))) + r" \\")
@@ -55,6 +58,17 @@ TEX = {
 }
 """Letters that LaTeX would read as something else."""
 
+MARKS = {
+    r'"([^"]*)"': r"``\1''",
+    r"(?<![\w.-])(\d+) - (?=\w)": r"\1 $-$ ",
+    r" - ": " -- ",
+    r"(?<![\w.-])-(?=\d)": "$-$",
+}
+"""Quotes, and the signs that are one letter on a keyboard: minus and dash."""
+
 
 def _tex(text: str) -> str:
-    return "".join(TEX.get(letter, letter) for letter in " ".join(text.split()))
+    found = "".join(TEX.get(letter, letter) for letter in " ".join(text.split()))
+    for what, written in MARKS.items():
+        found = re.sub(what, written, found)
+    return found

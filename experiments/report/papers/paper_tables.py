@@ -21,6 +21,10 @@ MOST_TOLD = 4
 """Numbers of which a note says how many rows they leave out."""
 BY_DEFINITION = (RIGHT,)
 """Why rows are left out that a table is not about."""
+FLAT = 1e-9
+"""Width of an interval that is none."""
+THINK = "Think"
+"""Heading of the column with a mark at what thinks before it answers."""
 FAILED = "†"
 """Behind the name of what failed its gate."""
 UNJUDGED = "‡"
@@ -88,18 +92,20 @@ class PaperCell(NamedTuple):
     counted: Mapping[str, Any] = MappingProxyType({})
     """What the number rests on, and its status."""
     written: str = ".4f"
+    meant: Collection[str] = BY_DEFINITION
+    """Why rows are left out that the number is not about."""
 
     @property
     def below(self) -> str:
-        """What stands under the number: its interval; where there is no number, why."""
+        """What stands under the number: its interval, or that nothing varies; where there is no number, why."""
         status = self.counted.get("status") if self.text == DASH else None
         return f"({status.replace('_', ' ')})" if status else self.interval
 
     @property
     def left_out(self) -> tuple[int, int, str]:
         """How many rows the number leaves out that the table does not mean to, of how many, and why."""
-        reasons = {name: n for name, n in self.counted.get("reasons", {}).items() if name not in BY_DEFINITION}
-        meant = sum(n for name, n in self.counted.get("reasons", {}).items() if name in BY_DEFINITION)
+        reasons = {name: n for name, n in self.counted.get("reasons", {}).items() if name not in self.meant}
+        meant = sum(n for name, n in self.counted.get("reasons", {}).items() if name in self.meant)
         n = (self.counted.get("n_dropped") or 0) - meant
         return n, n + (self.counted.get("n_rows") or 0), ", ".join(reasons) or "undefined"
 
@@ -152,13 +158,25 @@ class PaperTable:
         """The notes, and how many rows its numbers leave out."""
         places: dict[str, tuple[int, int, str]] = {}
         for labels, cells in self.rows:
+            groups: dict[str, tuple[int, int, str]] = {}
             for (group, name), cell in zip(self.columns, cells, strict=True):
                 if cell.text != DASH and cell.left_out[0] > 0:
-                    places.setdefault(", ".join(filter(None, (*labels, group or name))), cell.left_out)
+                    groups.setdefault(group or name, cell.left_out)
+            for left_out in dict.fromkeys(groups.values()):
+                *first, last = [name for name, found in groups.items() if found == left_out]
+                of = f"{', '.join(first)} and {last}" if first else last
+                places[", ".join(filter(None, (*self._named(labels), of)))] = left_out
         worst = sorted(places.items(), key=lambda place: -place[1][0] / place[1][1])
         told = [f"{n} of {of} ({place}: {why})" for place, (n, of, why) in worst[:MOST_TOLD]]
         more = [f"no larger share in {len(worst) - MOST_TOLD} more"] if len(worst) > MOST_TOLD else []
         return [*self.notes, *([f"Rows left out: {'; '.join(told + more)}"] if told else [])]
+
+    def _named(self, labels: Sequence[str]) -> list[str]:
+        """Labels of a row as a sentence names them: whether it thinks in words, where rows differ by it."""
+        at = self.labels.index(THINK) if THINK in self.labels else -1
+        if at < 0 or len({own[at] for own, _ in self.rows}) < 2:
+            return [name for i, name in enumerate(labels) if i != at]
+        return [("thinking" if name else "not thinking") if i == at else name for i, name in enumerate(labels)]
 
 
 def number_cell(
@@ -170,12 +188,16 @@ def number_cell(
     before: bool = False,
     counted: Mapping[str, Any] = MappingProxyType({}),
 ) -> PaperCell:
-    """A number as the paper writes it, or a dash."""
+    """A number as the paper writes it, or a dash; what does not vary has no interval, and says so."""
     if math.isnan(value):
         status = {"status": "undefined"} if counted.get("status") == "ok" else {}
         return PaperCell(counted={**counted, **status})
     text = _written(value, written)
     interval = "" if math.isnan(ends[0]) else f"[{', '.join(_written(end, written) for end in ends)}]"
+    if ends[1] - ends[0] <= FLAT:
+        status = counted.get("status", "ok")
+        interval = f"({('zero_cluster_variance' if status == 'ok' else status).replace('_', ' ')})"
+        ends = (math.nan, math.nan)
     return PaperCell(f"{stars}{text}" if before else f"{text}{stars}", interval, value, ends, counted, written)
 
 
@@ -220,7 +242,7 @@ def by_method(
 ) -> PaperTable:
     """A row for each method of each run that holds any of the columns."""
     several = len({run.dataset for run in runs}) > 1
-    thinks = "Think" in labels
+    thinks = THINK in labels
     rows = []
     for run in runs:
         for method in run.methods:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from doxascope.experiments.report.papers.paper_tables import (
     RunNumbers,
     as_lines,
     marks_of,
+    number_cell,
 )
 from doxascope.metrics.decision.prediction import isotonic_calibration
 from doxascope.metrics.decision.sufficiency import knn_cmi_plain
@@ -694,11 +696,80 @@ def test_means_over_data_sets() -> None:
     assert np.isnan(ends["Overall mean"]).all()
 
 
+def test_latex_has_dashes_minus_and_quotes_of_print() -> None:
+    columns = [("", "1 - JS Divergence"), ("judge - people", "M")]
+    caption = 'Evaluation: "Is it X?" "No." only.'
+    rows = [(("smollm2-135m",), [number_cell(-0.0439, (-0.1, 0.0), written="+.4f"), number_cell(0.5)])]
+    text = as_latex(PaperTable("p-1", "Table 9", caption, ("Model",), columns, rows))
+    for part in (
+        "1 $-$ JS Divergence",
+        "judge -- people",
+        "``Is it X?'' ``No.'' only.",
+        "smollm2-135m & $-$0.0439 & 0.5000",
+        "[$-$0.1000, 0.0000]",
+        r"\label{tab:p-1-table-9}",
+    ):
+        assert part in text
+
+
+def test_what_does_not_vary_has_no_interval() -> None:
+    """An interval of no width is the status of its number, on every way out."""
+    flat = {**row("p_error_prior_included", 2 / 3), "ci_lo": 2 / 3, "ci_hi": 2 / 3, "n_rows": 3}
+    for status, below in (
+        ("zero_cluster_variance", "(zero cluster variance)"),
+        ("ok", "(zero cluster variance)"),
+        ("few_effective_clusters", "(few effective clusters)"),
+    ):
+        made = named(consistency.tables([numbers("m", row("c2", 0.9), {**flat, "status": status})]), "Table 1")
+        cell = made.rows[0][1][5]
+        assert (cell.text, cell.below) == ("66.67%", below)
+        assert np.isnan(cell.ends).all()
+        assert made.rows[0][1][0].below == "[0.8000, 1.0000]"
+        assert "[66.67%" not in "\n".join([*as_lines(made), as_latex(made)])
+
+
+def test_what_is_left_out_is_told_once_and_of_which_mode() -> None:
+    lost = {"n_rows": 90, "n_dropped": 18, "reasons": {"undefined": 18}, "status": "ok"}
+    few = {**lost, "n_dropped": 9, "reasons": {"undefined": 9}}
+    rows = [{**row(name, 0.5), **lost} for name in ("c2", "c3_included", "p_invalid_included")]
+    rows.append({**row("entropy_prior_included", 0.5), **few})
+    runs = [replace(numbers("qwen3", *rows), thinking=thinks) for thinks in (False, True)]
+    (told,) = named(consistency.tables(runs), "Table 1").told
+    assert told.count("qwen3, not thinking, free, Consistency and p invalid posterior: undefined") == 1
+    assert told.count("qwen3, thinking, free, Consistency and p invalid posterior: undefined") == 1
+    assert told.count("18 of 108") == 2
+    assert told.count("9 of 99") == 2
+    (told,) = named(consistency.tables(runs[:1]), "Table 1").told
+    assert "(qwen3, free, Consistency and" in told
+
+
+def test_questions_without_a_truth_are_not_left_out_of_task_accuracy() -> None:
+    """Subjective and random ones have none; of hard ones a truth may be missing."""
+    lacking = {"n_rows": 10, "n_dropped": 12, "reasons": {"no outcome": 10, "unparsed": 2}, "status": "ok"}
+    accuracies = [
+        {**row(f"accuracy_{arm}", 0.5, of), **lacking} for arm in ("single", "multi") for of in ("all", "hard")
+    ]
+    (told,) = named(bscore.tables([numbers("m", *accuracies)]), "Table T6").told
+    assert "2 of 12 (Overall, Single-Turn, m: unparsed)" in told
+    assert "12 of 22 (HARD, Single-Turn, m: no outcome, unparsed)" in told
+
+
+def test_the_note_on_stars_stands_where_a_star_is() -> None:
+    scores = [row("top_b", 0.1, of) for of in ("subjective", "random")]
+    wrong = row("top_b_wrong", 0.2, "hard")
+    for easy, starred in ((row("top_b_wrong", 0.1, "easy"), False), (row("accuracy_single", 1.0, "easy"), True)):
+        made = named(bscore.tables([numbers("m", *scores, wrong, easy)]), "Table 2")
+        assert any(cell.text.endswith("*") for cell in made.rows[0][1]) == starred
+        assert any(note.startswith("* all highest") for note in made.notes) == starred
+
+
 def test_latex_escapes_what_a_model_is_called_and_balances_its_columns() -> None:
     made = named(
         consistency.tables([numbers("a_b & 5% {x}", row("c2", 0.9), row("p_error_prior_included", 0.25))]), "Table 1"
     )
     text = as_latex(made)
+    assert text.count(r"\caption{Main results. (Table 1 of belief-consistency.)}") == 1
+    assert text.count(r"\label{tab:belief-consistency-table-1}") == 1
     assert r"a\_b \& 5\% \{x\}" in text
     assert r"25.00\%" in text
     (spec,) = re.findall(r"begin\{tabular\}\{([lr]+)\}", text)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from doxascope import UserError
 from doxascope.base.text import UNSEEN, visible
+from doxascope.base.version import __version__
 from doxascope.experiments.report.cells import score_cell, scored_table
 from doxascope.experiments.report.document import (
     Block,
@@ -174,6 +176,29 @@ def test_a_table_keeps_to_the_width_and_loses_no_cell(rows: list[list[str]]) -> 
         text = to_text(whole, width, full=True)
         assert max(map(len, text.splitlines())) <= width
         assert all(" ".join(cell.split()) in " ".join(text.split()) for row in body for cell in row)
+
+
+def test_small_print_of_a_cell_stands_in_a_terminal_in_one_pair_of_brackets() -> None:
+    rows = [["a", Cell("–", ["(never after)"], known=False), Cell("1", ["left alone"], known=True)]]
+    shown = to_text(document([grid("T", ["", "x", "y"], rows, "C", short=True)]))
+    assert "– (never after)" in shown
+    assert "1 (left alone)" in shown
+
+
+def test_one_change_of_version_is_told_beside_the_tables(
+    whole_run: tuple[RunFolder, Any, Any], command_line: Any, tmp_path: Path
+) -> None:
+    """Scores without the version that wrote them, or with another, may lack what a table holds today."""
+    copy = Path(shutil.copytree(whole_run[0].path, tmp_path / "run"))
+    stored = json.loads((copy / "scores.json").read_text())
+    expected = {__version__: 0, "0.0.1": 1, None: 1}
+    for version, n in expected.items():
+        data = {**stored, "doxascope": version} if version else {k: x for k, x in stored.items() if k != "doxascope"}
+        (copy / "scores.json").write_text(json.dumps(data))
+        done = command_line("tables", "run", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        line = "run: scored by an earlier version of doxascope: `doxascope report run` scores it anew"
+        assert done.stdout.splitlines().count(line) == n
 
 
 def test_a_scored_table_says_why_a_number_is_not_there() -> None:

@@ -23,6 +23,17 @@ def test_effect_and_floor_of_three_contexts() -> None:
     assert score.mean_shift == pytest.approx(0.05 / 3)
 
 
+def test_no_interval_of_a_root_reaches_below_zero() -> None:
+    """One context of eight differs: t would reach below 0, where no RMSE and no SD is."""
+    base = np.repeat(np.linspace(0.2, 0.7, 8)[:, None], 3, axis=1)
+    base[0] += (-0.1, 0, 0.1)
+    alt = base.copy()
+    alt[0] += 0.2
+    score = prize_independence(base, alt)
+    assert score.ci_means[0] == 0 < score.rmse_means < score.ci_means[1]
+    assert score.ci_sd[0] == 0 < score.sd_pooled < score.ci_sd[1]
+
+
 def test_debiased_square_is_unbiased_with_and_without_an_effect() -> None:
     rng = np.random.default_rng(0)
     for effect in (0.0, 0.05):

@@ -231,6 +231,10 @@ def test_replicates_of_forecasts_give_their_reliability(table: Write, estimates:
         ("single_a,single_b,multi_a|1,2,3", "which lacks 'multi_b'"),
         ("single_a,single_b,multi_a,multi_b|1,2,3,-4", "row 1, multi_b: '-4' is negative"),
         ("single_a,single_b,multi_a,multi_b|1,2,3,1.5", "multi_b: 1.5 is not a whole number"),
+        (
+            "free_a,free_b,free_c,closed_a,closed_b,closed_c|1,2,3,.4036,.25,.3464|1,2,3,.25,.25,.5003",
+            "row 2: closed_* sum to 1.0003, and row 1, closed_a: 0.4036 is not a whole number",
+        ),
         ("single_a,single_b,multi_a,multi_b,truth|1,2,3,4,c", "row 1, truth: 'c' is no option; options: a, b"),
         (
             "question,single_a,single_b,multi_a,multi_b,truth|q,1,2,3,4,a|q,1,2,3,4,b",
@@ -248,6 +252,32 @@ def test_a_mistake_is_one_line_that_says_where(table: Write, text: str, message:
     with pytest.raises(UserError, match=re.escape(message)) as caught:
         score_table(table(*text.split("|")))
     assert "\n" not in str(caught.value)
+
+
+def test_a_note_of_what_rounds_to_zero_has_no_sign(table: Write, beside: Beside) -> None:
+    scored = score_table(table("prior,posterior,outcome", "0.5,0.5001,1", "0.4,0.3999,0", "0.6,0.6002,1"))
+    assert beside(scored, "change of the Brier score")["earned by the direction"] == "0.000"
+
+
+@pytest.mark.parametrize("places", [2, 4, 6])
+def test_probabilities_that_were_rounded_are_still_probabilities(
+    table: Write, estimates: Estimates, places: int
+) -> None:
+    """Rows of rounded shares sum to a little more than 1, and the numbers are those of the shares but for that."""
+    rng = np.random.default_rng(4)
+    shares = rng.dirichlet([2, 2, 2], 60)
+    rounded = shares.round(places)
+    assert rounded.sum(axis=1).max() > 1 + 0.9 * 10.0**-places
+    free = rng.integers(5, 40, (60, 3))
+
+    def agreement(closed: np.ndarray[Any, Any]) -> float:
+        columns = {
+            f"{way}_{x}": own[:, i] for way, own in (("free", free), ("closed", closed)) for i, x in enumerate("abc")
+        }
+        (score, *_) = estimates(score_table(table(**columns))).values()
+        return score.estimate
+
+    assert agreement(rounded) == pytest.approx(agreement(shares), abs=10.0**-places)
 
 
 def test_replicates_where_rows_are_no_readings(table: Write) -> None:
