@@ -97,21 +97,21 @@ def _score(found: "Collection", row: Any) -> SeedMean:
 
 
 def lines_of(found: "Collection", metrics: Sequence[str] = (), over: str | None = None) -> Figure | None:
-    """Each number over the steps of checkpoints, the sizes of models, or a setting; None where fewer than two values of
-    it are known. Not said over what: steps where a name has one, else sizes.
+    """Each number over the steps of checkpoints, the sizes of models, or a setting; None where no experiment
+    has two values of it. Not said over what: steps where a name has one, else sizes.
     """
     places, axis = _places(found, over)
     panels = []
     for experiment, metric, runs, rows in _shown(found, metrics):
         here = {(model, setting): at for (of, model, setting), at in places.items() if of == experiment}
         families = _families(rows, here, axis.label)
-        if families:
+        if families and len(set(here.values())) > 1:
             alone = "".join(f", {name}" for name in families if len(families) == 1)
             marks = list(_lines(families, here, named=len(families) > 1))
             reference = _coherent(runs, metric)
             marks += [rule(reference, "coherent")] if reference is not None else []
             panels.append(Panel(f"{experiment}: {metric}{alone}", marks))
-    if len(set(places.values())) < 2 or not panels:
+    if not panels:
         return None
     caption = "The mean over seeds, with its interval."
     return chart(f"Over {axis.label}", panels, caption, x=axis, columns=3, side=(2.2, 1.6))

@@ -256,9 +256,9 @@ def test_what_fails_is_told_after_the_others_have_run(place: Path, monkeypatch: 
     (scores,) = _scored(place / "partly")
     scores.write_text("{}")
     with pytest.raises(UserError, match=r"3 of 4 runs failed") as failed:
-        doxascope.sweep("partly.yaml", vary={"items": [5, 4]}, out="partly")  # what is damaged stops no other
+        doxascope.sweep("partly.yaml", vary={"items": [5, 6]}, out="partly")  # what is damaged stops no other
     named = (
-        "truth on ./broken, seed 0, items 5 and truth on ./broken, seed 0, items 4: ",
+        "truth on ./broken, seed 0, items 5 and truth on ./broken, seed 0, items 6: ",
         "./step-100, seed 0, items 5",
     )
     assert all(name in str(failed.value) for name in named)
@@ -287,7 +287,7 @@ def test_a_run_is_finished_for_the_files_that_it_was_of(place: Path, monkeypatch
 def test_a_plan_holds_what_is_not_given_beside_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     (place / "empty.yaml").write_text("experiments: [truth]\nmodels: [./step-100]\nseeds: 2\nvary:\n")
-    plan = load_plan(["empty.yaml"], {"vary": {"items": [4, 5]}})
+    plan = load_plan(["empty.yaml"], {"vary": {"items": [5, 6]}})
     assert len(cells_of(plan)) == 4
     for changes in ({"settings": {"seed": 3}}, {"experiments": {"truth": {"seed": 3}}}):
         with pytest.raises(UserError, match="setting seed: a sweep takes its seeds"):
