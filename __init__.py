@@ -197,7 +197,7 @@ def run(
 def sweep(
     *targets: str,
     models: Sequence[str] = (),
-    seeds: int | Sequence[int] = 1,
+    seeds: int | Sequence[int] | None = None,
     overrides: Mapping[str, Any] | Sequence[str] = (),
     vary: Mapping[str, Sequence[Any]] | None = None,
     out: Path | str = "runs",
@@ -210,7 +210,7 @@ def sweep(
         targets: names of experiments or presets, or YAML files; or one plan, whose models, seeds and varied settings
             those that are given here take the place of.
         models: none: those that the experiments, or the plan, are configured for.
-        seeds: how many, from 0, or which.
+        seeds: how many, from 0, or which; None: those of the plan, or one.
         overrides: changes of settings of all runs, as of `run`.
         vary: setting -> its values.
         out: the folder of the runs.
@@ -222,9 +222,9 @@ def sweep(
     from .experiments.compare.sweep import sweep as run_all
     from .experiments.run.config import as_overrides
 
-    given = {"models": list(models), "seeds": seeds if isinstance(seeds, int) else list(seeds), "vary": vary or {}}
-    usual = {"models": [], "seeds": 1, "vary": {}}
-    plan = load_plan(targets, {name: value for name, value in given.items() if value != usual[name]})
+    given: dict[str, Any] = {"models": list(models)} if models else {}
+    given |= {} if seeds is None else {"seeds": seeds if isinstance(seeds, int) else list(seeds)}
+    plan = load_plan(targets, given | ({"vary": dict(vary)} if vary else {}))
     allowed = [Path(file) for file in allow_code]
     return run_all(plan, Path(out), overrides=as_overrides(overrides), allow_code=allowed)
 

@@ -58,6 +58,8 @@ class CollectedRun:
     """(method, kind) -> what is said of it."""
     unreadable: frozenset[tuple[str, str]]
     scores: Sequence[Mapping[str, Any]]
+    conditions: Mapping[str, str]
+    """All that changes its numbers, as text by full names."""
 
 
 @dataclass(frozen=True)
@@ -124,61 +126,78 @@ class Collection:
 def collect(paths: Sequence[Path | str]) -> Collection:
     """Collect runs, and all runs in folders of runs. What is not whole or not scored is left out, and named.
 
-    Raises UserError for a path that holds no run, for one that is not as it was written, and if nothing is left.
+    Raises UserError for a path that holds no run, for a run that is named itself and is not as it was written, and if
+    nothing is left.
     """
-    folders = {run.path.resolve(): run for path in paths for run in _runs_in(user_path(str(path)))}
     left_out: list[str] = []
-    found: list[tuple[RunFolder, dict[str, Any], Mapping[str, Any]]] = []
-    for folder in folders.values():
-        content = folder.written("scores.json")
-        if folder.missing or content is None:
-            why = f"{folder.missing} batches are still to be read" if folder.missing else "is not scored"
-            left_out.append(f"{folder.path} is left out: {why}.")
-            continue
-        with in_one_line(folder.path / "scores.json", "write it again: `doxascope report`"):
-            found.append((folder, read_yaml(folder.config), json.loads(content)))
+    found: dict[Path, tuple[CollectedRun, Mapping[str, Any]]] = {}
+    for folder, named in (run for path in paths for run in _runs_in(user_path(str(path)))):
+        try:
+            found.setdefault(folder.path.resolve(), _opened(folder))
+        except UserError as error:
+            if named and not isinstance(error, NotReadyError):
+                raise
+            left_out.append(f"{folder.path} is left out: {str(error).removeprefix(f'{folder.path}: ')}.")
+    left_out = list(dict.fromkeys(left_out))
     if not found:
         raise UserError(f"{paths[0]}: no run is whole and scored; " + " ".join(left_out))
-    names = _models(found)
-    runs, further = _settings([_collected(*one, name) for one, name in zip(found, names, strict=True)])
+    names = named_models([recorded for _, recorded in found.values()])
+    several = [replace(run, model=name) for (run, _), name in zip(found.values(), names, strict=True)]
+    runs, further = _settings(several)
+    runs, twice = _apart(runs)
+    left_out += twice
     rows = pd.DataFrame([row for run in runs for row in _rows(run)], columns=[*COLUMNS])
     scores: dict[Any, SeedMean] = {key: _pooled(own) for key, own in rows.groupby([*OF_GROUP], sort=False)}
     pooled = pd.DataFrame([_row(key, rows_of, scores[key]) for key, rows_of in rows.groupby([*OF_GROUP], sort=False)])
     return Collection(runs, rows, pooled, [*left_out, *further], scores)
 
 
-def _runs_in(path: Path) -> Iterator[RunFolder]:
-    """The run of a path, or those in a folder, at most two levels deep. Raises UserError if there is none."""
+def _runs_in(path: Path) -> Iterator[tuple[RunFolder, bool]]:
+    """The run of a path, or those in a folder, at most two levels deep, each with whether it is the path's. Raises
+    UserError if there is none.
+    """
     if run := run_at(path):
-        yield run
+        yield run, True
         return
     inside = sorted({*path.glob("*/manifest.json"), *path.glob("*/*/manifest.json")})
     if not inside:
         raise UserError(f"{path}: is no run, and no folder of runs; see `doxascope ls --out {path}`")
-    yield from (RunFolder(manifest.parent) for manifest in inside)
+    yield from ((RunFolder(manifest.parent), False) for manifest in inside)
 
 
-def _models(found: Sequence[tuple[RunFolder, Mapping[str, Any], Any]]) -> list[str]:
-    recorded = [
-        folder.manifest["conditions"]["model"] | {"thinking": config.get("model", {}).get("thinking", "off")}
-        for folder, config, _ in found
-    ]
-    return named_models(recorded)
+class NotReadyError(UserError):
+    """A run that is not whole, or not scored."""
 
 
-def _collected(folder: RunFolder, config: Mapping[str, Any], stored: Mapping[str, Any], model: str) -> CollectedRun:
-    recorded, plan = folder.manifest["conditions"]["model"], stored["lead"].get("registered")
-    judged = stored["lead"].get("verdicts", [])
+def _opened(folder: RunFolder) -> tuple[CollectedRun, Mapping[str, Any]]:
+    """A run, and what is recorded of its model. Raises NotReadyError, and UserError for one that is malformed."""
+    with in_one_line(folder.path, "is no record of a run, or of another version: `doxascope report` writes it again"):
+        content = folder.written("scores.json")
+        if folder.missing or content is None:
+            why = f"{folder.missing} batches are still to be read" if folder.missing else "is not scored"
+            raise NotReadyError(why)
+        config, stored = read_yaml(folder.config), json.loads(content)
+        run = _collected(folder, config, stored)
+        if not list(_rows(run)):
+            raise NotReadyError("holds no number")
+        thinking = config.get("model", {}).get("thinking", "off")
+        return run, {"name": run.model, **folder.manifest["conditions"]["model"], "thinking": thinking}
+
+
+def _collected(folder: RunFolder, config: Mapping[str, Any], stored: Mapping[str, Any]) -> CollectedRun:
+    conditions, lead = folder.manifest["conditions"], stored.get("lead") or {}
+    recorded, plan = conditions["model"], lead.get("registered")
     states = {
-        (one["method"], one["kind"]): [one[name] for name in ("readable", "responds", "coherent")] for one in judged
+        (said["method"], said["kind"]): [said[name] for name in ("readable", "responds", "coherent")]
+        for said in lead.get("verdicts", [])
     }
-    made_for = (plan["metric"], plan["method"], plan["kind"]) if plan else (stored["headline"], "", "")
+    made_for = (plan["metric"], plan["method"], plan["kind"]) if plan else (str(stored.get("headline", "")), "", "")
     return CollectedRun(
         path=folder.path,
         experiment=str(stored["experiment"]),
-        model=model,
+        model=str(recorded["name"]),
         adapter=str(recorded.get("adapter") or ""),
-        seed=int(config.get("seed", 0)),
+        seed=int(config.get("seed") or 0),
         settings={key: text for key, text in flat(config).items() if key.split(".")[0] not in SETTLED},
         setting="",
         n_parameters=float(recorded.get("n_parameters") or np.nan),
@@ -187,7 +206,29 @@ def _collected(folder: RunFolder, config: Mapping[str, Any], stored: Mapping[str
         verdicts={key: in_words(said) for key, said in states.items()},
         unreadable=frozenset(key for key, said in states.items() if said[0] == "unreadable"),
         scores=stored["scores"],
+        conditions=flat(conditions),
     )
+
+
+def _apart(runs: Sequence[CollectedRun]) -> tuple[list[CollectedRun], list[str]]:
+    """The runs without those that another one stands for, but for what no column tells; and a line for each of these.
+    A copy of a run stays.
+    """
+    kept: list[CollectedRun] = []
+    lines: list[str] = []
+    first: dict[tuple[str, str, str, str, int], CollectedRun] = {}
+    for run in runs:
+        other = first.setdefault((run.experiment, run.model, run.adapter, run.setting, run.seed), run)
+        names = dict.fromkeys([*other.conditions, *run.conditions])
+        differ = [name for name in names if other.conditions.get(name) != run.conditions.get(name)]
+        if differ:
+            lines.append(
+                f"{run.path} is left out: is of the same experiment, model, settings and seed as {other.path}, and "
+                f"differs in {', '.join(differ)}; collect it apart."
+            )
+        else:
+            kept.append(run)
+    return kept, lines
 
 
 def _settings(runs: Sequence[CollectedRun]) -> tuple[list[CollectedRun], list[str]]:

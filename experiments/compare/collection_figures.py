@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 OF_GROUP = ("experiment", "model", "adapter", "setting", "metric", "method", "kind", "subset")
 """What rows share that are pooled: all but the seed."""
-STEP = re.compile(r"(?:checkpoint|step|iter|epoch)[-_ ]?(\d+)", re.IGNORECASE)
+STEP = re.compile(r"(?<![a-z])(?:checkpoint|step|iter|epoch)[-_ ]?(\d+)(?!\.?\d)", re.IGNORECASE)
 SIZE, STEPS, SIZES = "size", "step", "size (parameters)"
 """What a line plot may be over, and the axis of sizes."""
 COLOURS = (MARK, AWAY, INK, "#7a6bb0", "#4f8f5b", "#b08d3f")
@@ -45,6 +45,7 @@ def named(row: Any) -> str:
 def forest_of(found: "Collection", metrics: Sequence[str] = ()) -> Figure | None:
     """A panel for each experiment and metric, models as rows; of a registered number its method alone."""
     panels = []
+    most = 0
     for experiment, metric, runs, rows in _shown(found, metrics):
         methods = {called(row) for row in each(rows)}
         failed = {(run.model, *key) for run in runs for key in run.unreadable}
@@ -57,6 +58,7 @@ def forest_of(found: "Collection", metrics: Sequence[str] = ()) -> Figure | None
             for row in each(rows)
             if np.isfinite(row.estimate)
         ]
+        most = max(most, len(drawn))
         if drawn:
             method = f", {methods.pop()}" if len(methods) == 1 else ""
             panels.append((f"{experiment}: {metric}{method}", drawn[:MOST_ROWS], _coherent(runs, metric)))
@@ -64,6 +66,7 @@ def forest_of(found: "Collection", metrics: Sequence[str] = ()) -> Figure | None
         return None
     hollow = any(failed for _, rows, _ in panels for *_, failed in rows)
     caption = "The mean over seeds, with its interval for other items and seeds."
+    caption += f" Of {most} rows the first {MOST_ROWS} are drawn." if most > MOST_ROWS else ""
     caption += " Dashed: coherent." if any(at is not None for *_, at in panels) else ""
     return forests("Models side by side", panels, caption + (" Hollow: cannot be read." if hollow else ""))
 
@@ -94,40 +97,42 @@ def _score(found: "Collection", row: Any) -> SeedMean:
 
 
 def lines_of(found: "Collection", metrics: Sequence[str] = (), over: str | None = None) -> Figure | None:
-    """Each number over the steps of checkpoints, the sizes of models, or a setting; None where fewer than two values of
-    it are known. Not said over what: steps where a name has one, else sizes.
+    """Each number over the steps of checkpoints, the sizes of models, or a setting; None where no experiment
+    has two values of it. Not said over what: steps where a name has one, else sizes.
     """
     places, axis = _places(found, over)
     panels = []
     for experiment, metric, runs, rows in _shown(found, metrics):
-        families = _families(rows, places, axis.label)
-        if families:
+        here = {(model, setting): at for (of, model, setting), at in places.items() if of == experiment}
+        families = _families(rows, here, axis.label)
+        if families and len(set(here.values())) > 1:
             alone = "".join(f", {name}" for name in families if len(families) == 1)
-            marks = list(_lines(families, places, named=len(families) > 1))
+            marks = list(_lines(families, here, named=len(families) > 1))
             reference = _coherent(runs, metric)
             marks += [rule(reference, "coherent")] if reference is not None else []
             panels.append(Panel(f"{experiment}: {metric}{alone}", marks))
-    if len(set(places.values())) < 2 or not panels:
+    if not panels:
         return None
     caption = "The mean over seeds, with its interval."
     return chart(f"Over {axis.label}", panels, caption, x=axis, columns=3, side=(2.2, 1.6))
 
 
-def _places(found: "Collection", over: str | None) -> tuple[Mapping[tuple[str, str], float], Axis]:
-    """(model, setting) -> where it stands, and the axis."""
-    pairs = {(row.model, row.setting) for row in each(found.pooled[["model", "setting"]].drop_duplicates())}
-    steps = {pair: float(match[1]) for pair in pairs if (match := STEP.search(pair[0]))}
+def _places(found: "Collection", over: str | None) -> tuple[Mapping[tuple[str, str, str], float], Axis]:
+    """(experiment, model, setting) -> where it stands, and the axis."""
+    names = found.pooled[["experiment", "model", "setting"]].drop_duplicates()
+    groups = {(row.experiment, row.model, row.setting) for row in each(names)}
+    steps = {group: float(match[1]) for group in groups if (match := STEP.search(group[1]))}
     if over == STEPS or (over is None and len(set(steps.values())) > 1):
         return steps, Axis(STEPS, most=4)
     if over in (None, SIZE):
         known = {run.model: run.n_parameters for run in found.runs if np.isfinite(run.n_parameters)}
-        sizes = {pair: float(np.log10(known[pair[0]])) for pair in pairs if pair[0] in known}
+        sizes = {group: float(np.log10(known[group[1]])) for group in groups if group[1] in known}
         ticks = sorted(set(sizes.values()))
         return sizes, Axis(SIZES, ticks=ticks, names=[_size(10**tick) for tick in ticks], size=7)
     named = [
         (run, text) for run in found.runs for name, text in run.settings.items() if f".{name}".endswith(f".{over}")
     ]
-    settings = {(run.model, run.setting): float(text) for run, text in named if NUMBER.fullmatch(text)}
+    settings = {(run.experiment, run.model, run.setting): float(text) for run, text in named if NUMBER.fullmatch(text)}
     return settings, Axis(str(over), most=4)
 
 

@@ -134,7 +134,7 @@ def named_models(recorded: Sequence[Mapping[str, Any]]) -> list[str]:
     names = []
     for model in models:
         alike = [other for other in models if other["name"] == model["name"]]
-        apart = [f"{key} {model[key]}" for key in model if any(other[key] != model[key] for other in alike)]
+        apart = [f"{key} {model[key]}" for key in model if any(other.get(key) != model[key] for other in alike)]
         names.append(f"{model['name']} ({', '.join(apart)})" if apart else model["name"])
     return names
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ import yaml
 
 import doxascope
 from doxascope import UserError
+from doxascope.base.files import file_digest, sealed, unsealed
+from doxascope.experiments.compare import collection_figures
 from doxascope.experiments.compare.collection import COLUMNS, collect
-from doxascope.experiments.compare.collection_figures import _families, lines_of
+from doxascope.experiments.compare.collection_figures import STEP, _families, _places, lines_of
 from doxascope.experiments.compare.collection_page import page
-from doxascope.experiments.compare.sweep import RECORDS, cells_of, finished, load_plan, sweep
+from doxascope.experiments.compare.sweep import RECORDS, _ended, cells_of, finished, load_plan, run_cell, sweep
 from doxascope.experiments.report.terminal import to_text
 from doxascope.experiments.run.folder import RunFolder
 
@@ -93,11 +96,17 @@ def test_a_sweep_that_was_killed_ends_with_the_runs_that_one_makes_by_itself(
     assert {run.path.name for run in again} == {path.parent.name for path in _scored(study)}
     plan = load_plan(["plan.yaml"], {"seeds": 1})
     checkpoint = shutil.copytree(place / "step-200", place / "step-300")
-    (cell,) = cells_of(plan.model_copy(update={"models": ("./step-300",), "experiments": {"ask": own}}))
+    third = plan.model_copy(update={"models": ("./step-300",), "experiments": {"ask": own}})
+    (cell,) = cells_of(third)
     before = cell.key
     os.utime(checkpoint / "model.safetensors", (1, 1))
-    assert cell.key != before  # a checkpoint that was written anew is read anew
-    assert finished(cell, study) is None
+    assert cell.key == before  # that of the files that were found
+    (anew,) = cells_of(third)
+    assert anew.key != before  # a checkpoint that was written anew is read anew
+    assert finished(anew, study) is None
+    (checkpoint / "runs").mkdir()
+    (checkpoint / "runs" / "manifest.json").write_text("{}")
+    assert cells_of(third)[0].key == anew.key  # runs that lie below a model are no part of it
 
 
 def test_runs_are_collected_into_one_table_with_seeds_pooled(study: Path) -> None:
@@ -212,6 +221,11 @@ def test_a_run_says_what_it_is_of_and_others_name_collect(study: Path, command_l
         (("plan.yaml", "ask"), "plan.yaml: is a plan of a sweep; give it alone"),
         (("truth", "--slurm", "timeout_min=3"), "is for jobs of Slurm; give it with --executor slurm"),
         (("truth", "--executor", "slurm"), "--executor slurm: "),
+        (("truth", "--vary", "seed=[1, 2]"), "setting seed: a sweep takes its seeds as --seeds 3"),
+        (
+            ("truth", "-m", "./step-100", "-m", "./step-200", "-o", "model.trust_remote_code=true"),
+            "would allow the code of 2 models; name each: --allow-code",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line_before_anything_is_run(
@@ -236,9 +250,140 @@ def test_what_fails_is_told_after_the_others_have_run(place: Path, monkeypatch: 
     given = {"experiments": {"truth": {"items": 5}}, "settings": {"capture": None, "stated": {}, "bootstrap_draws": 50}}
     (place / "partly.yaml").write_text(yaml.safe_dump({**given, "models": ["./broken", "./step-100"]}))
     shutil.copytree(place / "step-100", place / "broken", ignore=shutil.ignore_patterns("*.safetensors"))
-    with pytest.raises(UserError, match=r"1 of 2 runs failed; the same command goes on with them: truth on broken"):
+    with pytest.raises(UserError, match=r"1 of 2 runs failed; the same command goes on with them: truth on ./broken"):
         doxascope.sweep("partly.yaml", out="partly")
     assert len(_scored(place / "partly")) == 1
+    (scores,) = _scored(place / "partly")
+    scores.write_text("{}")
+    with pytest.raises(UserError, match=r"3 of 4 runs failed") as failed:
+        doxascope.sweep("partly.yaml", vary={"items": [5, 6]}, out="partly")  # what is damaged stops no other
+    named = (
+        "truth on ./broken, seed 0, items 5 and truth on ./broken, seed 0, items 6: ",
+        "./step-100, seed 0, items 5",
+    )
+    assert all(name in str(failed.value) for name in named)
+    assert "scores.json: is damaged" in str(failed.value)
+    assert len(_scored(place / "partly")) == 2
+
+
+def test_a_run_is_finished_for_the_files_that_it_was_of(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    (place / "few.jsonl").write_text("".join(json.dumps(row) + "\n" for row in QUESTIONS[:3]))
+    plan = load_plan(["ask", "few.jsonl"], {"models": ["./step-100"], "settings": {"bootstrap_draws": 50}})
+    (cell,) = cells_of(plan)
+    run_cell(cell, place / "few")
+    assert finished(cells_of(plan)[0], place / "few") is not None
+    record = place / "few" / RECORDS / f"{cell.key}.json"
+    for elsewhere in (str(place / "study"), "../study", ".."):
+        record.write_text(json.dumps(sealed({"run": elsewhere})))
+        with pytest.raises(UserError, match="is no name of a run beside it"):
+            finished(cell, place / "few")
+    (place / "few.jsonl").write_text("".join(json.dumps(row) + "\n" for row in QUESTIONS[3:6]))
+    assert finished(cells_of(plan)[0], place / "few") is None
+    with pytest.raises(UserError, match=r"1 of 1 runs failed.*was run under other conditions \(dataset"):
+        sweep(plan, place / "few")
+
+
+def test_a_plan_holds_what_is_not_given_beside_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    (place / "empty.yaml").write_text("experiments: [truth]\nmodels: [./step-100]\nseeds: 2\nvary:\n")
+    plan = load_plan(["empty.yaml"], {"vary": {"items": [5, 6]}})
+    assert len(cells_of(plan)) == 4
+    for changes in ({"settings": {"seed": 3}}, {"experiments": {"truth": {"seed": 3}}}):
+        with pytest.raises(UserError, match="setting seed: a sweep takes its seeds"):
+            cells_of(plan.model_copy(update=changes))
+    code = ["model.trust_remote_code=true"]
+    (alone, *_) = cells_of(plan, code)
+    assert alone.config.model.code_allowed
+    both = plan.model_copy(update={"models": ("./step-100", "./step-200")})
+    with pytest.raises(UserError, match="would allow the code of 2 models"):
+        cells_of(both, code, [place / "step-100"])
+    assert len(cells_of(both, code, [place / "step-100", place / "step-200"])) == 8
+
+
+def test_seeds_of_a_call_take_the_place_of_those_of_a_plan(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(study.parent)
+    assert len(doxascope.sweep("plan.yaml", out=study)) == 4 * SEEDS
+    assert len(doxascope.sweep("plan.yaml", seeds=1, out=study)) == 4
+
+
+def test_collect_goes_on_without_what_is_malformed_and_tells_it(study: Path, tmp_path: Path) -> None:
+    runs = [shutil.copytree(run, tmp_path / "runs" / run.name) for run in sorted(study.glob("ask-*"))]
+    (runs[0] / "scores.json").write_text("{}")
+    _rewrite(runs[1], lambda record: record["conditions"].pop("model"))
+    _rewrite(runs[2], lambda record: record["conditions"]["model"].pop("sampler"))
+    _rescore(runs[3], lambda stored: stored.update(scores=[]))
+    _rescore(runs[4], lambda stored: (stored.pop("lead"), stored.pop("headline")))
+    (tmp_path / "runs" / "other").mkdir()
+    (tmp_path / "runs" / "other" / "manifest.json").write_text('{"a": 1}')
+    found = collect([tmp_path / "runs"])
+    assert {run.path.name for run in found.runs} == {runs[i].name for i in (2, 4, 5)}
+    told = "\n".join(found.left_out)
+    for name, why in (
+        (runs[0].name, "is damaged"), (runs[1].name, "KeyError: 'model'"), (runs[3].name, "holds no number"),
+        ("other", "is no record with a digest"),
+    ):  # fmt: skip
+        assert any(name in line and why in line for line in told.splitlines()), (name, told)
+    to_text(page(found), 120)
+    with pytest.raises(UserError, match="is damaged"):
+        collect([runs[5], runs[0]])  # what is named itself is needed
+
+
+def test_a_second_run_of_a_seed_is_told_if_it_is_of_other_conditions(study: Path, tmp_path: Path) -> None:
+    run = next(study.glob("ask-step-100-*"))
+    copies = [shutil.copytree(run, tmp_path / "runs" / name) for name in ("a", "b", "c")]
+    _rewrite(copies[2], lambda record: record["conditions"].update(dataset="another"))
+    found = collect([tmp_path / "runs"])
+    assert {run.path.name for run in found.runs} == {"a", "b"}  # a copy is no other run
+    (line,) = found.left_out
+    assert f"{copies[2]} is left out: is of the same experiment" in line
+    assert "differs in dataset;" in line
+    assert len(collect([copies[0], copies[2]]).left_out) == 1
+
+
+def _rewrite(run: Path, change: Callable[[Any], object]) -> None:
+    """Another manifest, as whole as the one before."""
+    record = unsealed(json.loads((run / "manifest.json").read_text()))
+    change(record)
+    (run / "manifest.json").write_text(json.dumps(sealed(record)))
+
+
+def _rescore(run: Path, change: Callable[[Any], object]) -> None:
+    """Other scores, as whole as those before."""
+    stored = json.loads((run / "scores.json").read_text())
+    change(stored)
+    (run / "scores.json").write_text(json.dumps(stored))
+    digest = file_digest(run / "scores.json")
+    _rewrite(run, lambda record: record["written"].update({"scores.json": digest}))
+
+
+def test_a_line_over_a_setting_is_of_one_experiment(study: Path) -> None:
+    """Two experiments of the same models, each with other items: none of the points is at the other's place."""
+    found = collect([study])
+    items = {
+        ("ask", "step-100"): "6",
+        ("ask", "step-200"): "12",
+        ("truth", "step-100"): "5",
+        ("truth", "step-200"): "9",
+    }
+    runs = [replace(run, settings={"items": items[run.experiment, run.model]}) for run in found.runs]
+    places, _ = _places(replace(found, runs=runs), "items")
+    assert places == {(*group, ""): float(text) for group, text in items.items()}
+
+
+def test_a_forest_says_how_many_rows_it_does_not_draw(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = collect([study])
+    assert "rows the first" not in found.plot("log_loss").caption
+    monkeypatch.setattr(collection_figures, "MOST_ROWS", 1)
+    assert "Of 2 rows the first 1 are drawn." in found.plot("log_loss").caption
+
+
+def test_a_step_is_a_word_of_a_name() -> None:
+    assert STEP.search("Jupiter-7b") is None
+    assert STEP.search("step-3.5-flash") is None
+    assert [match[1] for name in ("iter-7", "m_step100", "Checkpoint 2000") if (match := STEP.search(name))] == [
+        "7", "100", "2000",
+    ]  # fmt: skip
 
 
 def test_jobs_of_slurm_are_made_by_submitit(place: Path, study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,4 +395,25 @@ def test_jobs_of_slurm_are_made_by_submitit(place: Path, study: Path, monkeypatc
     assert [run.path.name.split("-")[0] for run in made] == ["ask", "truth"]
     for run in made:
         assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
-    assert list((place / "jobs" / RECORDS / "slurm").glob("*.job")) == []
+    kept = place / "jobs" / RECORDS / "slurm"
+    assert list(kept.glob("*.job")) == []
+    for pickled in kept.glob("*_result.pkl"):
+        pickled.write_bytes(b"what a stranger put there is not read")
+    broken = load_plan(["truth"], {"models": ["./gone"], "settings": {"capture": None, "stated": {}}})
+    shutil.copytree(place / "step-100", place / "gone", ignore=shutil.ignore_patterns("*.safetensors"))
+    with pytest.raises(UserError, match=r"1 of 1 runs failed.*truth on ./gone, seed 0: .*_log\.err"):
+        sweep(broken, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})
+    assert list(kept.glob("*.failed"))
+    shutil.move(kept, place / "elsewhere")
+    kept.symlink_to(place / "elsewhere")
+    with pytest.raises(UserError, match="slurm: is a link"):
+        sweep(plan, place / "jobs", slurm={"cluster": "local"})
+
+
+def test_a_job_that_the_cluster_does_not_know_is_waited_for_as_long_as_it_may_take(tmp_path: Path) -> None:
+    submitit = pytest.importorskip("submitit")
+    job = submitit.SlurmJob(tmp_path, "123")  # no cluster here knows it
+    (noted := tmp_path / "key.job").write_text("123")
+    assert not _ended(job, noted, 60)
+    os.utime(noted, (1, 1))
+    assert _ended(job, noted, 60)
