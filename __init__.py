@@ -218,7 +218,7 @@ def sweep(
 
     Raises UserError for a setting that is wrong, before anything is run, and for runs that failed, after the others.
     """
-    from .experiments.compare.sweep import load_plan
+    from .experiments.compare.combinations import load_plan
     from .experiments.compare.sweep import sweep as run_all
     from .experiments.run.config import as_overrides
 

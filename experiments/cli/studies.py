@@ -56,7 +56,8 @@ def sweep(
     doxascope sweep plan.yaml --executor slurm --slurm slurm_partition=gpu --slurm gpus_per_node=1
     doxascope collect study                       one table and one figure of all of them
     """
-    from ..compare.sweep import load_plan, slurm_options
+    from ..compare.combinations import load_plan
+    from ..compare.slurm import slurm_options
     from ..compare.sweep import sweep as run_all
     from ..run.ray_workers import ray_workers
     from ..run.worker import one_here

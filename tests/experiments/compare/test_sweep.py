@@ -24,7 +24,9 @@ from doxascope.experiments.compare import collection_figures
 from doxascope.experiments.compare.collection import COLUMNS, collect
 from doxascope.experiments.compare.collection_figures import STEP, _families, _places, lines_of
 from doxascope.experiments.compare.collection_page import page
-from doxascope.experiments.compare.sweep import RECORDS, _ended, cells_of, finished, load_plan, run_cell, sweep
+from doxascope.experiments.compare.combinations import RECORDS, cells_of, finished, load_plan, run_cell
+from doxascope.experiments.compare.slurm import _ended
+from doxascope.experiments.compare.sweep import sweep
 from doxascope.experiments.report.terminal import to_text
 from doxascope.experiments.run.folder import RunFolder
 
