@@ -147,8 +147,9 @@ def collect(paths: Sequence[Path | str]) -> Collection:
     runs, twice = _apart(runs)
     left_out += twice
     rows = pd.DataFrame([row for run in runs for row in _rows(run)], columns=[*COLUMNS])
-    scores: dict[Any, SeedMean] = {key: _pooled(own) for key, own in rows.groupby([*OF_GROUP], sort=False)}
-    pooled = pd.DataFrame([_row(key, rows_of, scores[key]) for key, rows_of in rows.groupby([*OF_GROUP], sort=False)])
+    groups: dict[Any, pd.DataFrame] = dict(iter(rows.groupby([*OF_GROUP], sort=False)))
+    scores = {key: _pooled(alike) for key, alike in groups.items()}
+    pooled = pd.DataFrame([_row(key, alike, scores[key]) for key, alike in groups.items()])
     return Collection(runs, rows, pooled, [*left_out, *further], scores)
 
 
