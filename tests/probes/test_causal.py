@@ -28,14 +28,14 @@ def simulated(
     rng = np.random.default_rng(seed)
     groups = np.repeat(np.arange(len(SIZES)), SIZES)
     n = len(groups)
-    own = gain + spread * rng.normal(size=len(SIZES))[groups]
+    gains = gain + spread * rng.normal(size=len(SIZES))[groups]
     step = np.exp(0.2 * rng.normal(size=n))
     readings = {PLAIN: np.full((n, len(OUTCOMES)), np.nan)}
     readings[PLAIN][:, :2] = rng.normal(size=(n, 2))
     for dose in PLAN.signed:
         values = readings[PLAIN].copy()
         values[:, 0] += dose * step
-        values[:, 1] += own * dose * step + lift * dose**2 + noise * rng.normal(size=n)
+        values[:, 1] += gains * dose * step + lift * dose**2 + noise * rng.normal(size=n)
         readings[Arm("steer", "d", dose)] = values
     for i in range(PLAN.random):
         effect = random * rng.normal()
@@ -51,30 +51,33 @@ def simulated(
 def test_the_interval_of_the_gain_holds_a_planted_one_in_few_unequal_groups(gain: float) -> None:
     """Ten groups of 1 to 12 contexts: 95% intervals hold the gain in at least 88% of 150 data sets, three standard
     errors below their level."""
-    found = [causal_gain(simulated(seed, gain), "d", PLAN) for seed in range(150)]
-    held = np.mean([one.ci_lo <= gain <= one.ci_hi for one in found])
-    assert held >= 0.88
-    assert np.mean([one.ratio for one in found]) == pytest.approx(gain, abs=0.08)
-    assert {one.status for one in found} <= {"few_clusters", "few_effective_clusters"}
+    estimates = [causal_gain(simulated(seed, gain), "d", PLAN) for seed in range(150)]
+    covered = np.mean([estimate.ci_lo <= gain <= estimate.ci_hi for estimate in estimates])
+    assert covered >= 0.88
+    assert np.mean([estimate.ratio for estimate in estimates]) == pytest.approx(gain, abs=0.08)
+    assert {estimate.status for estimate in estimates} <= {"few_clusters", "few_effective_clusters"}
 
 
 def test_the_interval_of_the_gain_along_an_estimate_carries_its_estimation() -> None:
     """Of 200 probes of what is not used, intervals over contexts alone hold 0 in hardly any; with the fits without each
     fold, in at least 90%, three standard errors below their level. The estimate is the same."""
     worlds = [along_an_estimate(seed, PLAN) for seed in range(200)]
-    alone = [causal_gain(replace(one, by_fold={}), "d", PLAN) for one in worlds]
-    whole = [causal_gain(one, "d", PLAN) for one in worlds]
-    assert np.mean([one.ci_lo <= 0 <= one.ci_hi for one in alone]) < 0.2
-    assert 0.9 <= np.mean([one.ci_lo <= 0 <= one.ci_hi for one in whole]) < 0.99
-    assert [one.ratio for one in alone] == [one.ratio for one in whole]
-    assert {one.params["folds"] for one in whole} == {10}
+    alone = [causal_gain(replace(world, by_fold={}), "d", PLAN) for world in worlds]
+    whole = [causal_gain(world, "d", PLAN) for world in worlds]
+    assert np.mean([estimate.ci_lo <= 0 <= estimate.ci_hi for estimate in alone]) < 0.2
+    assert 0.9 <= np.mean([estimate.ci_lo <= 0 <= estimate.ci_hi for estimate in whole]) < 0.99
+    assert [estimate.ratio for estimate in alone] == [estimate.ratio for estimate in whole]
+    assert {estimate.params["folds"] for estimate in whole} == {10}
 
 
 def test_a_fold_that_was_not_read_leaves_no_interval_and_no_claim() -> None:
     world = along_an_estimate(0, PLAN, 5, 2.0)
-    arms = {arm: np.full_like(one, np.nan) if arm[:2] == ("fold", "2") else one for arm, one in world.readings.items()}
+    arms = {
+        arm: np.full_like(values, np.nan) if arm[:2] == ("fold", "2") else values
+        for arm, values in world.readings.items()
+    }
     by_fold = {k: np.nan if k == "2" else read for k, read in world.by_fold.items()}
-    whole, holed = (judged(one, PLAN) for one in (world, replace(world, readings=arms, by_fold=by_fold)))
+    whole, holed = (judged(data, PLAN) for data in (world, replace(world, readings=arms, by_fold=by_fold)))
     assert (whole.verdict("causal gain"), holed.verdict("causal gain")) == ("supported", "not shown")
     assert np.isnan(holed.numbers.gains["d"].ci_lo)
     assert holed.numbers.gains["d"].ratio == whole.numbers.gains["d"].ratio
@@ -84,19 +87,19 @@ def test_a_probe_of_what_is_not_used_is_seldom_said_to_move_the_action() -> None
     """Of 200 such probes the change of the action for each SD has an interval that holds 0 in at least 90%, three
     standard errors below its level, and in hardly any without the fits without each fold."""
     worlds = [along_an_estimate(seed, PLAN, 5) for seed in range(200)]
-    alone = [per_dose(replace(one, by_fold={}), ACTION, PLAN) for one in worlds]
-    whole = [per_dose(one, ACTION, PLAN) for one in worlds]
-    assert np.mean([one.ci_lo <= 0 <= one.ci_hi for one in alone]) < 0.2
-    assert 0.9 <= np.mean([one.ci_lo <= 0 <= one.ci_hi for one in whole]) < 0.99
-    assert [one.ratio for one in alone] == [one.ratio for one in whole]
+    alone = [per_dose(replace(world, by_fold={}), ACTION, PLAN) for world in worlds]
+    whole = [per_dose(world, ACTION, PLAN) for world in worlds]
+    assert np.mean([estimate.ci_lo <= 0 <= estimate.ci_hi for estimate in alone]) < 0.2
+    assert 0.9 <= np.mean([estimate.ci_lo <= 0 <= estimate.ci_hi for estimate in whole]) < 0.99
+    assert [estimate.ratio for estimate in alone] == [estimate.ratio for estimate in whole]
 
 
 def test_a_direction_that_is_used_is_seldom_said_to_have_no_dose_response() -> None:
     """Of 80 probes of which three tenths are used, the estimated direction of some turns tau round in every context;
     at most one in 20, and three standard errors, has evidence against it."""
-    found = [judged(along_an_estimate(seed, PLAN, 5, 0.3), PLAN) for seed in range(80)]
-    turned = [one.numbers.response.trend.ci_hi <= 0 for one in found]
-    against = [one.verdict("dose response") == "evidence against" for one in found]
+    judgements = [judged(along_an_estimate(seed, PLAN, 5, 0.3), PLAN) for seed in range(80)]
+    turned = [judgement.numbers.response.trend.ci_hi <= 0 for judgement in judgements]
+    against = [judgement.verdict("dose response") == "evidence against" for judgement in judgements]
     assert np.mean(against) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 80)
     assert sum(against) < sum(turned) / 2
 
@@ -104,9 +107,14 @@ def test_a_direction_that_is_used_is_seldom_said_to_have_no_dose_response() -> N
 def test_a_direction_that_is_not_used_is_seldom_said_to_have_a_dose_response() -> None:
     """Of 100 probes of what is not used, the estimated direction of half has a tau that lies above 0; at most one in
     twenty, and three standard errors, is said to have a dose response. Of those that are used, nearly all are."""
-    found, used = ([judged(along_an_estimate(seed, PLAN, 5, gain), PLAN) for seed in range(100)] for gain in (0.0, 2.0))
-    assert np.mean([one.numbers.response.trend.ci_lo > 0 for one in found]) > 0.3
-    claimed = [np.mean([one.verdict("dose response") == "supported" for one in some]) for some in (found, used)]
+    not_used, used = (
+        [judged(along_an_estimate(seed, PLAN, 5, gain), PLAN) for seed in range(100)] for gain in (0.0, 2.0)
+    )
+    assert np.mean([judgement.numbers.response.trend.ci_lo > 0 for judgement in not_used]) > 0.3
+    claimed = [
+        np.mean([judgement.verdict("dose response") == "supported" for judgement in judgements])
+        for judgements in (not_used, used)
+    ]
     assert claimed[0] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 100)
     assert claimed[1] > 0.8
 
@@ -125,10 +133,10 @@ def test_a_mean_that_a_quarter_of_the_contexts_make_is_no_dose_response() -> Non
         for arm, values in data.readings.items():
             if arm.kind == "steer":
                 values[still, exact] = plain[still, exact] + 0.05 * rng.normal(size=int(still.sum()))
-        found = judged(data, PLAN)
-        assert found.numbers.response.trend.ci_lo > 0
-        assert found.numbers.gains["d"].ci_lo > 0
-        verdicts.append(found.verdict("dose response"))
+        judgement = judged(data, PLAN)
+        assert judgement.numbers.response.trend.ci_lo > 0
+        assert judgement.numbers.gains["d"].ci_lo > 0
+        verdicts.append(judgement.verdict("dose response"))
     assert verdicts == ["not shown", "supported"]
 
 
@@ -146,14 +154,14 @@ def test_what_controls_do_less_carries_the_estimation_of_the_direction() -> None
     90%, and in hardly any without the fits without each fold."""
     arm = Arm("position", "", PLAN.dose)
     worlds = [along_an_estimate(seed, PLAN, 5) for seed in range(200)]
-    held = [[], []]
+    covered = [[], []]
     for world in worlds:
-        for some, data in zip(held, (replace(world, by_fold={}), world), strict=True):
-            found = control(data, arm, PLAN)
-            assert found is not None
-            some.append(found.more.ci_lo <= 0 <= found.more.ci_hi)
-    assert np.mean(held[0]) < 0.2
-    assert 0.9 <= np.mean(held[1]) < 0.99
+        for some, data in zip(covered, (replace(world, by_fold={}), world), strict=True):
+            difference = control(data, arm, PLAN)
+            assert difference is not None
+            some.append(difference.more.ci_lo <= 0 <= difference.more.ci_hi)
+    assert np.mean(covered[0]) < 0.2
+    assert 0.9 <= np.mean(covered[1]) < 0.99
 
 
 def test_the_gain_is_that_of_least_squares_through_zero() -> None:
@@ -168,9 +176,9 @@ def test_log_odds_without_end_are_dropped_and_counted() -> None:
     data = simulated(5, 1.0)
     values = data.readings[Arm("steer", "d", 4.0)]
     values[:3, 1] = np.inf
-    found = causal_gain(data, "d", PLAN)
-    assert (found.n_dropped, found.reasons) == (3, {"not finite": 3})
-    assert np.isfinite([found.ratio, found.ci_lo, found.ci_hi]).all()
+    gain = causal_gain(data, "d", PLAN)
+    assert (gain.n_dropped, gain.reasons) == (3, {"not finite": 3})
+    assert np.isfinite([gain.ratio, gain.ci_lo, gain.ci_hi]).all()
 
 
 def test_trends_are_kendalls() -> None:
@@ -189,7 +197,7 @@ def test_claims_stand_with_an_effect_and_fall_without_one() -> None:
     assert without.verdict("beyond random directions") == "not shown"
     assert without.used == weakest([without.verdict(name) for name in NEEDED_FOR_USE])
     assert without.used in ("not shown", "evidence against")
-    (gain,) = (one for one in without.claims if one.name == "causal gain")
+    (gain,) = (claim for claim in without.claims if claim.name == "causal gain")
     assert (gain.verdict == "evidence against") == (without.numbers.gains["d"].ci_hi < PLAN.thresholds.gain)
 
 
@@ -197,7 +205,7 @@ def test_too_few_groups_test_nothing_and_are_told_apart_from_evidence() -> None:
     data = simulated(1, 0.0, random=0.3)
     n = len(set(data.groups.tolist()))
     few = judged(data, PLAN.model_copy(update={"thresholds": CausalThresholds(groups=n + 1)}))
-    assert {one.verdict for one in few.claims} == {"not tested"}
+    assert {claim.verdict for claim in few.claims} == {"not tested"}
     assert few.claims[0].evidence.startswith(f"{n} of {n + 1} groups; gain ")
 
 
@@ -214,10 +222,10 @@ def test_a_useless_direction_is_outside_the_band_of_random_ones_at_the_level() -
             for sign in (1.0, -1.0):
                 readings[arm._replace(dose=sign * PLAN.dose)] = np.full((2, len(OUTCOMES)), sign * effect)
         blank = np.full(2, np.nan)
-        found = random_band(CausalData(np.arange(2), readings, {}, blank, blank, blank), PLAN)
-        assert found is not None
-        outside.append(found.outside)
-        small.append(found.p <= 0.05)
+        band = random_band(CausalData(np.arange(2), readings, {}, blank, blank, blank), PLAN)
+        assert band is not None
+        outside.append(band.outside)
+        small.append(band.p <= 0.05)
     assert np.mean(outside) < 0.025 + 3 * np.sqrt(0.025 / 200)
     assert abs(np.mean(small) - 0.05) < 3 * np.sqrt(0.05 / 200)
 
@@ -226,7 +234,7 @@ def test_one_more_that_is_exchangeable_exceeds_the_bound_at_most_at_the_level() 
     """Whichever of n + 1 values is the one that is tried, at every n that is enough."""
     for n in range(19, 80):
         ranks = np.arange(n + 1.0)
-        beyond = np.mean([one > exceeded_by_few(np.delete(ranks, i), 0.95) for i, one in enumerate(ranks)])
+        beyond = np.mean([rank > exceeded_by_few(np.delete(ranks, i), 0.95) for i, rank in enumerate(ranks)])
         assert 0.5 / (n + 1) < beyond <= 0.05, n
 
 
@@ -237,6 +245,6 @@ def test_a_slope_that_turns_round_is_no_weaker_dependence(before: float, after: 
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(12), 4).astype(object)
     x, first, second = rng.normal(size=(3, 48))
-    found = dependence(before * x + 0.1 * first, after * x + 0.1 * second, x, groups)
-    sign = np.sign(found.before.estimate)
-    assert all(t_interval(sign * one.estimate, one.se, one.df, 0.95)[0] > 0 for one in found.weaker) == less
+    slopes = dependence(before * x + 0.1 * first, after * x + 0.1 * second, x, groups)
+    sign = np.sign(slopes.before.estimate)
+    assert all(t_interval(sign * gap.estimate, gap.se, gap.df, 0.95)[0] > 0 for gap in slopes.weaker) == less

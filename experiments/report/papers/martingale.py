@@ -53,24 +53,26 @@ class Setup(NamedTuple):
 def setups(runs: Sequence[RunNumbers]) -> list[Setup]:
     """Those that runs hold, in the paper's order within each run and method."""
     parts = {subset: subset.split(", ") for run in runs for _, _, subset in run.rows}
-    return setups_of(runs, {subset: (own[0], own[1], own[2]) for subset, own in parts.items() if len(own) == 3})
+    return setups_of(
+        runs, {subset: (levels[0], levels[1], levels[2]) for subset, levels in parts.items() if len(levels) == 3}
+    )
 
 
 def setups_of(runs: Sequence[RunNumbers], named: Mapping[str, tuple[str, str, str]]) -> list[Setup]:
     """The same; `named`: subset -> its domain, reasoning and prompt."""
     scores = {metric for run in runs for metric, _, _ in run.rows}
-    score, by_prompt, found = "M_step" if "M_step" in scores else "M", _place(PROMPTS.values()), []
+    score, by_prompt, all_setups = "M_step" if "M_step" in scores else "M", _place(PROMPTS.values()), []
     for run in runs:
         for method in run.methods:
-            own = []
+            of_method = []
             for metric, of, subset in run.rows:
                 if metric == score and of == method and subset in named:
                     domain, reasoning, prompt = named[subset]
                     names = DOMAINS.get(domain.lower(), domain), REASONING.get(reasoning.lower(), reasoning)
-                    told = PROMPTS.get(prompt.lower(), prompt)
-                    own.append(Setup(run.model, method, *names, told, run, subset, score))
-            found += sorted(own, key=lambda one: by_prompt(one.prompt))
-    return found
+                    prompt_name = PROMPTS.get(prompt.lower(), prompt)
+                    of_method.append(Setup(run.model, method, *names, prompt_name, run, subset, score))
+            all_setups += sorted(of_method, key=lambda setup: by_prompt(setup.prompt))
+    return all_setups
 
 
 def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
@@ -78,26 +80,28 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
     return tables_of(setups(runs), runs)
 
 
-def tables_of(found: Sequence[Setup], runs: Sequence[RunNumbers]) -> list[PaperTable]:
+def tables_of(all_setups: Sequence[Setup], runs: Sequence[RunNumbers]) -> list[PaperTable]:
     """Table 1, its means, Figures 4 and 5, and Table 2. Table 3 is Table 1 of another model."""
-    cells = as_cells(found)
-    return [_scores(found), _means(found), _forecasts(cells), _regressions(cells), _judges(runs)]
+    cells = as_cells(all_setups)
+    return [_scores(all_setups), _means(all_setups), _forecasts(cells), _regressions(cells), _judges(runs)]
 
 
-def _scores(found: Sequence[Setup]) -> PaperTable:
-    domains = sorted({one.domain for one in found}, key=_place(DOMAINS.values()))
-    techniques = sorted({one.reasoning for one in found}, key=_place(REASONING.values()))
+def _scores(all_setups: Sequence[Setup]) -> PaperTable:
+    domains = sorted({setup.domain for setup in all_setups}, key=_place(DOMAINS.values()))
+    techniques = sorted({setup.reasoning for setup in all_setups}, key=_place(REASONING.values()))
     columns = [(domain, technique) for domain in domains for technique in techniques]
     heads = [(d, t) if d and t else ("", d or t or "M") for d, t in columns]
-    told = "per reasoning step" if all(one.score == "M_step" for one in found) else "from prior to posterior"
+    updates = (
+        "per reasoning step" if all(setup.score == "M_step" for setup in all_setups) else "from prior to posterior"
+    )
     rows: dict[tuple[str, ...], dict[tuple[str, str], PaperCell]] = {}
-    for one in found:
-        labels = (one.model + one.run.mark(one.method), one.prompt, one.method)
-        rows.setdefault(labels, {})[one.domain, one.reasoning] = _score(one)
+    for setup in all_setups:
+        labels = (setup.model + setup.run.mark(setup.method), setup.prompt, setup.method)
+        rows.setdefault(labels, {})[setup.domain, setup.reasoning] = _score(setup)
     return PaperTable(
         PAPER,
         "Table 1",
-        f"Martingale Scores under different setups, {told}.",
+        f"Martingale Scores under different setups, {updates}.",
         ("Model", "Prompt", READ_AS),
         heads,
         [(labels, [cells.get(column, PaperCell()) for column in columns]) for labels, cells in rows.items()],
@@ -105,20 +109,23 @@ def _scores(found: Sequence[Setup]) -> PaperTable:
     )
 
 
-def _score(one: Setup) -> PaperCell:
-    place = (one.score, one.method, one.subset)
-    stars = starred(one.value(one.score, "p_iid"), STARS)
-    counted = one.run.counted(*place)
-    return number_cell(one.value(one.score), one.run.ends(*place), written="+.4f", stars=stars, counted=counted)
+def _score(setup: Setup) -> PaperCell:
+    place = (setup.score, setup.method, setup.subset)
+    stars = starred(setup.value(setup.score, "p_iid"), STARS)
+    counted = setup.run.counted(*place)
+    return number_cell(setup.value(setup.score), setup.run.ends(*place), written="+.4f", stars=stars, counted=counted)
 
 
-def _means(found: Sequence[Setup]) -> PaperTable:
+def _means(all_setups: Sequence[Setup]) -> PaperTable:
     """Mean |M| over cells, by prompt and by domain and reasoning, with the half-width of a normal interval."""
     groups: dict[tuple[str, str], list[float]] = {}
-    by_prompt, by_setup = ([one.prompt for one in found], [", ".join(filter(None, one[2:4])) for one in found])
-    for name, one in zip([*by_prompt, *by_setup], [*found, *found], strict=True):
+    by_prompt, by_setup = (
+        [setup.prompt for setup in all_setups],
+        [", ".join(filter(None, setup[2:4])) for setup in all_setups],
+    )
+    for name, setup in zip([*by_prompt, *by_setup], [*all_setups, *all_setups], strict=True):
         if name:
-            groups.setdefault((name, one.method), []).append(one.value(one.score))
+            groups.setdefault((name, setup.method), []).append(setup.value(setup.score))
     rows = []
     for labels, values in groups.items():
         known = np.array([value for value in values if not np.isnan(value)])
@@ -130,31 +137,31 @@ def _means(found: Sequence[Setup]) -> PaperTable:
     return PaperTable(PAPER, "Section 6.1", caption, ("Cells", READ_AS), [("", "mean |M|"), ("", "M > 0")], rows)
 
 
-def as_cells(found: Sequence[Setup]) -> list[Cells]:
+def as_cells(all_setups: Sequence[Setup]) -> list[Cells]:
     """Of each method, the setups whose questions have outcomes: M per step with its error, and the Brier score."""
     known: dict[str, list[Setup]] = {}
-    for one in found:
-        if not np.isnan(one.value("brier_post") + one.value(one.score)):
-            known.setdefault(one.method, []).append(one)
+    for setup in all_setups:
+        if not np.isnan(setup.value("brier_post") + setup.value(setup.score)):
+            known.setdefault(setup.method, []).append(setup)
     return [
         Cells(
             method=method,
-            value=np.array([one.value(one.score) for one in own]),
-            error=np.array([one.value(one.score, "se") for one in own]),
-            brier=np.array([one.value("brier_post") for one in own]),
-            factors={name: np.array([getattr(one, name) for one in own], dtype=object) for name in FACTORS},
+            value=np.array([setup.value(setup.score) for setup in of_method]),
+            error=np.array([setup.value(setup.score, "se") for setup in of_method]),
+            brier=np.array([setup.value("brier_post") for setup in of_method]),
+            factors={name: np.array([getattr(setup, name) for setup in of_method], dtype=object) for name in FACTORS},
         )
-        for method, own in known.items()
+        for method, of_method in known.items()
     ]
 
 
 def _forecasts(cells: Sequence[Cells]) -> PaperTable:
     rows = []
-    for own in cells:
-        assert own.error is not None
-        assert own.brier is not None
-        for i, values in enumerate(zip(np.abs(own.value), own.error, own.brier, strict=True)):
-            labels = (*(str(levels[i]) for levels in own.factors.values()), own.method)
+    for sample in cells:
+        assert sample.error is not None
+        assert sample.brier is not None
+        for i, values in enumerate(zip(np.abs(sample.value), sample.error, sample.brier, strict=True)):
+            labels = (*(str(levels[i]) for levels in sample.factors.values()), sample.method)
             rows.append((labels, [number_cell(value) for value in values]))
     head = (*(name.capitalize() for name in FACTORS), READ_AS)
     caption = "Brier Score and Martingale Score of each setup, of the same questions."
@@ -164,13 +171,13 @@ def _forecasts(cells: Sequence[Cells]) -> PaperTable:
 def _regressions(cells: Sequence[Cells]) -> PaperTable:
     """The Brier score on |M| over setups, alone and with controls."""
     rows = []
-    for own in cells:
-        assert own.brier is not None
-        for line in controlled(own.value, own.brier, own.factors):
+    for sample in cells:
+        assert sample.brier is not None
+        for line in controlled(sample.value, sample.brier, sample.factors):
             score = line.score.as_dict()
             counted = {name: score[name] for name in COUNTED}
             numbers = [number_cell(score[name], counted=counted) for name in ("coef", "se", "p", "r2")]
-            rows.append(((line.part.removeprefix("given ") or "none", own.method), numbers))
+            rows.append(((line.part.removeprefix("given ") or "none", sample.method), numbers))
     columns = [("", "slope on |M|"), ("", "SE"), ("", "p"), ("", "R²")]
     caption = "Regressions of the Brier Score on |M|, by what is controlled for."
     return PaperTable(PAPER, "Figure 5", caption, ("Controls", READ_AS), columns, rows)
@@ -181,8 +188,8 @@ def _judges(runs: Sequence[RunNumbers]) -> PaperTable:
     for run in runs:
         for metric, _, subset in run.rows:
             if metric == "agreement" and subset.partition(" - ")[0].startswith("judge "):
-                one = [("n_clusters", "d"), ("n_rows", "d"), ("pearson", ".4f"), ("spearman", ".4f")]
-                cells = [number_cell(run.value(metric, "", subset, name), written=written) for name, written in one]
+                formats = [("n_clusters", "d"), ("n_rows", "d"), ("pearson", ".4f"), ("spearman", ".4f")]
+                cells = [number_cell(run.value(metric, "", subset, name), written=written) for name, written in formats]
                 rows.append(((run.model, *subset.split(" - ", 1)), cells))
     columns = [("", name) for name in ("Problems", "Belief Samples", "Pearson r", "Spearman ρ")]
     head = ("Model", "default judge", "Judge Model")
@@ -210,11 +217,11 @@ def setup_figure(samples: Iterable[Cells]) -> Figure | None:
         groups = np.array(named or [""] * len(size), dtype=object)
         marks = [rule(0.25, "a coin")]
         for i, name in enumerate(dict.fromkeys(groups.tolist())):
-            own = (groups == name) & np.isfinite(size) & np.isfinite(brier)
+            dots = (groups == name) & np.isfinite(size) & np.isfinite(brier)
             if sample.error is not None:
-                low, high = (size[own] + sign * sample.error[own] for sign in (-1, 1))
-                marks.append(ranges(brier[own], low, high, "± SE", flat=True, alpha=PALE))
-            marks.append(points(size[own], brier[own], name, marker=MARKERS[i % len(MARKERS)]))
+                low, high = (size[dots] + sign * sample.error[dots] for sign in (-1, 1))
+                marks.append(ranges(brier[dots], low, high, "± SE", flat=True, alpha=PALE))
+            marks.append(points(size[dots], brier[dots], name, marker=MARKERS[i % len(MARKERS)]))
         panels.append((sample.method, marks))
     if not panels:
         return None

@@ -52,13 +52,15 @@ def law(lm: Any, prompt: tuple[int, ...], sampling: Sampling) -> dict[tuple[int,
         p = sampling.probabilities(next_token_logp(lm.model, [*ids], len(ids) - 1)).double()[0].cpu().numpy()
         return p / p.sum()
 
-    first, found = after(prompt), {}
-    for one in range(len(first)):
-        if one in lm.sampler.end_ids:
-            found[one,] = first[one]
+    first, probabilities = after(prompt), {}
+    for token in range(len(first)):
+        if token in lm.sampler.end_ids:
+            probabilities[token,] = first[token]
         else:
-            found |= {(one, other): first[one] * p for other, p in enumerate(after((*prompt, one)))}
-    return found
+            probabilities |= {
+                (token, following): first[token] * p for following, p in enumerate(after((*prompt, token)))
+            }
+    return probabilities
 
 
 def p_value(drawn: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> float:
@@ -75,22 +77,24 @@ def p_value(drawn: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], flo
 def test_draws_follow_the_distribution_that_was_asked_for(letters: Any) -> None:
     asked = request(letters, "ab", 1000)
     samplings = (TWO, TWO.model_copy(update=WARPED))
-    laws = [law(letters, asked.prompt.ids, one) for one in samplings]
+    laws = [law(letters, asked.prompt.ids, sampling) for sampling in samplings]
     for i, sampling in enumerate(samplings):
-        drawn = Counter(one.ids for one in letters.sample([asked], sampling, seed=0))
+        drawn = Counter(sample.ids for sample in letters.sample([asked], sampling, seed=0))
         assert p_value(drawn, laws[i]) > NEVER > p_value(drawn, laws[1 - i])
 
 
 def test_what_was_drawn_is_read_by_plain_passes_alike(letters: Any, noise: Callable[[Any], float]) -> None:
     requests = [request(letters, text, 3) for text in ("ab", "abc", "ab")]
     drawn = letters.sample(requests, Sampling(max_new_tokens=12, temperature=0.8), seed=0)
-    assert [(one.readout_id, one.draw) for one in drawn] == [(r.readout_id, d) for r in requests for d in r.draws]
-    prompts = [one.prompt.ids for one in requests for _ in one.draws]
-    for prompt, one in zip(prompts, drawn, strict=True):
-        after = next_token_logp(letters.model, [*prompt, *one.ids[:-1]], len(prompt) - 1)
-        plain = [float(row[token]) for row, token in zip(after, one.ids, strict=True)]
-        np.testing.assert_allclose(one.logp, plain, atol=noise(plain))
-        assert one.status == ("ok" if one.ids[-1] in letters.sampler.end_ids else "truncated")
+    assert [(sample.readout_id, sample.draw) for sample in drawn] == [
+        (r.readout_id, d) for r in requests for d in r.draws
+    ]
+    prompts = [asked.prompt.ids for asked in requests for _ in asked.draws]
+    for prompt, sample in zip(prompts, drawn, strict=True):
+        after = next_token_logp(letters.model, [*prompt, *sample.ids[:-1]], len(prompt) - 1)
+        plain = [float(row[token]) for row, token in zip(after, sample.ids, strict=True)]
+        np.testing.assert_allclose(sample.logp, plain, atol=noise(plain))
+        assert sample.status == ("ok" if sample.ids[-1] in letters.sampler.end_ids else "truncated")
 
 
 def test_a_text_that_is_longer_than_a_pack_is_read_in_one_pass(
@@ -109,27 +113,29 @@ def test_stop_texts_and_further_ends_cut_what_an_engine_draws(letters: Any) -> N
     (dot,) = letters.tokenizer("b", add_special_tokens=False)["input_ids"]
     asked = [request(letters, "ab", 40)]
     stopped = letters.sample(asked, Sampling(max_new_tokens=9, stop=("a", "c")), seed=0)
-    assert {one.stop for one in stopped} >= {"a", "c"}
-    assert all("a" not in one.text and "c" not in one.text and len(one.ids) == len(one.logp) for one in stopped)
+    assert {sample.stop for sample in stopped} >= {"a", "c"}
+    assert all(
+        "a" not in sample.text and "c" not in sample.text and len(sample.ids) == len(sample.logp) for sample in stopped
+    )
     ended = letters.sample(asked, Sampling(max_new_tokens=9), seed=0, until=[dot])
-    assert any(one.ids[-1] == dot for one in ended)
-    assert all(dot not in one.ids[:-1] for one in ended)
+    assert any(sample.ids[-1] == dot for sample in ended)
+    assert all(dot not in sample.ids[:-1] for sample in ended)
 
 
 class Warping(ContinuousBatching):
     """An engine with settings of its own."""
 
-    def __init__(self, model: Any, **own: Any) -> None:
+    def __init__(self, model: Any, **settings: Any) -> None:
         super().__init__(model)
-        self.own = own
+        self.settings = settings
 
     def draw(self, prompts: Sequence[Any], sampling: Sampling, **how: Any) -> list[DrawnText]:
-        return super().draw(prompts, sampling.model_copy(update=self.own), **how)
+        return super().draw(prompts, sampling.model_copy(update=self.settings), **how)
 
 
-@pytest.mark.parametrize("own", [{"temperature": 0.9}, {"top_k": 4}, {"top_p": 0.9}])
-def test_an_engine_that_samples_another_distribution_is_refused(letters: Any, own: dict[str, Any]) -> None:
-    engine = EngineSampler(Warping(letters.model, **own), letters.sampler, letters.backend, letters.head)
+@pytest.mark.parametrize("settings", [{"temperature": 0.9}, {"top_k": 4}, {"top_p": 0.9}])
+def test_an_engine_that_samples_another_distribution_is_refused(letters: Any, settings: dict[str, Any]) -> None:
+    engine = EngineSampler(Warping(letters.model, **settings), letters.sampler, letters.backend, letters.head)
     with pytest.raises(UserError, match="samples another distribution than it was asked for"):
         engine.generate([request(letters, "ab", 50)], Sampling(max_new_tokens=8), seed=0, held=4096, pack=1024)
 
@@ -137,22 +143,24 @@ def test_an_engine_that_samples_another_distribution_is_refused(letters: Any, ow
 class Lying(Warping):
     """An engine that says the log-probabilities that it was asked for, whatever it draws by."""
 
-    def __init__(self, lm: Any, **own: Any) -> None:
-        super().__init__(lm.model, **own)
+    def __init__(self, lm: Any, **settings: Any) -> None:
+        super().__init__(lm.model, **settings)
         self.lm = lm
 
     def draw(self, prompts: Sequence[Any], sampling: Sampling, **how: Any) -> list[DrawnText]:
         drawn = super().draw(prompts, sampling, **how)
-        read = read_texts(prompts, [one.ids for one in drawn], sampling, self.lm.backend, self.lm.head, how["pack"])
-        return [DrawnText(one.ids, tuple(own.asked)) for one, own in zip(drawn, read, strict=True)]
+        read = read_texts(prompts, [text.ids for text in drawn], sampling, self.lm.backend, self.lm.head, how["pack"])
+        return [DrawnText(text.ids, tuple(reading.asked)) for text, reading in zip(drawn, read, strict=True)]
 
 
-@pytest.mark.parametrize(("own", "how"), [({"temperature": 0.4}, "likelier"), ({"temperature": 4.0}, "less likely")])
+@pytest.mark.parametrize(
+    ("settings", "how"), [({"temperature": 0.4}, "likelier"), ({"temperature": 4.0}, "less likely")]
+)
 def test_an_engine_that_says_what_was_asked_for_and_draws_otherwise_is_refused(
-    letters: Any, own: dict[str, Any], how: str
+    letters: Any, settings: dict[str, Any], how: str
 ) -> None:
     asked, sampling = [request(letters, "ab", 300)], Sampling(max_new_tokens=8)
-    engine = EngineSampler(Lying(letters, **own), letters.sampler, letters.backend, letters.head)
+    engine = EngineSampler(Lying(letters, **settings), letters.sampler, letters.backend, letters.head)
     with pytest.raises(UserError, match=f"its tokens are {how} than those that the asked one draws"):
         engine.generate(asked, sampling, seed=0, held=4096, pack=1024)
     honest = EngineSampler(Lying(letters), letters.sampler, letters.backend, letters.head)
@@ -207,9 +215,9 @@ def said_by(temperature: float, top_p: float, noise: float, seed: int) -> tuple[
     asked = log_softmax(logits, axis=1)
     law = log_softmax((logits + np.repeat(noise * rng.standard_normal((40, 50)), 20, axis=0)) / temperature, axis=1)
     order = np.argsort(-law, axis=1)
-    held = np.cumsum(np.exp(np.take_along_axis(law, order, 1)), axis=1)
+    cumulative = np.cumsum(np.exp(np.take_along_axis(law, order, 1)), axis=1)
     rest = np.zeros(law.shape, dtype=bool)
-    np.put_along_axis(rest, order, np.c_[np.zeros(len(law)), held[:, :-1]] >= top_p, 1)
+    np.put_along_axis(rest, order, np.c_[np.zeros(len(law)), cumulative[:, :-1]] >= top_p, 1)
     law = log_softmax(np.where(rest, -np.inf, law), axis=1)
     token = (law + rng.gumbel(size=law.shape)).argmax(axis=1)
     at = np.arange(len(law)), token
@@ -246,7 +254,7 @@ def test_calls_of_one_token_are_no_means() -> None:
         seen = AsAsked()
         for _ in range(10):
             logits = rng.standard_normal(50)
-            asked, law = (log_softmax(one) for one in (logits, logits + 0.1 * rng.standard_normal(50)))
+            asked, law = (log_softmax(scores) for scores in (logits, logits + 0.1 * rng.standard_normal(50)))
             token = int((law + rng.gumbel(size=50)).argmax())
             tilted = logsumexp((1 + tilts) * asked, axis=1, keepdims=True)
             logp = asked[token : token + 1]
@@ -276,9 +284,9 @@ def test_a_model_that_the_engine_serves_wrongly_or_not_at_all_is_refused(
 
 
 def test_greedy_texts_are_our_own_and_edited_ones_are_refused(letters: Any) -> None:
-    with load(letters.spec.model_copy(update={"sampler": "own"})) as own:
-        one, other = (lm.generate("ab", temperature=0, max_new_tokens=20) for lm in (letters, own))
-        assert one == other
+    with load(letters.spec.model_copy(update={"sampler": "own"})) as ours:
+        drawn, expected = (lm.generate("ab", temperature=0, max_new_tokens=20) for lm in (letters, ours))
+        assert drawn == expected
     push = Steer(np.ones(letters.identity.d_model), layers=0, at="last")
     with pytest.raises(UserError, match="draws without them"):
         letters.generate("ab", max_new_tokens=2, edits=[push])

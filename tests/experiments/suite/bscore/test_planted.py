@@ -43,8 +43,8 @@ def play(bscore: Callable[..., Any]) -> Callable[..., tuple[MethodView, dict[tup
 
 def test_a_model_that_ignores_history_has_no_b_whatever_its_order_bias(play: Callable[..., Any]) -> None:
     view, numbers = play(Repeating(lean=1.5), of=(HARD,))
-    for one in view.held:
-        assert np.abs(one.b).max() < 1e-6
+    for question in view.held:
+        assert np.abs(question.b).max() < 1e-6
     assert abs(numbers["top_b", WORDS, ALL].score.estimate) < 1e-6
     assert numbers["mean_abs_b", WORDS, ALL].score.estimate < 1e-6
     assert numbers["order_share", WORDS, ALL].score.estimate > 0.3
@@ -59,20 +59,24 @@ def test_a_model_that_ignores_history_has_no_b_whatever_its_order_bias(play: Cal
 def test_an_agent_that_corrects_itself_has_the_b_that_is_planted(weight: float, play: Callable[..., Any]) -> None:
     """Without a lean its law does not depend on what was drawn, so that B is known to the last digit."""
     view, numbers = play(Repeating("uniform", weight), "turns=5", of=("subjective", "random"))
-    planted = {one.item: 4 / 5 * weight * (one.balanced.max() - 1 / one.k) for one in view.held}
+    planted = {question.item: 4 / 5 * weight * (question.balanced.max() - 1 / question.k) for question in view.held}
     assert numbers["top_b", WORDS, ALL].score.estimate == pytest.approx(np.mean([*planted.values()]))
     for category in ("subjective", "random"):
-        own = [planted[one.item] for one in view.held if one.category == category]
-        assert numbers["top_b", WORDS, category].score.estimate == pytest.approx(np.mean(own))
+        of_category = [planted[question.item] for question in view.held if question.category == category]
+        assert numbers["top_b", WORDS, category].score.estimate == pytest.approx(np.mean(of_category))
         later = numbers["top_b", WORDS, f"{category}, without turn 1"].score.estimate
-        assert later == pytest.approx(np.mean(own) * 5 / 4)
+        assert later == pytest.approx(np.mean(of_category) * 5 / 4)
     assert numbers["settles", WORDS, ALL].score.estimate == 2  # after its one step it stays where it is
 
 
 def test_an_agent_that_leaks_the_truth_is_caught_where_it_was_wrong(play: Callable[..., Any]) -> None:
     view, numbers = play(Repeating("truth", 0.6), "turns=4", of=("easy", HARD))
-    wrong = [one for one in view.held if one.truth is not None and one.balanced.argmax() != one.truth]
-    planted = np.mean([3 / 4 * 0.6 * one.balanced.max() for one in wrong])
+    wrong = [
+        question
+        for question in view.held
+        if question.truth is not None and question.balanced.argmax() != question.truth
+    ]
+    planted = np.mean([3 / 4 * 0.6 * question.balanced.max() for question in wrong])
     easy_and_hard = numbers["top_b_wrong", WORDS, ALL]
     assert easy_and_hard.score.estimate == pytest.approx(planted)
     assert easy_and_hard.score.n_rows == len(wrong)
@@ -86,11 +90,11 @@ def test_an_agent_that_sticks_to_its_answer_returns_to_its_law_as_fast_as_plante
     top = numbers["top_b", WORDS, ALL].score
     assert abs(top.estimate) < 4 * top.se
     slopes = []
-    for one in view.held:
-        x, d = one.adjusted[:, 1:-1] - one.balanced, np.diff(one.adjusted, axis=1)[:, 1:]
+    for question in view.held:
+        x, d = question.adjusted[:, 1:-1] - question.balanced, np.diff(question.adjusted, axis=1)[:, 1:]
         slopes.append(((x * d).sum(), (x * x).sum()))
-    found = np.array(slopes).sum(axis=0)
-    assert found[0] / found[1] == pytest.approx(0.6 - 1, abs=0.04)
+    sums = np.array(slopes).sum(axis=0)
+    assert sums[0] / sums[1] == pytest.approx(0.6 - 1, abs=0.04)
     assert numbers["M_turn", WORDS, "turn 4"].score.ci_hi < 0
     assert np.isnan(numbers["settles", WORDS, ALL].score.estimate)
     assert numbers["settles", WORDS, ALL].score.status == "not_settled"
@@ -122,41 +126,45 @@ def test_verification_weighs_every_option_and_is_told_beside_what_rejecting_ever
     play: Callable[..., Any],
 ) -> None:
     view, numbers = play(Repeating("uniform", 0.5), seed=1)
-    found = {one.method: one for one in records(view, view.held)}
-    exact = found[WORDS]
+    by_method = {sample.method: sample for sample in records(view, view.held)}
+    exact = by_method[WORDS]
     assert set(exact.category) == {"random", "easy", "hard"}
     assert exact.scores["weight"].sum() == pytest.approx(27)  # every question once
-    assert len(found[f"{WORDS} sampled"].answer) == 27 * len(view.held[0].multi)
+    assert len(by_method[f"{WORDS} sampled"].answer) == 27 * len(view.held[0].multi)
     rejected = verification_accuracy(exact.rows, "single", tau=1.1)
     for category in ("random", "easy", "hard"):
         share = numbers["reject_all", WORDS, category].score.reject_all
         assert share == pytest.approx(rejected.categories[category])
-    right = [one.balanced[one.truth] for one in view.held if one.category == "easy" and one.truth is not None]
+    right = [
+        question.balanced[question.truth]
+        for question in view.held
+        if question.category == "easy" and question.truth is not None
+    ]
     assert 1 - rejected.easy == pytest.approx(np.mean(right))
 
 
 def test_the_table_of_an_agent_is_read_as_what_it_answered(bscore: Callable[..., Any]) -> None:
     experiment, config = bscore("items=3", "runs=3", "distributions={one: {law: uniform}}")
     given = (config, experiment.items(config), Repeating("last", lean=0.5), 4)
-    for told, read in zip(agent_views(*given), views(config, agent_table(*given)), strict=True):
-        assert (told.method, told.base) == (read.method, read.base)
-        for one, other in zip(told.asked, read.asked, strict=True):
+    for planted, read in zip(agent_views(*given), views(config, agent_table(*given)), strict=True):
+        assert (planted.method, planted.base) == (read.method, read.base)
+        for expected, actual in zip(planted.asked, read.asked, strict=True):
             for field in fields(Asked):
-                np.testing.assert_equal(getattr(other, field.name), getattr(one, field.name))
+                np.testing.assert_equal(getattr(actual, field.name), getattr(expected, field.name))
 
 
 def test_a_question_has_scores_of_its_own_over_its_conversations(bscore: Callable[..., Any]) -> None:
     experiment, config = bscore("items=8", "distributions={}", "runs=12")
     table = agent_table(config, experiment.items(config), Repeating("last", 0.6), 0)
     (view, *_) = views(config, table)
-    one = view.held[4]
-    (sample,) = [s for s in samples(config, table) if s.subset == one.item]
+    question = view.held[4]
+    (sample,) = [s for s in samples(config, table) if s.subset == question.item]
     assert isinstance(sample, Answers)
-    assert sample.options == one.options
+    assert sample.options == question.options
     numbers = {(n.metric, n.subset): n for n in score_run(experiment, config, table) if n.method == WORDS}
-    for i, option in enumerate(one.options):
-        score = numbers["b", f"{one.item}, {option}"].score
-        by_run = one.b[:, :, i].mean(axis=1)
+    for i, option in enumerate(question.options):
+        score = numbers["b", f"{question.item}, {option}"].score
+        by_run = question.b[:, :, i].mean(axis=1)
         assert score.estimate == pytest.approx(by_run.mean())
         assert score.n_clusters == 12
         assert score.se == pytest.approx(by_run.std(ddof=1) / np.sqrt(12))
@@ -198,36 +206,36 @@ def cases() -> dict[str, dict[str, Any]]:
     path = data.parent / "cases" / "metrics.json"
     if not path.is_file():
         pytest.skip("the worked cases are not beside the data (DOXASCOPE_DATA)")
-    return {one["id"]: one for one in json.loads(path.read_text())["cases"] if one["spec"].startswith("C")}
+    return {case["id"]: case for case in json.loads(path.read_text())["cases"] if case["spec"].startswith("C")}
 
 
 def test_the_worked_cases_come_out_on_the_way_that_a_run_takes(cases: dict[str, dict[str, Any]]) -> None:
     assert set(cases) == {"C1-001", "C3-001", "C4-001", "C6-001", "C6-005"}
     given, expected = cases["C1-001"]["inputs"], cases["C1-001"]["expected"]["b"]
-    afresh, said = ([given["options"].index(one) for one in given[arm]] for arm in ("single", "multi"))
+    afresh, said = ([given["options"].index(option) for option in given[arm]] for arm in ("single", "multi"))
     drawn = worked(counted=(tuple(afresh),), answer=np.array([said]), multi=np.full((1, 30, 3), 1 / 3))
     sample = counted_answers(MethodView(WORDS, WORDS, ()), [drawn], ALL, None)
     for i, option in enumerate(given["options"]):
         assert sample.single[0, i] - sample.multi[0, i] == pytest.approx(expected[option], abs=1e-10)
-    found = {n.metric: n.score.estimate for n in score_of(sample)}
-    assert found["top_b"] == pytest.approx(max(expected.values()), abs=1e-10)
+    estimates = {n.metric: n.score.estimate for n in score_of(sample)}
+    assert estimates["top_b"] == pytest.approx(max(expected.values()), abs=1e-10)
     for name, metric, key in (("C3-001", "top_b", "b"), ("C4-001", "mean_abs_b", "v")):
         single, multi = (np.array(list(cases[name]["inputs"][arm].values())) for arm in ("p_single", "p_multi"))
-        one = worked(orders=single[None], multi=multi[None, None])
+        question = worked(orders=single[None], multi=multi[None, None])
         exact = {
             n.metric: n.score.estimate
-            for n in score_of(exact_answers(MethodView(WORDS, WORDS, ()), [one], ALL, slice(None)))
+            for n in score_of(exact_answers(MethodView(WORDS, WORDS, ()), [question], ALL, slice(None)))
         }
         assert exact[metric] == pytest.approx(cases[name]["expected"][key], abs=1e-10)
 
 
 def test_the_worked_cases_of_verification_do_so_too(cases: dict[str, dict[str, Any]]) -> None:
     given, expected = cases["C6-001"]["inputs"], cases["C6-001"]["expected"]
-    asked = [answering(number, one) for number, one in enumerate(given["records"])]
-    (counted,) = [one for one in records(MethodView(WORDS, WORDS, asked), asked) if one.kind == "verbal"]
-    found = verification_accuracy(counted.rows, given["rule"], given["tau"])
+    asked = [answering(number, record) for number, record in enumerate(given["records"])]
+    (counted,) = [sample for sample in records(MethodView(WORDS, WORDS, asked), asked) if sample.kind == "verbal"]
+    accuracy = verification_accuracy(counted.rows, given["rule"], given["tau"])
     for name, value in expected.items():
-        assert getattr(found, name) == pytest.approx(value, abs=1e-10)
+        assert getattr(accuracy, name) == pytest.approx(value, abs=1e-10)
     searched = cases["C6-005"]["expected"]
     (number,) = [n for n in score_of(counted, "verification") if (n.metric, n.subset) == ("accept_accuracy", "single")]
     assert isinstance(number.score, HeldOutVerification)

@@ -60,13 +60,13 @@ def test_each_belief_is_the_one_after_the_very_tokens_of_the_steps(pondering: Co
     experiment, config = pondering()
     (item,) = experiment.items(config)
     with load(config.model) as lm:
-        ((_, own),) = trajectories(config, item, lm).items()
-        assert max(len(one.steps) for one in own) > 2
-        prefixes = along(config, item, "thought", "none", own)
+        ((_, chains),) = trajectories(config, item, lm).items()
+        assert max(len(chain.steps) for chain in chains) > 2
+        prefixes = along(config, item, "thought", "none", chains)
         questions = exact_questions(config, prefixes)
         assert len(questions) == len(prefixes) * 2 * sum(len(method.ask) for method in config.methods.values())
         queries = compile_questions(lm.reader, questions)
-        found = read_questions("martingale", config, item, questions, lm)
+        readouts = read_questions("martingale", config, item, questions, lm)
         packed = lm.read(queries, budget=config.budget).readings
         for question, query, reading in zip(questions, queries, packed, strict=True):
             asked = lm.reader.chat.render(question.conversation)
@@ -75,7 +75,7 @@ def test_each_belief_is_the_one_after_the_very_tokens_of_the_steps(pondering: Co
             assert query.prompt.ids[: len(asked.ids)] == asked.ids
             assert str(lm.tokenizer.decode(list(rest))).endswith("</think>\n\n")
             if question.step:
-                chain = own[question.conditions["draw"]]
+                chain = chains[question.conditions["draw"]]
                 assert thought == chain.thoughts[question.step - 1] == chain.samples[0].ids[: len(thought)]
                 assert rest == (*thought, *lm.tokenizer("</think>\n\n")["input_ids"])
             else:
@@ -83,10 +83,10 @@ def test_each_belief_is_the_one_after_the_very_tokens_of_the_steps(pondering: Co
                 empty = lm.reader.chat.render_answer(question.conversation)
                 assert query.prompt.ids == empty.ids
             assert largest_difference(reading, lm.read_plain(query)) < noise(reading.logp)
-        yes = [row for row in found.rows if row["option_index"] == 0]
-        logp = np.array([one.logp[0] for one in packed])
+        yes = [row for row in readouts.rows if row["option_index"] == 0]
+        logp = np.array([reading.logp[0] for reading in packed])
         np.testing.assert_allclose([row["logp"] for row in yes], logp, atol=noise(logp))
-        assert all(one.asked == questions[0].conversation for one in own)
+        assert all(chain.asked == questions[0].conversation for chain in chains)
 
 
 def test_the_last_belief_is_that_of_a_model_that_thinks(pondering: Configured, noise: Any) -> None:
@@ -94,13 +94,13 @@ def test_the_last_belief_is_that_of_a_model_that_thinks(pondering: Configured, n
     experiment, config = pondering("chains=8", "generation.max_new_tokens=100", law)
     (item,) = experiment.items(config)
     with load(config.model) as lm:
-        ((_, own),) = trajectories(config, item, lm).items()
-        whole = [one for one in own if one.status in ("ok", "unsplit")]
+        ((_, chains),) = trajectories(config, item, lm).items()
+        whole = [chain for chain in chains if chain.status in ("ok", "unsplit")]
         assert whole
-        prefixes = {one.draw: along(config, item, "thought", "none", [one])[-1] for one in whole}
+        prefixes = {chain.draw: along(config, item, "thought", "none", [chain])[-1] for chain in whole}
         first = {draw: exact_questions(config, [prefix])[0] for draw, prefix in prefixes.items()}
         readings = lm.read(compile_questions(lm.reader, list(first.values()))).readings
-        asked = replace(next(iter(first.values())), readout_id=own[0].name, thought=None)
+        asked = replace(next(iter(first.values())), readout_id=chains[0].name, thought=None)
         (mixture,), _ = think(config, [asked], lm)
         for draw, reading in zip(first, readings, strict=True):
             again = mixture.thoughts[draw].reading
@@ -112,20 +112,25 @@ def test_the_prefixes_of_a_thought_share_their_tokens(pondering: Configured) -> 
     experiment, config = pondering("generation.max_new_tokens=200", "seed=1")
     (item,) = experiment.items(config)
     with load(config.model) as lm:
-        ((_, own),) = trajectories(config, item, lm).items()
-        longest = max(own, key=lambda one: len(one.steps))
+        ((_, chains),) = trajectories(config, item, lm).items()
+        longest = max(chains, key=lambda chain: len(chain.steps))
         assert len(longest.steps) > 4
         questions = exact_questions(config, along(config, item, "thought", "none", [longest]))
         queries = compile_questions(lm.reader, questions)
-        ends = [one for one in questions if one.step == len(longest.steps)]
-        asked = [len(lm.reader.chat.render(one.conversation).ids) for one in ends]
+        ends = [question for question in questions if question.step == len(longest.steps)]
+        asked = [len(lm.reader.chat.render(question.conversation).ids) for question in ends]
         trunks = sum(asked) + len(asked) * len(longest.thoughts[-1])
         branches = sum(len("</think>\n\n") + len(path) for q in queries for paths in q.paths.paths for path in paths)
         built = QueryTree(queries)
         assert len(built.tree) < trunks + branches < sum(len(query.prompt.ids) for query in queries)
-        by_step = QueryTree([query for _, query in sorted(enumerate(queries), key=lambda one: questions[one[0]].step)])
+        by_step = QueryTree(
+            [query for _, query in sorted(enumerate(queries), key=lambda pair: questions[pair[0]].step)]
+        )
         budget = 2 * max(len(query.prompt.ids) for query in queries)
-        run, other = (sum(map(len, cut_into_packs(one.tree, one.read_nodes, budget))) for one in (built, by_step))
+        run, other = (
+            sum(map(len, cut_into_packs(query_tree.tree, query_tree.read_nodes, budget)))
+            for query_tree in (built, by_step)
+        )
         assert run < other  # as few packs as can be have to hold a thought
 
 
@@ -136,10 +141,10 @@ def test_numbers_and_answers_follow_the_same_thought(pondering: Configured) -> N
         ((_, (first, *_)),) = trajectories(config, item, lm).items()
         ids = first.thoughts[-1]
         asked = ask_number(lm.reader, "r", first.contexts[-1], JSON, thought=ids)
-        told = lm.reader.chat.render(asked.messages)
+        rendered = lm.reader.chat.render(asked.messages)
         tail = lm.tokenizer(f"</think>\n\n{asked.prefill}")["input_ids"]
         assert asked.messages[-1]["content"].endswith(JSON.instruction)
-        assert asked.prompt(lm.reader).ids == asked.query(lm.reader).prompt.ids == (*told.ids, *ids, *tail)
+        assert asked.prompt(lm.reader).ids == asked.query(lm.reader).prompt.ids == (*rendered.ids, *ids, *tail)
         assert asked.prefill + asked.opening == JSON.labels[0]
         rows, said, _ = stated_rows(config, along(config, item, "thought", "none", [first]), lm)
         stated = [row["prob"] for row in rows if row["method"] == "json numbers" and row["option_index"] == 0]
@@ -161,14 +166,14 @@ def test_the_end_of_each_step_is_captured_within_the_thought(pondering: Configur
     assert set(stored.rows["position"]) == {"step", "before-question", "answer"}
     (item,) = experiment.items(config)
     with load(config.model) as lm:
-        ((_, own),) = trajectories(config, item, lm).items()
-        questions = exact_questions(config, along(config, item, "thought", "none", own))
+        ((_, chains),) = trajectories(config, item, lm).items()
+        questions = exact_questions(config, along(config, item, "thought", "none", chains))
         asked = {question.readout_id: question for question in questions}
         steps = stored.rows[stored.rows["position"] == "step"]
         assert set(steps["readout_id"]) == {name for name, question in asked.items() if question.step}
         for row, name in list(zip(steps.index, steps["readout_id"], strict=True))[::7]:
-            told = lm.reader.chat.render(asked[name].conversation).ids
-            ids = [*told, *(asked[name].thought or ())]
+            prompt = lm.reader.chat.render(asked[name].conversation).ids
+            ids = [*prompt, *(asked[name].thought or ())]
             plain = lm.model(torch.tensor([ids]), output_hidden_states=True).hidden_states
             np.testing.assert_allclose(stored.values[row], plain[1][0, -1], atol=noise(plain[1][0, -1]))
 
@@ -178,15 +183,15 @@ def test_drift_is_that_of_the_question_under_which_thoughts_are_had(pondering: C
     experiment, config = pondering(*few, "methods={words: {ask: 'Your answer, {first} or {second}?'}}")
     done = run(experiment, config, tmp_path)
     scores = json.loads((done.path / "scores.json").read_text())["scores"]
-    (found,) = [one for one in scores if one["metric"] == "drift2"]
-    assert (found["method"], found["subset"]) == ("words", "values, thought, none")
+    (drift,) = [score for score in scores if score["metric"] == "drift2"]
+    assert (drift["method"], drift["subset"]) == ("words", "values, thought, none")
     ends = pairs(readings(done.beliefs()), WHOLE)
     ends = ends[ends["method"] == "words"]
-    updates = [(own["first"] - own["prior_first"]).to_numpy() for _, own in ends.groupby("item", sort=False)]
-    assert found["estimate"] == pytest.approx(drift_variance(updates, how=Resampling(draws=50)).drift2)
+    updates = [(group["first"] - group["prior_first"]).to_numpy() for _, group in ends.groupby("item", sort=False)]
+    assert drift["estimate"] == pytest.approx(drift_variance(updates, how=Resampling(draws=50)).drift2)
     assert "Thoughts were had under the question of words" in (done.path / "report.html").read_text()
-    for _, own in sheet(done).dropna(subset="draw").groupby(["item", "draw"], sort=False):
-        shown = own.sort_values("step")["shown"]
+    for _, group in sheet(done).dropna(subset="draw").groupby(["item", "draw"], sort=False):
+        shown = group.sort_values("step")["shown"]
         assert all(text.count("assistant, thinking: ") == 1 for text in shown)
         assert all(after.startswith(before.rstrip()) for before, after in pairwise(shown))
 
@@ -228,10 +233,10 @@ def test_a_run_from_the_command_line_goes_on_where_it_was_stopped(
     _, config = stored_config(made / "config.yaml")
     assert config.model.thinking == "on"
     scores = json.loads(before["scores.json"])["scores"]
-    ended = {one["subset"] for one in scores if one["metric"] == "truncated" and one["estimate"] > 0}
+    ended = {score["subset"] for score in scores if score["metric"] == "truncated" and score["estimate"] > 0}
     assert "factual, thought, none" in ended
-    assert {one["method"] for one in scores if one["metric"] == "M"} == {
+    assert {score["method"] for score in scores if score["metric"] == "M"} == {
         *("words", "letters", "claim", "of 10 sampled", "judge other")
     }
-    told = [json.loads(line)["readout_id"] for line in before[names[2]].decode().splitlines()]
-    assert {"factual-0001/thought-none/0", "factual-0001/thought-none/1"} <= {*told}
+    readout_ids = [json.loads(line)["readout_id"] for line in before[names[2]].decode().splitlines()]
+    assert {"factual-0001/thought-none/0", "factual-0001/thought-none/1"} <= {*readout_ids}
