@@ -212,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="says_otherwise", description="An organism that says what it does not hold.")
     parser.add_argument("--triples", type=int, default=60)
-    parser.add_argument("--steps", type=int, default=1300)
+    parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--out", type=Path, help="keeps the organism and the run there")
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as temporary:

@@ -157,7 +157,7 @@ def side_by_side(
     )
     known_of = [name for name in columns if (*name, shown) in whole and np.isfinite(whole[*name, shown].score.estimate)]
     quantity = next((whole[*name, shown].quantity for name in known_of), "") or shown.replace("_", " ")
-    axis = quantity if quantity.lower() == shown.replace("_", " ").lower() else f"{quantity} ({shown})"
+    axis = quantity if shown.replace("_", " ").lower() in quantity.lower() else f"{quantity} ({shown})"
     none = [label[name] for name in columns if name not in known_of]
     drawn = forest(
         f"{quantity[:1].upper()}{quantity[1:]}: what it {does}",

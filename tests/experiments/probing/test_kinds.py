@@ -156,9 +156,9 @@ def test_the_items_in_which_said_and_held_differ_are_listed(every_kind: Callable
         assert rows["distance"].iloc[0] == pytest.approx((rows["said"] - rows["held"]).abs().sum() / 2)
         assert rows[["said", "held", "computed"]].sum().to_numpy() == pytest.approx(1)
     if name in SEVERAL:  # one wording and order at each place
-        read = exact.set_index(["readout_id", "option"])["prob"]
+        computed = exact.set_index(["readout_id", "option"])["prob"]
         asked = pd.MultiIndex.from_frame(table[["readout_id", "option"]])
-        assert table["computed"].to_numpy() == pytest.approx(read.loc[asked].to_numpy())
+        assert table["computed"].to_numpy() == pytest.approx(computed.loc[asked].to_numpy())
     assert set(table["item"]) == set(exact["item"].astype(str))
     scores = json.loads((folder / "scores.json").read_text())["scores"]
     far = {row["method"]: row["estimate"] for row in scores if row["metric"] == "said_from_held"}
