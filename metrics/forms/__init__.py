@@ -1,6 +1,6 @@
 """The plain forms that a table may have, told apart by their columns."""
 
-from . import belief_columns, levels, options, updates, whitebox
+from . import belief_columns, gathered, levels, options, updates, whitebox
 from .form import Form
 
 FORMS = (
@@ -32,6 +32,8 @@ FORMS = (
     belief_columns.FORECASTS,
     belief_columns.TRUTHS,
     belief_columns.HITS,
+    gathered.LISTED_ANSWERS,
+    gathered.LISTED_PRIZES,
     levels.CELLS,
 )
 """The more particular ones first; a table has the first that lacks nothing."""

@@ -20,6 +20,8 @@ DOMAINS = {
     "recall": "Forecasting (resolved before training ended)",
     "values": "ChangeMyView",
     "changemyview": "ChangeMyView",
+    "r/changemyview": "ChangeMyView",
+    "cmv": "ChangeMyView",
     "review": "OpenReview",
     "openreview": "OpenReview",
 }

@@ -381,7 +381,7 @@ def as_blocks(tables: Sequence[PaperTable]) -> list[TableBlock]:
 def _block(table: PaperTable, first: bool) -> TableBlock:
     head = [*table.labels, *(": ".join(filter(None, column)) for column in table.columns)]
     rows = [
-        [*labels, *(Cell(x.text, [x.below] if x.below else [], known=x.text != DASH) for x in cells)]
+        [*labels, *(Cell(x.text, [x.below] if x.below else []) for x in cells)]  # rows of dashes stay in their place
         for labels, cells in table.rows
     ]
     caption = " ".join(f"{told.rstrip('.')}." for told in (table.caption, *table.told, *marks_of([table])))
