@@ -99,6 +99,8 @@ class PaperCell(NamedTuple):
     def below(self) -> str:
         """What stands under the number: its interval, or that nothing varies; where there is no number, why."""
         status = self.counted.get("status") if self.text == DASH else None
+        if status and (reasons := self.counted.get("reasons")) and not self.counted.get("n_rows"):
+            return f"(0 of {sum(reasons.values())}: {', '.join(reasons)})"
         return f"({status.replace('_', ' ')})" if status else self.interval
 
     @property
