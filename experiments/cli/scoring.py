@@ -259,7 +259,7 @@ def tables(
 ) -> None:
     """Print the tables of a paper that runs replicate, or that raw data fill, with its rows, columns, names and stars.
 
-    What is not held is a dash. Below each number stands our interval; a method that fails its gate is marked.
+    What is not held is a dash. Below each number stands our interval; an unreadable method is marked.
 
     \b
     doxascope tables runs/martingale-*                     Table 1 of the paper, a row for each model and prompt

@@ -69,7 +69,8 @@ def understand(
     """
     source, form, called = _opened(path, names or {}, [name for name in (cluster, *by) if name])
     ours = {theirs: ours for ours, theirs in called.items()}
-    cluster, *by = (name and ours.get(name.strip().lower(), name) for name in (cluster, *by))
+    cluster = cluster and ours.get(cluster.strip().lower(), cluster)
+    by = [ours.get(name.strip().lower(), name) for name in by]
     extra = {name: "label" for name in (cluster, replicates, *by) if name}
     extra = {name.strip().lower(): role for name, role in extra.items()}
     if absent := [name for name in extra if name not in source.columns]:

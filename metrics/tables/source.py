@@ -136,7 +136,11 @@ def renamed(source: TableSource, names: Mapping[str, str]) -> TableSource:
 def of_frame(path: Path, frame: pd.DataFrame) -> TableSource:
     """A table in memory, in one chunk; what is missing has an empty cell."""
     cells = {name: frame[name].astype(object).where(frame[name].notna(), "").tolist() for name in frame.columns}
-    return TableSource(path, tuple(cells), lambda wanted: iter([{name: cells[name] for name in wanted}]))
+
+    def chunks(wanted: Sequence[str]) -> Iterator[Chunk]:
+        yield {name: cells[name] for name in wanted}
+
+    return TableSource(path, tuple(cells), chunks)
 
 
 def _json(path: Path) -> TableSource:

@@ -687,8 +687,8 @@ def row(metric: str, estimate: float | None, subset: str = "all", **details: Any
     return {"metric": metric, "method": "free", "subset": subset, "estimate": estimate, **ends, "details": details}
 
 
-def numbers(model: str, *rows: dict[str, Any], dataset: str = "", passed: bool | None = True) -> RunNumbers:
-    judged = {} if passed is None else {"free": passed}
+def numbers(model: str, *rows: dict[str, Any], dataset: str = "", readable: str = "readable") -> RunNumbers:
+    judged = {"free": readable}
     return RunNumbers(model, dataset, False, {(r["metric"], r["method"], r["subset"]): r for r in rows}, judged)
 
 
@@ -698,12 +698,12 @@ def test_every_table_is_made_of_nothing_as_dashes() -> None:
 
 
 def test_several_runs_are_rows_and_a_failed_gate_is_marked() -> None:
-    runs = [numbers("a", row("c2", 0.9)), numbers("b", row("c2", 0.5), row("c3", None), passed=False)]
+    runs = [numbers("a", row("c2", 0.9)), numbers("b", row("c2", 0.5), row("c3", None), readable="unreadable")]
     made = named(consistency.tables(runs), "Table 1")
     assert [labels[0] for labels, _ in made.rows] == ["a", "b†"]
     assert [cell.text for cell in made.rows[1][1]] == ["0.5000", *[DASH] * 6]
     assert made.rows[0][1][0].interval == "[0.8000, 1.0000]"
-    assert marks_of([made]) == ["† fails its gate: not a belief measurement"]
+    assert marks_of([made]) == ["† unreadable: no belief is measured"]
     lines = list(as_lines(made))
     assert lines[0].startswith("Table 1 (belief-consistency): Main results.")
     assert "[0.4000, 0.6000]" in lines[-1]
