@@ -1,5 +1,6 @@
 """Models for the tests: the real one, loaded once, and tiny random ones for the corners."""
 
+import gc
 import json
 import os
 import shutil
@@ -29,6 +30,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("full"):
                 item.add_marker(pytest.mark.skip(reason="takes a minute: DOXASCOPE_GUIDES=full"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def settled() -> None:
+    """What libraries and earlier files left in memory is looked through no more: a model that is closed collects what
+    nobody holds, and that would take a second each time where millions of objects lie about."""
+    gc.collect()
+    gc.freeze()
 
 
 ROUNDING = 5e-5

@@ -92,6 +92,10 @@ def check_messages(messages: Conversation) -> None:
             raise UserError(f"message {i}: {more[0]!r} is not read; leave it out")
 
 
+_template = lru_cache(4)(ChatTemplate)
+"""Models that are loaded one after the other mostly have one template, whose process is kept."""
+
+
 class Boundary(NamedTuple):
     """The end of a prompt, which is all of it that decides how a text that follows is tokenised."""
 
@@ -137,7 +141,7 @@ class ChatRenderer:
         self.tokenizer, self.template, self.thinking = tokenizer, template, thinking
         if template == "own":
             with in_one_line("the model's chat template"):
-                self._own = ChatTemplate(tokenizer.get_chat_template(), day)
+                self._own = _template(tokenizer.get_chat_template(), day)
         added = {str(token.content): (i, token.special) for i, token in tokenizer.added_tokens_decoder.items()}
         self._special = {text: i for text, (i, special) in added.items() if special or text in (THINK, CLOSE)}
         self._tokeniser = Tokeniser(tokenizer, self._special)
