@@ -124,7 +124,9 @@ def run_page(
     return Report(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.")
 
 
-def _lead_figure(cells: "_Cells", columns: Sequence[Column], methods: Sequence[str], config: RunConfig) -> Figure | None:
+def _lead_figure(
+    cells: "_Cells", columns: Sequence[Column], methods: Sequence[str], config: RunConfig
+) -> Figure | None:
     """The registered number of every method, or the headline where the page has no column of it."""
     plan = config.registered
     registered = [column for column in columns if plan and column.metric == plan.metric and column.field is None]
@@ -316,10 +318,10 @@ def _provenance(manifest: Mapping[str, Any]) -> str:
     statuses = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in manifest["statuses"].items())
     model = manifest["conditions"]["model"]
     weights = {"adapter": model.get("adapter"), "weights": model.get("quantisation")}
-    origins = "".join(f" {name.capitalize()}: {text}." for name, text in weights.items() if text)
+    source = "".join(f" {name.capitalize()}: {text}." for name, text in weights.items() if text)
     return (
         f"{totals['readouts']} read-outs in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
-        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. By status: {statuses}.{origins}"
+        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. By status: {statuses}.{source}"
     )
 
 

@@ -92,7 +92,8 @@ def told(folder: Path, began: str) -> Iterator[str]:
     others = list(siblings(folder))
     named = "; ".join(others[:MOST]) + (f"; and {len(others) - MOST} more" if len(others) > MOST else "")
     if others:
-        yield f"It is one of {len(others) + 1} runs of this experiment and model that lie together; the others: {named}."
+        n = len(others) + 1
+        yield f"It is one of {n} runs of this experiment and model that lie together; the others: {named}."
     else:
         yield "No other run of this experiment and model lies beside it."
 

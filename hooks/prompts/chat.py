@@ -305,8 +305,8 @@ class ChatRenderer:
     def _render(self, turns: _Turns) -> str:
         text = self._written(turns)
         if half := HALF.search(text):
-            own = any(HALF.search(content) for _, content in turns)
-            whose = "a message" if own else "what the model's chat template writes"
+            asked = any(HALF.search(content) for _, content in turns)
+            whose = "a message" if asked else "what the model's chat template writes"
             raise UserError(f"prompt: {whose} holds {half[0]!a}, half of a character that takes two; take it out")
         return text
 
