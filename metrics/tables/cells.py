@@ -76,11 +76,11 @@ def refuse_row(path: Any, wrong: Array, fault: Callable[[int], str]) -> None:
 
 def padded(beliefs: Sequence[Sequence[float] | Array]) -> Array:
     """[n, k] beliefs over up to k options; one that a question lacks has 0. A belief that is not known is all NaN."""
-    found = np.zeros((len(beliefs), max(map(len, beliefs))))
-    for row, own in zip(found, beliefs, strict=True):
-        row[: len(own)] = own
-    found[np.isnan(found).any(axis=1)] = np.nan
-    return found
+    table = np.zeros((len(beliefs), max(map(len, beliefs))))
+    for row, belief in zip(table, beliefs, strict=True):
+        row[: len(belief)] = belief
+    table[np.isnan(table).any(axis=1)] = np.nan
+    return table
 
 
 def _probability(x: Array) -> tuple[Array, str]:
@@ -180,7 +180,7 @@ def _labels(cells: Sequence[Any], same: dict[str, str], spelt: dict[str, str]) -
     Raises ValueError for a number that floating point cannot tell from its neighbours, for one that is written in two
     ways (`1` and `1.0` may be one thing or two), and for a zero byte, which some libraries take for the end.
     """
-    found = np.empty(len(cells), dtype=object)
+    labels = np.empty(len(cells), dtype=object)
     for i, cell in enumerate(cells):
         if cell is None or (isinstance(cell, float | np.floating) and math.isnan(cell)):
             continue
@@ -191,13 +191,13 @@ def _labels(cells: Sequence[Any], same: dict[str, str], spelt: dict[str, str]) -
             raise ValueError(f"{text!r} holds a zero byte; take it out")
         if (known := same.get(text)) is None:
             known = same.setdefault(text, text)
-        found[i] = known
+        labels[i] = known
         whole = isinstance(cell, float) and is_whole(cell)
         if whole or text[-1].isdigit():
             written = f"{text}.0" if whole else text
             if (before := spelt.setdefault(WHOLE.sub("", written), written)) != written:
                 raise ValueError(f"is written {before!r} and {written!r}; write one label in one way")
-    return found
+    return labels
 
 
 def is_whole(cell: Any) -> bool:
