@@ -13,21 +13,6 @@ from .evidence.study import StudyPlan, Thresholds
 from .features import ArrayFeatures, ReadAt, StoreFeatures
 from .probe import Probe, import_probe
 
-__all__ = [
-    "ArrayFeatures",
-    "AttentionPooling",
-    "ContrastConsistentSearch",
-    "LinearReadout",
-    "MeanDifference",
-    "Probe",
-    "ProbeData",
-    "ReadAt",
-    "RidgeOnLogOdds",
-    "SoftLogistic",
-    "StoreFeatures",
-    "StudyPlan",
-    "Target",
-    "Thresholds",
-    "import_probe",
-    "make_target",
-]
+__all__ = ["ArrayFeatures", "AttentionPooling", "ContrastConsistentSearch", "LinearReadout", "MeanDifference", "Probe"]
+__all__ += ["ProbeData", "ReadAt", "RidgeOnLogOdds", "SoftLogistic", "StoreFeatures", "StudyPlan", "Target"]
+__all__ += ["Thresholds", "import_probe", "make_target"]

@@ -313,23 +313,8 @@ def ls(out: Path, as_page: bool) -> None:
         echo(f"  {manifest.parent.name:<48}{state}")
 
 
-FURTHER = (
-    check,
-    report,
-    sheet,
-    sweep,
-    collect,
-    score,
-    compare,
-    tables,
-    card,
-    certify,
-    validate,
-    activations,
-    probe,
-    doctor,
-)
-for command in FURTHER:
+FURTHER = (check, report, sheet, sweep, collect, score, compare, tables, card, certify)
+for command in (*FURTHER, validate, activations, probe, doctor):
     cli.add_command(command)
 
 

@@ -64,7 +64,7 @@ def compare(
         met = [pair for pair in pairs if len(judged) == 1 or len(pair.rows[0])]
         unpaired, pairs = len(pairs) - len(met), met
         struck |= {len(every) + i: why for i, pair in enumerate(pairs) if (why := _why_struck(pair, failed))}
-        idle |= _unresponsive(judged)
+        idle |= {name for name, verdict in _judged(judged) if verdict.unresponsive}
         every += pairs
         matrix, apart = matrix_of(samples_of(judged), how), disagreements(judged)
         group = Group(
@@ -128,11 +128,6 @@ def _failed(sides: Sequence[Side]) -> dict[str, str]:
     """Name of a sample -> the conditions by which it cannot be read, or what its probe's card says."""
     doubted = {name: why for side in sides for name, why in side.doubted.items()}
     return doubted | {name: verdict.reason for name, verdict in _judged(sides) if not verdict.passed}
-
-
-def _unresponsive(sides: Sequence[Side]) -> set[str]:
-    """Names of the samples that are shown not to respond."""
-    return {name for name, verdict in _judged(sides) if verdict.unresponsive}
 
 
 def _judged(sides: Sequence[Side]) -> list[tuple[str, Verdict]]:

@@ -25,15 +25,8 @@ if TYPE_CHECKING:
 ADAPTER_WEIGHTS, TOKENIZER = "adapter_model.safetensors", "tokenizer_config.json"
 FILES = (ADAPTER_CONFIG, ADAPTER_WEIGHTS, "tokenizer*", "*.jinja", "special_tokens_map.json", "*.model", "*.txt")
 """What is fetched of an adapter on the hub."""
-PROMPTS = (
-    "PROMPT_TUNING",
-    "MULTITASK_PROMPT_TUNING",
-    "P_TUNING",
-    "PREFIX_TUNING",
-    "ADAPTION_PROMPT",
-    "CPT",
-    "CARTRIDGE",
-)
+PROMPTS = ("PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING")
+PROMPTS += ("ADAPTION_PROMPT", "CPT", "CARTRIDGE")
 """Methods that put something before the prompt, whose tokens the tree would not know."""
 FAULTS = ("gated_repo", "missing_entries", "connection_errors")
 QUIETLY: Mapping[str, Any] = {f"_raise_exceptions_for_{what}": False for what in FAULTS}

@@ -133,11 +133,8 @@ EXCESS = "excess"
 
 
 def _compare_excess(sample: Told) -> Compared:
-    return compare_mean(EXCESS, _excess(sample.user, sample.licensed_user) - _of_agent(sample), sample, FARTHEST)
-
-
-def _of_agent(sample: Told) -> Array:
-    return _excess(sample.agent, sample.licensed_agent)
+    of_user, of_agent = _excess(sample.user, sample.licensed_user), _excess(sample.agent, sample.licensed_agent)
+    return compare_mean(EXCESS, of_user - of_agent, sample, FARTHEST)
 
 
 def _excess(moved: Array, licensed: Array) -> Array:

@@ -94,7 +94,7 @@ def measured(
 
     Arguments and errors as of `score_samples`; with `only_compared` there is nothing but what can be compared.
     """
-    kept = _itself if isinstance(samples, Collection) else bare
+    kept = (lambda sample: sample) if isinstance(samples, Collection) else bare
     by_metric = [_ByMetric(candidate, kept) for candidate in chosen(metric)]
     names = []
     with progress() as begin:
@@ -175,10 +175,6 @@ class _ByMetric:
         for number in wanted:
             if not _withheld(number.metric, numbers):
                 self.comparable.setdefault(number.metric, {})[sample.name] = (self.kept(sample), number)
-
-
-def _itself(sample: Sample) -> Sample:
-    return sample
 
 
 def _withheld(metric: str, numbers: Sequence[Number]) -> bool:

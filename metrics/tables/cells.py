@@ -89,43 +89,15 @@ def _probability(x: Array) -> tuple[Array, str]:
     return wrong, "is not in [0, 1]" + ("; divide percentages by 100" if percent else "")
 
 
-def _difference(x: Array) -> tuple[Array, str]:
-    return np.abs(x) > 1 + SLACK, "is no difference of two probabilities; give [-1, 1]"
-
-
-def _logp(x: Array) -> tuple[Array, str]:
-    return x > LOGP_SLACK, "is above 0, which a log-probability cannot be"
-
-
-def _real(x: Array) -> tuple[Array, str]:
-    return np.isinf(x), "is infinite"
-
-
-def _mass(x: Array) -> tuple[Array, str]:
-    return (x < 0) | np.isinf(x), "is negative or infinite"
-
-
-def _outcome(x: Array) -> tuple[Array, str]:
-    return ~(np.isnan(x) | (x == 0) | (x == 1)), "is not an outcome; give 0, 1 or nothing"
-
-
-def _count(x: Array) -> tuple[Array, str]:
-    return (x < 0) | np.isinf(x) | (np.nan_to_num(x) % 1 != 0), "is no count; give a whole number from 0"
-
-
-def _number(x: Array) -> tuple[Array, str]:
-    return ~np.isfinite(x), "is missing or infinite; every row needs a number"
-
-
 ROLES: Mapping[str, Callable[[Array], tuple[Array, str]]] = {
     "probability": _probability,
-    "difference": _difference,
-    "logp": _logp,
-    "real": _real,
-    "mass": _mass,
-    "outcome": _outcome,
-    "number": _number,
-    "count": _count,
+    "difference": lambda x: (np.abs(x) > 1 + SLACK, "is no difference of two probabilities; give [-1, 1]"),
+    "logp": lambda x: (x > LOGP_SLACK, "is above 0, which a log-probability cannot be"),
+    "real": lambda x: (np.isinf(x), "is infinite"),
+    "mass": lambda x: ((x < 0) | np.isinf(x), "is negative or infinite"),
+    "outcome": lambda x: (~(np.isnan(x) | (x == 0) | (x == 1)), "is not an outcome; give 0, 1 or nothing"),
+    "number": lambda x: (~np.isfinite(x), "is missing or infinite; every row needs a number"),
+    "count": lambda x: ((x < 0) | np.isinf(x) | (np.nan_to_num(x) % 1 != 0), "is no count; give a whole number from 0"),
 }
 """Role -> (values -> which of them are wrong, and what to say of those)."""
 
