@@ -179,9 +179,7 @@ class Verdict:
         """By which conditions it is shown not to respond; empty if it is not."""
         if self.responds != UNRESPONSIVE:
             return ""
-        return _parts(
-            condition for condition in self.conditions if condition.name not in READS and condition.state == "fails"
-        )
+        return _parts(each for each in self.conditions if each.name not in READS and each.state == "fails")
 
     @property
     def called(self) -> str:
@@ -313,10 +311,8 @@ def _of_method(numbers: Sequence[Number], plan: "Registered | None") -> Coherent
         for number in numbers:
             if (number.metric, number.subset) == (plan.metric, plan.subset):
                 return coherent(number, plan.coherent, plan.margin, plan.equivalence(number))
-    ones = [
-        tested_number for tested_number in numbers if tested_number.metric in COHERENCE and tested_number.subset == ALL
-    ]
-    tested = [(tested_number, test) for tested_number in ones if (test := tested_number.equivalence) is not None]
+    ones = [number for number in numbers if number.metric in COHERENCE and number.subset == ALL]
+    tested = [(each, test) for each in ones if (test := each.equivalence) is not None]
     if not tested:
         return None
     number, test = min(tested, key=lambda pair: [*COHERENCE].index(pair[0].metric))
@@ -409,9 +405,7 @@ class Registered(Settings):
     def among(self, numbers: Sequence[Number]) -> Number | None:
         """The number, if it was made."""
         wanted = (self.metric, self.method, self.kind, self.subset)
-        return next(
-            (number for number in numbers if wanted == (number.metric, number.method, number.kind, number.subset)), None
-        )
+        return next((number for number in numbers if number.key[:4] == wanted), None)
 
     def equivalence(self, number: Number) -> Equivalence | None:
         """To the value of a coherent agent, within the margin; None without a margin or a standard error, or where the

@@ -11,11 +11,8 @@ import pandas as pd
 
 from ..base.errors import UserError, nearest
 from ..hooks.store import ActivationStore
+from ..hooks.store.header import OF_OPTION
 from ..metrics.contract import Floats
-
-OF_OPTION = "option"
-"""The position of a row that is about one option: where that option's own text ends, which a store has as `option-0`,
-`option-1`, ..., by the number of the option."""
 
 
 class ReadAt(NamedTuple):

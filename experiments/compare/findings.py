@@ -73,7 +73,7 @@ def instances_of(pair: Pair, drivers: Sequence[Driver], sides: Sequence[Side]) -
         return
     places = {driver.cluster: _places(pair, driver.cluster, first, second) for driver in drivers}
     wanted = [
-        {name for of_side in places.values() for place_of in of_side for name in place_of.readouts[i]} for i in (0, 1)
+        {name for of_side in places.values() for readout in of_side for name in readout.readouts[i]} for i in (0, 1)
     ]
     texts = [_said(side, names) for side, names in zip((first, second), wanted, strict=True)]
     for driver in drivers:
@@ -81,7 +81,7 @@ def instances_of(pair: Pair, drivers: Sequence[Driver], sides: Sequence[Side]) -
             conversations = [
                 (f"{name}: {belief:.3f}", heard[asked[0]])
                 for name, belief, readouts, heard in zip(pair.names, place.held, place.readouts, texts, strict=True)
-                if (asked := [place_of for place_of in readouts if place_of in heard])
+                if (asked := [readout for readout in readouts if readout in heard])
             ]
             facets = (pair.metric, " - ".join(pair.names), driver.cluster)
             facts = f"{place.label}: beliefs {place.held[0]:.3f} and {place.held[1]:.3f}"

@@ -74,8 +74,8 @@ def compare_estimators(
     def statistic(rows: NDArray[np.intp], mine: NDArray[np.intp]) -> Mapping[str, float]:
         y, measures = target.prob[rows], {}
         base = _train_means(y, mine)
-        for name, crossed_fit in crossed.items():
-            belief = crossed_fit.beliefs(rows, mine)
+        for name, fit in crossed.items():
+            belief = fit.beliefs(rows, mine)
             measures[f"{name}\0skill"], measures[f"{name}\0auc"] = log_loss_skill(y, belief, base), auc(y, belief)
         if pairs is not None and len(pairs):
             measures["\0skill"], measures["\0auc"] = _contrast(x, target.prob, pairs, rows, mine, len(folds))

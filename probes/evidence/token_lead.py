@@ -83,7 +83,7 @@ def lead_in_tokens(
     leads = _leads(chains, np.arange(len(chains)))
     mean = cluster_mean(leads, np.asarray(owners), how=Resampling(seed=seed, level=level))
     rng = np.random.default_rng(seed)
-    sizes = np.array([len(belief_chain[0]) for belief_chain in chains])
+    sizes = np.array([len(each[0]) for each in chains])
     blocks = _alike(sizes, np.asarray(owners))
     if all(len(block) == 1 for block in blocks):  # nobody to exchange with: nothing is tested
         return TokenLead(tokens=mean.mean, n_rows=mean.n_rows, n_clusters=mean.n_clusters, status="too_few", **counts)
@@ -91,10 +91,7 @@ def lead_in_tokens(
     return TokenLead(
         tokens=mean.mean,
         by_chance=float(null.mean()),
-        n_never=sum(
-            np.isnan(settling_point(belief_chain[0], belief_chain[2], bool(belief_chain[1][-1] > 0.5)))
-            for belief_chain in chains
-        ),
+        n_never=sum(np.isnan(settling_point(each[0], each[2], bool(each[1][-1] > 0.5))) for each in chains),
         p=float((1 + (null >= mean.mean - 1e-12).sum()) / (1 + draws)),
         p_method=f"passive beliefs exchanged between questions of as long trajectories, {draws} permutations",
         n_rows=mean.n_rows,
