@@ -72,9 +72,7 @@ def instances_of(pair: Pair, drivers: Sequence[Driver], sides: Sequence[Side]) -
     if first.run is None or second.run is None:
         return
     places = {driver.cluster: _places(pair, driver.cluster, first, second) for driver in drivers}
-    wanted = [
-        {name for of_side in places.values() for readout in of_side for name in readout.readouts[i]} for i in (0, 1)
-    ]
+    wanted = [{name for seen in places.values() for place in seen for name in place.readouts[i]} for i in (0, 1)]
     texts = [_said(side, names) for side, names in zip((first, second), wanted, strict=True)]
     for driver in drivers:
         for place in places[driver.cluster]:
