@@ -39,12 +39,12 @@ def check(folders: tuple[Path, ...]) -> None:
     damaged = 0
     for run in map(RunFolder.open, folders):
         with in_one_line(run.path):
-            found = list(faults(run))
-            damaged += bool(found)
-            if not found:
+            lines = list(faults(run))
+            damaged += bool(lines)
+            if not lines:
                 missing = f", {run.missing} still to be read" if run.missing else ""
-                found = [f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written"]
-        echo("\n".join(found))
+                lines = [f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written"]
+        echo("\n".join(lines))
     if damaged:
         raise UserError(f"{damaged} of {len(folders)} runs damaged; {AGAIN}")
 
@@ -231,10 +231,10 @@ def compare(
     folder = None if out is None else prepare(out)
     within = {name: number("--margin", name, value) for name, value in named_values("--margin", margins).items()}
     known = {"cluster": cluster, "names": named_values("--map", names), "seed": seed, "allow_code": allow_code}
-    found = compared(paths, metrics=metrics, margins=within, **known)
+    comparison = compared(paths, metrics=metrics, margins=within, **known)
     settings = {"metric": ", ".join(metrics), "margin": ", ".join(margins), "cluster": cluster, "seed": seed}
     settings |= {"map": ", ".join(names)}
-    document = page(found, {key: value for key, value in settings.items() if value not in (None, "")})
+    document = page(comparison, {key: value for key, value in settings.items() if value not in (None, "")})
     if folder is not None:
         write(folder, document)
     echo_report(document, folder and folder.path, full)
@@ -283,20 +283,20 @@ def tables(
         for file in allow_code:
             load_code(user_path(file).resolve())
         scored = score_table(raw[0], cluster=cluster, names=named_values("--map", names), by=_columns(by))
-        found = tables_of_levels(scored)
-        if not found:
+        paper_tables = tables_of_levels(scored)
+        if not paper_tables:
             raise UserError(f"{scored.understood.line}: fills no table of a paper; say by --by what its rows are")
         notes.append(scored.understood.line)
     else:
         from ..run.paper_tables import scored_earlier, tables_of  # and with it torch
 
         whole = [folder for folder in folders.values() if folder is not None]
-        found = tables_of(whole, allow_code)
+        paper_tables = tables_of(whole, allow_code)
         notes += scored_earlier(whole)
-    for table in found:
+    for table in paper_tables:
         echo(as_latex(table) if latex else "\n".join(as_lines(table)))
         echo("")
-    for line in [*marks_of(found), *notes]:
+    for line in [*marks_of(paper_tables), *notes]:
         echo(f"% {line}" if latex else line)
 
 
@@ -329,14 +329,16 @@ def card(
     before = None if other is None else ModelCard.open(other)
     if before is not None:
         require_same_set(before, load_set(chosen), seed)
-    made = make_card(model, out, chosen=chosen, seed=seed, overrides=overrides)
-    echo_stored(made.folder, full)
+    fresh = make_card(model, out, chosen=chosen, seed=seed, overrides=overrides)
+    echo_stored(fresh.folder, full)
     if before is not None:
-        found = against(made, before)
+        changes = against(fresh, before)
         echo("")
-        echo_report(write_against(found), full=full)
-        echo(f"\nagainst: {made.folder / 'against.html'}")
-        if found.regressions:
+        echo_report(write_against(changes), full=full)
+        echo(f"\nagainst: {fresh.folder / 'against.html'}")
+        if changes.regressions:
             raise SystemExit(1)
-        if found.unclear:
-            raise UserError(f"{len(found.unclear)} numbers may be worse by twice their margin, unseen; take more items")
+        if changes.unclear:
+            raise UserError(
+                f"{len(changes.unclear)} numbers may be worse by twice their margin, unseen; take more items"
+            )
