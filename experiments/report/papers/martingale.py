@@ -134,7 +134,8 @@ def _means(all_setups: Sequence[Setup]) -> PaperTable:
         known = np.array([value for cell in cells if not np.isnan(value := cell.value(cell.score))])
         mean, half = plain_mean(np.abs(known)) if len(known) else (math.nan, math.nan)
         why = {} if len(known) else cells[0].run.counted(cells[0].score, cells[0].method, cells[0].subset)
-        shown = number_cell(mean, (max(0.0, mean - half), mean + half), written=".3f", counted=why)
+        ends = float(np.maximum(0.0, mean - half)), mean + half
+        shown = number_cell(mean, ends, written=".3f", counted=why)
         rows.append((labels, [shown, PaperCell(f"{(known > 0).sum()} of {len(known)}")]))
     caption = "Mean |M| over the cells of Table 1, and how many are positive; the interval takes cells as independent."
     return PaperTable(PAPER, "Section 6.1", caption, ("Cells", READ_AS), [("", "mean |M|"), ("", "M > 0")], rows)

@@ -727,6 +727,12 @@ def test_stars_and_order_of_the_martingale_table() -> None:
     of_prompt = dict(zip([labels[0] for labels, _ in means.rows], [cells for _, cells in means.rows], strict=True))
     assert of_prompt["No Prompt"][0].value == pytest.approx((0.0734 + 0.0439) / 2)
     assert of_prompt["No Prompt"][1].text == "1 of 2"
+    assert of_prompt["CT Prompt"][0].below == ""  # of one cell
+    none = {**row("M_step", None, "review, cot, none"), "status": "wordings_disagree"}
+    means = martingale.tables([numbers("GPT", none)])[1]
+    assert {(cells[0].text, cells[0].below, cells[1].text) for _, cells in means.rows} == {
+        (DASH, "(wordings disagree)", "0 of 0")
+    }
 
 
 def test_a_way_of_reading_without_a_usable_row_has_a_row_that_says_why() -> None:
