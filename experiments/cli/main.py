@@ -31,7 +31,7 @@ from .console import (
 )
 from .instrument import certify, doctor, validate
 from .scoring import card, check, compare, report, score, sheet, tables
-from .studies import collect, sweep
+from .studies import collect, steer, sweep
 
 if TYPE_CHECKING:
     from ..run.questions import RunConfig
@@ -317,6 +317,7 @@ FURTHER = (
     check,
     report,
     sheet,
+    steer,
     sweep,
     collect,
     score,
