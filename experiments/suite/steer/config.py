@@ -15,7 +15,7 @@ Strength = Annotated[float, Field(gt=0, le=1e6)]
 Layer = Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0, le=1)]
 
 
-class Direction(Settings):
+class SteerDirection(Settings):
     """Where it comes from: a file, or statements."""
 
     file: str | None = None
@@ -34,7 +34,7 @@ class Direction(Settings):
         return self
 
 
-class Controls(Settings):
+class SteerControls(Settings):
     """How many other directions of the same length are gone along."""
 
     random: int = Field(default=3, ge=0, le=1000)
@@ -55,7 +55,7 @@ class SteerConfig(RunConfig):
     """The system prompt of questions that bring none."""
     form: ChoiceForm
     """How they are asked."""
-    direction: Direction = Direction()
+    direction: SteerDirection = SteerDirection()
     layers: tuple[Layer, ...] | None = None
     """By number, or by depth from 0.0 to 1.0; None: that of a probe, else the middle."""
     strengths: tuple[Strength, ...] = Field(min_length=1)
@@ -63,7 +63,7 @@ class SteerConfig(RunConfig):
     length: Annotated[float, Field(gt=0, le=1e6)] | None = None
     """Of the direction, in mean lengths of the residual stream at its layer; None: as it is, of a probe 0.1, since its
     own length is none of activations."""
-    controls: Controls = Controls()
+    controls: SteerControls = SteerControls()
     at: str | Position = "prompt"
     """The tokens that are edited, as `Steer` takes them."""
     neutral: bool = True
