@@ -26,7 +26,7 @@ class SteerDirection(Settings):
     """A CSV of `statement,label`: the direction is the mean at the end of what is labelled 1, less that of 0."""
 
     @model_validator(mode="after")
-    def _comes_from_one_place(self) -> "Direction":
+    def _comes_from_one_place(self) -> "SteerDirection":
         if self.file and self.statements:
             raise ValueError("`file` and `statements` are two places; give one of them")
         if self.key and not self.file:
