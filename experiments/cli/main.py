@@ -31,7 +31,7 @@ from .console import (
 )
 from .instrument import certify, doctor, validate
 from .scoring import card, check, compare, report, score, sheet, tables
-from .studies import collect, sweep
+from .studies import collect, export, sweep
 
 if TYPE_CHECKING:
     from ..run.questions import RunConfig
@@ -319,6 +319,7 @@ FURTHER = (
     sheet,
     sweep,
     collect,
+    export,
     score,
     compare,
     tables,
