@@ -106,9 +106,10 @@ class Exported:
 
     @property
     def hub_name(self) -> str:
-        """`organisation/name` on the Hub; of a model that is not there `local/name`."""
-        given = str(self.config["model"].get("hub") or "")
-        if given.count("/") == 1:
+        """`organisation/name` on the Hub; of a model that is not there, or has an adapter, `local/name`."""
+        spec = self.config["model"]
+        given = str(spec.get("hub") or "")
+        if given.count("/") == 1 and not spec.get("path") and not spec.get("adapter"):
             return given
         return f"local/{''.join(c if c.isalnum() or c in '-_.' else '-' for c in self.model).strip('.')}"
 
