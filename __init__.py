@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .experiments.report.findings import Column, Figure, Findings, Table
     from .experiments.run.experiment import Experiment, Item, Question, RunConfig
     from .experiments.run.folder import RunFolder
+    from .experiments.run.measured import Measured
     from .experiments.run.scores import gate, mean_number
     from .experiments.suite.ask.askable_model import AskableModel, AskedTable, load
     from .experiments.suite.ask.config import Candidate
@@ -78,6 +79,7 @@ __all__ = [
     "Forecasts",
     "Item",
     "LanguageModel",
+    "Measured",
     "ModelSpec",
     "Multiclass",
     "Number",
@@ -135,6 +137,7 @@ _HOMES = {
     "experiments.materials.choices.tables": ("AskedSource",),
     "experiments.report.findings": ("Column", "Figure", "Findings", "Table"),
     "experiments.run.experiment": ("Experiment", "Item", "Question", "RunConfig"),
+    "experiments.run.measured": ("Measured",),
     "experiments.run.scores": ("gate", "mean_number"),
     "experiments.suite.ask.askable_model": ("AskableModel", "AskedTable", "load"),
     "experiments.suite.ask.config": ("Candidate",),

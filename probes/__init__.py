@@ -1,5 +1,6 @@
 """From stored activations to beliefs, with the statistics that make them worth the name; needs no torch."""
 
+from .arrays import ArrayProbe, probe_arrays
 from .dataset import ProbeData, Target, make_target
 from .estimators import (
     AttentionPooling,
@@ -15,6 +16,7 @@ from .probe import Probe, import_probe
 
 __all__ = [
     "ArrayFeatures",
+    "ArrayProbe",
     "AttentionPooling",
     "ContrastConsistentSearch",
     "LinearReadout",
@@ -30,4 +32,5 @@ __all__ = [
     "Thresholds",
     "import_probe",
     "make_target",
+    "probe_arrays",
 ]

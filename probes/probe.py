@@ -129,10 +129,11 @@ class Probe:
         if differences:
             raise UserError(f"probe {mine.name}: does not read these activations ({'; '.join(differences)})")
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Write `path`.npz, the arrays, and `path`.json, the rest. Raises UserError if they cannot be written, or hold
         numbers with which `load` would refuse them; and the directions of further options.
         """
+        path = Path(path)
         for i, other in enumerate(self.others, 1):
             other.save(path.with_name(f"{path.name}.{i}"))
         raw = self._packed()
@@ -170,11 +171,12 @@ class Probe:
         return buffer.getvalue()
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path | str) -> Self:
         """The probe that `save` wrote; `path` with either ending or none.
 
         Raises UserError for files that are not there, damaged, or do not belong together.
         """
+        path = Path(path)
         return cls._one(path.with_suffix("") if path.suffix in ENDINGS else path)
 
     @classmethod

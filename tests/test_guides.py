@@ -206,8 +206,9 @@ def test_what_is_not_run_is_on_a_page() -> None:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files that the pages speak of."""
     folder = tmp_path_factory.mktemp("guides")
-    (questions,) = re.findall(r"\$ cat questions.csv\n(.*?)\n\n", (ROOT / "docs" / "ask.md").read_text(), re.DOTALL)
-    (folder / "questions.csv").write_text(questions + "\n")
+    for page, name in (("ask.md", "questions.csv"), ("questions.md", "riddles.csv")):
+        (table,) = re.findall(rf"\$ cat {name}\n(.*?)\n\n", (ROOT / "docs" / page).read_text(), re.DOTALL)
+        (folder / name).write_text(table + "\n")
     rows = [f"q{i},{0.1 + 0.02 * i:.2f},{0.9 - 0.015 * i:.3f},{i % 2}" for i in range(40)]
     for name, shift in (("my-beliefs", 0), ("forecasts", 1), ("mine", 2), ("theirs", 3)):
         order = rows[shift:] if name in ("my-beliefs", "forecasts") else [rows[0], *rows[1 + shift :]]

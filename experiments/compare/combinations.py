@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,8 @@ from ..run.worker import OpenWorkers, one_here
 
 RECORDS = "sweep"
 """Folder beside the runs: of each combination that is finished, which run it is."""
+MOST_RUNS = 10_000
+"""Of a sweep: the settings of each are checked before the first is read."""
 
 Changes = dict[str, Any]
 """Key, with dots -> value."""
@@ -39,8 +42,12 @@ def _named(given: Any) -> Any:
 
 
 def _counted(given: Any) -> Any:
-    """Seeds as a list, also where it is said how many."""
-    return list(range(given)) if isinstance(given, int) and not isinstance(given, bool) else given
+    """Seeds as a list, also where it is said how many. Raises ValueError for more than a sweep may have."""
+    if not isinstance(given, int) or isinstance(given, bool):
+        return given
+    if not 1 <= given <= MOST_RUNS:
+        raise ValueError(f"give how many seeds, from 1 to {MOST_RUNS:,}, or a list of them")
+    return list(range(given))
 
 
 class SweepPlan(Settings):
@@ -138,6 +145,9 @@ def cells_of(plan: SweepPlan, overrides: Sequence[str] = (), allow_code: Sequenc
         raise UserError(f"-o {fixed[0]}: a sweep takes its seeds as --seeds 3, or --seeds 0,4")
     if any("seed" in changes for changes in (plan.settings, plan.vary, *plan.experiments.values())):
         raise UserError("setting seed: a sweep takes its seeds as --seeds 3, or --seeds 0,4; in a plan as `seeds`")
+    number = prod(map(len, [plan.experiments, plan.models or [None], plan.seeds, *plan.vary.values()]))
+    if number > MOST_RUNS:
+        raise UserError(f"these experiments, models, seeds and settings are {number:,} runs; at most {MOST_RUNS:,} fit")
     cells: list[Combination] = []
     combinations = [dict(zip(plan.vary, values, strict=True)) for values in product(*plan.vary.values())]
     for (target, own), model, varied in product(plan.experiments.items(), plan.models or [None], combinations):

@@ -9,7 +9,7 @@ from ...base.errors import UserError, nearest
 from ...metrics.claims import BEHAVIOUR, Verdict, with_coherence
 from ...metrics.contract import Resampling
 from ...metrics.scoring.differences import Pair, paired_differences, pairs_of
-from ...metrics.scoring.engine import Measured, measured
+from ...metrics.scoring.engine import MeasuredSamples, measured
 from ...metrics.tables.samples import sample_name
 from .findings import Comparison, Group, Record, drivers_of, matrix_of
 from .sides import Side, disagreements, samples_of, sides_of, what_differs
@@ -82,7 +82,7 @@ def compare(
     return Comparison(made, family, named_by, confirmed, explored, out, margins or {})
 
 
-def _with_coherence(side: Side, found: Measured, *, several: bool) -> Side:
+def _with_coherence(side: Side, found: MeasuredSamples, *, several: bool) -> Side:
     """The verdicts of a side with those on coherence, from its numbers."""
     own = [number for number in found.numbers if not several or number.run == side.label]
     plan = side.run.config.registered if side.run else None
@@ -110,7 +110,7 @@ def groups_of(sides: Sequence[Side]) -> dict[str, list[Side]]:
     return found
 
 
-def pairs_between(sides: Sequence[Side], found: Measured) -> list[Pair]:
+def pairs_between(sides: Sequence[Side], found: MeasuredSamples) -> list[Pair]:
     """Between sides a kind and method with itself; within one side every two kinds, or its methods if there is one."""
     if len(sides) > 1:
         rivals: dict[tuple[str, str], dict[str, None]] = {}

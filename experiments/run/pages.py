@@ -120,16 +120,20 @@ def run_page(
     ]
     said = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
     every = [*findings.columns, *(column for table in findings.tables for column in table.columns)]
-    top = lead.top(said, drawn or _lead_figure(told, every, methods, config), _stamps(manifest))
+    top = lead.top(said, drawn or _lead_figure(told, every, methods, config, experiment.coherent), _stamps(manifest))
     return Report(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.")
 
 
-def _lead_figure(told: "_Told", columns: Sequence[Column], methods: Sequence[str], config: RunConfig) -> Figure | None:
-    """The registered number of every method, or the headline where the page has no column of it."""
+def _lead_figure(
+    told: "_Told", columns: Sequence[Column], methods: Sequence[str], config: RunConfig, coherent: float | None
+) -> Figure | None:
+    """The registered number of every method, or the headline, of which a `coherent` agent's may be known, where the
+    page has no column of it.
+    """
     plan = config.registered
     registered = [column for column in columns if plan and column.metric == plan.metric and column.field is None]
     column = registered[0] if registered else columns[0]
-    reference = plan.coherent if plan and registered else None
+    reference = plan.coherent if plan and registered else coherent
     dashed = "" if reference is None else f" Dashed: {reference:g}, coherent."
     keys = [(column.metric, method, ALL) for method in methods]
     numbers = [told.numbers[key] for key in keys if key in told.numbers]

@@ -66,7 +66,7 @@ SLOW_ROWS = 200_000
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredSamples:
     """What samples were scored, and how."""
 
     samples: Sequence[Sample]
@@ -86,7 +86,7 @@ def measured(
     until: str = "",
     compared: Collection[str] | None = None,
     only_compared: bool = False,
-) -> Measured:
+) -> MeasuredSamples:
     """Score each sample by itself, and keep what numbers are made of, so that they can be compared.
 
     Samples are taken one at a time, and of those that are made on the way only what can be compared is kept, besides
@@ -112,7 +112,7 @@ def measured(
         for name, by_sample in one.comparable.items():
             comparable.setdefault(name, {}).update(by_sample)
     skipped = {one.metric.name: one.slow or one.lacking for one in by_metric if one not in scored}
-    return Measured(
+    return MeasuredSamples(
         names,
         [number for one in scored for number in one.numbers],
         comparable,

@@ -288,7 +288,8 @@ def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
     """Name -> a file's name, what a good one holds, and what reads it."""
     from doxascope.experiments.materials.choices import sources as choices
     from doxascope.experiments.materials.choices.sources import load_plain
-    from doxascope.experiments.materials.questions import load_forecastbench, load_openreview, load_table, load_views
+    from doxascope.experiments.materials.evidence_tables import load_table
+    from doxascope.experiments.materials.questions import load_forecastbench, load_openreview, load_views
     from doxascope.experiments.materials.scenarios import published_sets as published
     from doxascope.experiments.materials.scenarios.scenario import load_scenarios, read_evidence
     from doxascope.experiments.materials.worlds.source import quite_contexts
