@@ -147,7 +147,7 @@ def _why_struck(pair: Pair, failed: Mapping[str, str]) -> str:
     if pair.metric in BEHAVIOUR and "probe" not in (pair.one.kind, pair.two.kind):
         return ""
     told = {one.name: failed[one.name] for one in (pair.one, pair.two) if one.name in failed}
-    return "; ".join(f"{name} fails {why}" for name, why in told.items())
+    return "; ".join(f"{name} cannot be read: {why}" for name, why in told.items())
 
 
 def _require_common(sides: Sequence[Side], pairs: Sequence[Pair]) -> None:

@@ -210,8 +210,8 @@ class Instances(Block):
         def turns(said: Transcript) -> list[list[int]]:
             told = [[number(message["role"]), number(message["content"]), 0] for message in said["messages"]]
             told.append([number("assistant, read here"), number(f"{said['prefill']}…"), 1])
-            if said["options"]:
-                told.append([number("options that were read"), number(", ".join(said["options"])), 0])
+            if read := said.get("belief") or ", ".join(said["options"]):
+                told.append([number("belief" if "belief" in said else "options that were read"), number(read), 0])
             for name, draws in (("thought", said["thoughts"]), ("sampled answer", said["answers"])):
                 told += [[number(f"{name} {d['draw']}, {d['status']}"), number(d["text"]), 1] for d in draws]
             return told

@@ -107,7 +107,9 @@ def side_by_side(
     shown = next((metric for metric in metrics if len(_kinds(whole, metric)) > 1), headline)
     known = COHERENCE[shown].coherent if shown in COHERENCE else None
     coherent = plan.coherent if plan and plan.metric == shown else known
-    judged = {(one.kind, one.method): f"fails {one.reason}" for one in verdicts(run.numbers) if not one.passed}
+    judged = {
+        (one.kind, one.method): f"cannot be read: {one.reason}" for one in verdicts(run.numbers) if not one.passed
+    }
     drawn_from = {
         ("verbal", f"{method} {SAMPLED}"): f"drawn from {method}, which {why}"
         for (kind, method), why in judged.items()

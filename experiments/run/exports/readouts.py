@@ -12,10 +12,10 @@ import pandas as pd
 
 from ....base.errors import UserError
 from ....base.settings import read_yaml
-from ....base.text import shown
 from ....metrics.beliefs import COLUMNS
 from ...report.findings import Transcript
 from ..folder import RunFolder
+from ..galleries import in_words
 
 BLANKS = {*COLUMNS} - {"option"}
 """Columns whose empty text says nothing."""
@@ -64,11 +64,8 @@ class ReadOut:
     @property
     def in_words(self) -> str:
         """The distribution in a line."""
-        if not self.has_value:
-            return f"no belief: {self.about['status']}".replace("_", " ")
-        shares = ", ".join(f"{option['option']} {shown(option['prob'])}" for option in self.options)
-        coverage = self.about.get("coverage")
-        return shares if coverage is None else f"{shares}; {coverage:.3g} of all probability is on these options"
+        shares = [option.get("prob", math.nan) for option in self.options]
+        return in_words(self.texts, shares, self.about.get("coverage", math.nan), str(self.about["status"]))
 
     @property
     def rows(self) -> list[dict[str, Any]]:
