@@ -54,58 +54,13 @@ if TYPE_CHECKING:
     from .metrics.scoring.engine import ScoredTable
     from .metrics.tables.samples import Forecasts, Multiclass, YesNo
 
-__all__ = [
-    "FORMATS",
-    "Ablate",
-    "ActivationStore",
-    "ActivationWriter",
-    "Activations",
-    "AskableModel",
-    "AskedSource",
-    "AskedTable",
-    "Beliefs",
-    "Candidate",
-    "CapturePlan",
-    "Captured",
-    "Clamp",
-    "Column",
-    "Edit",
-    "Erase",
-    "Eraser",
-    "Every",
-    "Experiment",
-    "Figure",
-    "Findings",
-    "Forecasts",
-    "Item",
-    "LanguageModel",
-    "Measured",
-    "ModelSpec",
-    "Multiclass",
-    "Number",
-    "NumberFormat",
-    "NumberQuestion",
-    "Option",
-    "PatchAlong",
-    "Point",
-    "Position",
-    "Query",
-    "Question",
-    "Replace",
-    "RunConfig",
-    "Sampling",
-    "Steer",
-    "Swap",
-    "Table",
-    "UserError",
-    "Vector",
-    "Verdict",
-    "WrittenNumber",
-    "YesNo",
-    "add_vector",
-    "answer_rows",
-    "ask_number",
-    "ask_options",
+__all__ = ["FORMATS", "Ablate", "ActivationStore", "ActivationWriter", "Activations", "AskableModel", "AskedSource"]
+__all__ += ["AskedTable", "Beliefs", "Candidate", "CapturePlan", "Captured", "Clamp", "Column", "Edit", "Erase"]
+__all__ += ["Eraser", "Every", "Experiment", "Figure", "Findings", "Forecasts", "Item", "LanguageModel", "Measured"]
+__all__ += ["ModelSpec", "Multiclass", "Number", "NumberFormat", "NumberQuestion", "Option", "PatchAlong", "Point"]
+__all__ += ["Position", "Query", "Question", "Replace", "RunConfig", "Sampling", "Steer", "Swap", "Table", "UserError"]
+__all__ += ["Vector", "Verdict", "WrittenNumber", "YesNo", "add_vector", "answer_rows", "ask_number", "ask_options"]
+__all__ += [
     "certify",
     "collect",
     "compare",
@@ -116,21 +71,9 @@ __all__ = [
     "leace",
     "load",
     "make_options",
-    "mean_number",
-    "metrics",
-    "pack_store",
-    "parse_answer",
-    "project_out",
-    "projection",
-    "read_numbers",
-    "replace_rows",
-    "run",
-    "score",
-    "store_header",
-    "swap_edits",
-    "sweep",
-    "write_answers",
 ]
+__all__ += ["mean_number", "metrics", "pack_store", "parse_answer", "project_out", "projection", "read_numbers"]
+__all__ += ["replace_rows", "run", "score", "store_header", "swap_edits", "sweep", "write_answers"]
 
 _HOMES = {
     "base.errors": ("UserError",),

@@ -14,23 +14,6 @@ from .evidence.study import StudyPlan, Thresholds
 from .features import ArrayFeatures, ReadAt, StoreFeatures
 from .probe import Probe, import_probe
 
-__all__ = [
-    "ArrayFeatures",
-    "ArrayProbe",
-    "AttentionPooling",
-    "ContrastConsistentSearch",
-    "LinearReadout",
-    "MeanDifference",
-    "Probe",
-    "ProbeData",
-    "ReadAt",
-    "RidgeOnLogOdds",
-    "SoftLogistic",
-    "StoreFeatures",
-    "StudyPlan",
-    "Target",
-    "Thresholds",
-    "import_probe",
-    "make_target",
-    "probe_arrays",
-]
+__all__ = ["ArrayFeatures", "ArrayProbe", "AttentionPooling", "ContrastConsistentSearch", "LinearReadout"]
+__all__ += ["MeanDifference", "Probe", "ProbeData", "ReadAt", "RidgeOnLogOdds", "SoftLogistic", "StoreFeatures"]
+__all__ += ["StudyPlan", "Target", "Thresholds", "import_probe", "make_target", "probe_arrays"]

@@ -253,7 +253,7 @@ class Reader:
         place = {"a": 0, "A": 0, "b": 1, "B": 1}.get(which, 0)
         while len(there := self.made(folder, name)) < max(place + 1, n if which == "*" else 1):
             first = {"runs": f"doxascope run {name}", "probes": "doxascope probe sweep probe runs/truth-*"}[folder]
-            done = self.call(first + (" -o model.dtype=bfloat16" if there else ""))
+            done = self.call(first + (" -o model.template=plain" if there else ""))
             assert done.returncode == 0, done.stderr
         chosen = there if which == "*" else there[place : place + 1]
         return [f"{key}{equals if target != word else ''}{path.relative_to(self.place)}{rest}" for path in chosen]
