@@ -30,6 +30,7 @@ from .console import (
     require_ray,
 )
 from .instrument import certify, doctor, validate
+from .mcp_server import mcp
 from .scoring import card, check, compare, report, score, sheet, tables
 from .studies import collect, export, sweep
 
@@ -314,7 +315,7 @@ def ls(out: Path, as_page: bool) -> None:
 
 
 FURTHER = (check, report, sheet, sweep, collect, export, score, compare, tables, card, certify)
-for command in (*FURTHER, validate, activations, probe, doctor):
+for command in (*FURTHER, validate, activations, probe, doctor, mcp):
     cli.add_command(command)
 
 

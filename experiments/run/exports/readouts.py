@@ -8,6 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ....base.errors import UserError
@@ -161,5 +162,5 @@ def _filled(row: Mapping[Any, Any]) -> dict[str, Any]:
         if isinstance(value, tuple | list):
             filled[name] = list(value)
         elif not pd.isna(value) and (value != "" or name not in BLANKS):
-            filled[name] = value.item() if hasattr(value, "item") else value
+            filled[name] = value.item() if isinstance(value, np.generic) else value
     return filled
