@@ -5,32 +5,22 @@ from pathlib import Path
 import click
 
 from ...base.errors import UserError
-from .console import (
-    ADDRESS,
-    ALLOW_CODE,
-    FULL,
-    OVERRIDE,
-    echo,
-    echo_report,
-    executor_option,
-    named_values,
-    require_ray,
-)
+from . import console
 
 
 @click.command()
 @click.argument("targets", metavar="EXPERIMENT [FILE]...|PLAN", nargs=-1, required=True)
 @click.option("-m", "--model", "models", multiple=True, help="A preset, a folder, a .gguf file or a hub id; several.")
 @click.option("--seeds", metavar="N|A,B,...", help="How many, from 0; or which.  [default: 1]")
-@OVERRIDE
+@console.OVERRIDE
 @click.option("--vary", "varied", multiple=True, metavar="KEY=[A, B]", help="A setting, and its values: a run of each.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
-@executor_option("slurm", what="Where runs are read: here, by workers of Ray, or each as a job of Slurm.")
+@console.executor_option("slurm", what="Where runs are read: here, by workers of Ray, or each as a job of Slurm.")
 @click.option("--workers", type=click.IntRange(1), help="Of Ray, how many; by default one for each GPU.")
 @click.option("--gpus-per-worker", type=click.FloatRange(0), help="Of Ray; by default 1, or 0 where there is none.")
-@ADDRESS
+@console.ADDRESS
 @click.option("--slurm", "jobs", multiple=True, metavar="NAME=VALUE", help="Of jobs, as submitit calls it.")
-@ALLOW_CODE
+@console.ALLOW_CODE
 def sweep(
     targets: tuple[str, ...],
     models: tuple[str, ...],
@@ -62,19 +52,19 @@ def sweep(
     from ..run.ray_workers import ray_workers
     from ..run.worker import one_here
 
-    require_ray(executor, workers=workers, gpus_per_worker=gpus_per_worker, address=address)
+    console.require_ray(executor, workers=workers, gpus_per_worker=gpus_per_worker, address=address)
     if jobs and executor != "slurm":
         raise UserError(f"--slurm {jobs[0]}: is for jobs of Slurm; give it with --executor slurm")
-    plan = load_plan(targets, chosen(models, seeds, named_values("--vary", varied)))
+    plan = load_plan(targets, chosen(models, seeds, console.named_values("--vary", varied)))
     runs = run_all(
         plan,
         out,
         overrides=overrides,
         allow_code=allow_code,
         workers=ray_workers(workers, gpus_per_worker, address) if executor == "ray" else one_here,
-        slurm=slurm_options(named_values("--slurm", jobs)) if executor == "slurm" else None,
+        slurm=slurm_options(console.named_values("--slurm", jobs)) if executor == "slurm" else None,
     )
-    echo(f"{len(runs)} runs in {out}; one table of them: doxascope collect {out}")
+    console.echo(f"{len(runs)} runs in {out}; one table of them: doxascope collect {out}")
 
 
 def chosen(models: tuple[str, ...], seeds: str | None, varied: dict[str, str]) -> dict[str, object]:
@@ -103,7 +93,7 @@ def chosen(models: tuple[str, ...], seeds: str | None, varied: dict[str, str]) -
 )
 @click.option("--over", metavar="WHAT", help="Of the line plot: size, step, or a setting, such as items.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for tables, page and figures.")
-@FULL
+@console.FULL
 def collect(paths: tuple[Path, ...], metrics: tuple[str, ...], over: str | None, out: Path | None, full: bool) -> None:
     """Put the numbers of many runs into one table: of any experiments, models, seeds and settings; needs no model.
 
@@ -123,4 +113,4 @@ def collect(paths: tuple[Path, ...], metrics: tuple[str, ...], over: str | None,
     document = page(collection, metrics, over)
     if folder is not None:
         write(folder, collection, document)
-    echo_report(document, folder and folder.path, full)
+    console.echo_report(document, folder and folder.path, full)
