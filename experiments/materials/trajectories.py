@@ -229,7 +229,7 @@ def thought(lm: LanguageModel, asked: ThoughtRequest, sample: GeneratedText) -> 
 
 
 def _saying(lm: LanguageModel, ids: tuple[int, ...], start: str) -> tuple[int, ...]:
-    """The fewest first tokens that say all of `said`; the last may say more."""
+    """The fewest first tokens that say all of `start`; the last may say more."""
     n = bisect_left(range(len(ids)), True, key=lambda n: lm.sampler.text(ids[:n]).startswith(start))
     return ids[:n]
 
@@ -268,16 +268,14 @@ def debates(
     samples: list[list[GeneratedText]] = [[] for _ in running]
     for turn in range(turns):
         requests = [
-            Request(f"{request.name}/{turn}", lm.reader.chat.render(request.speaker(turn % 2, said)), [draw])
-            for (request, draw), said in zip(running, speeches, strict=True)
+            Request(f"{request.name}/{turn}", lm.reader.chat.render(request.speaker(turn % 2, heard)), [draw])
+            for (request, draw), heard in zip(running, speeches, strict=True)
         ]
         for i, sample in enumerate(source.sample(requests, sampling, seed=seed)):
             samples[i].append(sample)
             if speech := " ".join(before_control_token(sample.text, lm).split()):
                 speeches[i].append(speech)
-    done = [
-        _trajectory(lm, *request, said, drawn) for request, said, drawn in zip(running, speeches, samples, strict=True)
-    ]
+    done = [_trajectory(lm, *pair, heard, drawn) for pair, heard, drawn in zip(running, speeches, samples, strict=True)]
     return [done[i : i + draws] for i in range(0, len(done), draws)]
 
 
