@@ -5,22 +5,34 @@ from pathlib import Path
 import click
 
 from ...base.errors import UserError
-from . import console
+from .console import (
+    ADDRESS,
+    ALLOW_CODE,
+    FULL,
+    MODEL,
+    OVERRIDE,
+    echo,
+    echo_report,
+    echo_stored,
+    executor_option,
+    named_values,
+    require_ray,
+)
 
 
 @click.command()
 @click.argument("targets", metavar="EXPERIMENT [FILE]...|PLAN", nargs=-1, required=True)
 @click.option("-m", "--model", "models", multiple=True, help="A preset, a folder, a .gguf file or a hub id; several.")
 @click.option("--seeds", metavar="N|A,B,...", help="How many, from 0; or which.  [default: 1]")
-@console.OVERRIDE
+@OVERRIDE
 @click.option("--vary", "varied", multiple=True, metavar="KEY=[A, B]", help="A setting, and its values: a run of each.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
-@console.executor_option("slurm", what="Where runs are read: here, by workers of Ray, or each as a job of Slurm.")
+@executor_option("slurm", what="Where runs are read: here, by workers of Ray, or each as a job of Slurm.")
 @click.option("--workers", type=click.IntRange(1), help="Of Ray, how many; by default one for each GPU.")
 @click.option("--gpus-per-worker", type=click.FloatRange(0), help="Of Ray; by default 1, or 0 where there is none.")
-@console.ADDRESS
+@ADDRESS
 @click.option("--slurm", "jobs", multiple=True, metavar="NAME=VALUE", help="Of jobs, as submitit calls it.")
-@console.ALLOW_CODE
+@ALLOW_CODE
 def sweep(
     targets: tuple[str, ...],
     models: tuple[str, ...],
@@ -52,19 +64,19 @@ def sweep(
     from ..run.ray_workers import ray_workers
     from ..run.worker import one_here
 
-    console.require_ray(executor, workers=workers, gpus_per_worker=gpus_per_worker, address=address)
+    require_ray(executor, workers=workers, gpus_per_worker=gpus_per_worker, address=address)
     if jobs and executor != "slurm":
         raise UserError(f"--slurm {jobs[0]}: is for jobs of Slurm; give it with --executor slurm")
-    plan = load_plan(targets, chosen(models, seeds, console.named_values("--vary", varied)))
+    plan = load_plan(targets, chosen(models, seeds, named_values("--vary", varied)))
     runs = run_all(
         plan,
         out,
         overrides=overrides,
         allow_code=allow_code,
         workers=ray_workers(workers, gpus_per_worker, address) if executor == "ray" else one_here,
-        slurm=slurm_options(console.named_values("--slurm", jobs)) if executor == "slurm" else None,
+        slurm=slurm_options(named_values("--slurm", jobs)) if executor == "slurm" else None,
     )
-    console.echo(f"{len(runs)} runs in {out}; one table of them: doxascope collect {out}")
+    echo(f"{len(runs)} runs in {out}; one table of them: doxascope collect {out}")
 
 
 def chosen(models: tuple[str, ...], seeds: str | None, varied: dict[str, str]) -> dict[str, object]:
@@ -93,7 +105,7 @@ def chosen(models: tuple[str, ...], seeds: str | None, varied: dict[str, str]) -
 )
 @click.option("--over", metavar="WHAT", help="Of the line plot: size, step, or a setting, such as items.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for tables, page and figures.")
-@console.FULL
+@FULL
 def collect(paths: tuple[Path, ...], metrics: tuple[str, ...], over: str | None, out: Path | None, full: bool) -> None:
     """Put the numbers of many runs into one table: of any experiments, models, seeds and settings; needs no model.
 
@@ -113,4 +125,41 @@ def collect(paths: tuple[Path, ...], metrics: tuple[str, ...], over: str | None,
     document = page(collection, metrics, over)
     if folder is not None:
         write(folder, collection, document)
-    console.echo_report(document, folder and folder.path, full)
+    echo_report(document, folder and folder.path, full)
+
+
+@click.command()
+@click.argument("questions", type=click.Path(path_type=Path))
+@click.option("--direction", type=click.Path(path_type=Path), help="A file with it, a probe, or a CSV of statements.")
+@MODEL
+@OVERRIDE
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
+@FULL
+@ALLOW_CODE
+def steer(
+    questions: Path,
+    direction: Path | None,
+    model: str | None,
+    overrides: tuple[str, ...],
+    out: Path,
+    full: bool,
+    allow_code: tuple[Path, ...],
+) -> None:
+    """Steer a model along a direction and along controls of its length, and read what it believes: `doxascope run
+    steer`, with both files named. The same command again goes on where it was.
+
+    QUESTIONS is a table as for `ask`; the belief is in the first option. A direction is an array of a .npz, .npy or
+    .safetensors file, a probe that was saved, or the difference in means of a CSV of `statement,label`.
+
+    \b
+    doxascope steer questions.csv --direction statements.csv -o layers=[0.5] -o strengths=[1,2,4]
+    doxascope steer questions.csv --direction truth.safetensors -o direction.key=layer12 -o layers=[12]
+    doxascope steer questions.csv --direction probes/probe-1a2b3c4d/probe
+    """
+    from ..probing.kinds import run_kinds
+    from ..run.config import load_config
+
+    place = "statements" if direction and direction.suffix.lower() == ".csv" else "file"
+    named = {f"direction.{place}": str(direction)} if direction else {}
+    experiment, config = load_config("steer", overrides, model, allow_code, str(questions), named)
+    echo_stored(run_kinds(experiment, config, out, allow_code=allow_code).path, full)
