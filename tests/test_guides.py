@@ -213,6 +213,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, shift in (("my-beliefs", 0), ("forecasts", 1), ("mine", 2), ("theirs", 3)):
         order = rows[shift:] if name in ("my-beliefs", "forecasts") else [rows[0], *rows[1 + shift :]]
         (folder / f"{name}.csv").write_text("\n".join(["question,prior,posterior,outcome", *order]) + "\n")
+    steps = [
+        f"{m},none,law,CoT,q{q},{t},{0.2 + 0.04 * q + 0.1 * (q + t) % 0.3:.2f}"
+        for m in "ab"
+        for q in range(9)
+        for t in range(3)
+    ]
+    (folder / "steps.csv").write_text("\n".join(["model,prompt,domain,reasoning,question,step,belief", *steps]) + "\n")
+    said = [
+        f"m,random,q{q},{arm},{'abc'[(q + t) % 3]}" for q in range(3) for arm in ("single", "multi") for t in range(4)
+    ]
+    (folder / "answers.csv").write_text("\n".join(["model,category,question,arm,answer", *said]) + "\n")
     for name, kind in (("negation.py", "python"), ("negation.yaml", "yaml"), ("moved.py", "python")):
         text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
         (code,) = re.findall(rf"`{re.escape(name)}`:\n\n```{kind}\n(.*?)```", text, re.DOTALL)
