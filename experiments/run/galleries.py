@@ -17,15 +17,15 @@ MOST = 300
 """Instances on a page; of more, so many are drawn."""
 
 
-def with_beliefs(said: Mapping[str, Transcript], beliefs: BeliefTable) -> dict[str, Transcript]:
+def with_beliefs(transcripts: Mapping[str, Transcript], beliefs: BeliefTable) -> dict[str, Transcript]:
     """The transcripts of read-outs, with the belief that was read in each."""
-    found = dict(said)
-    for part in in_parts(beliefs) if found else ():
-        own = part[part["readout_id"].isin(found.keys())]
+    read = dict(transcripts)
+    for part in in_parts(beliefs) if read else ():
+        own = part[part["readout_id"].isin(read.keys())]
         for name, rows in own.groupby("readout_id", sort=False, observed=True):
-            told = in_words(rows["option"], rows["prob"], rows["coverage"].iloc[0], rows["status"].iloc[0])
-            found[str(name)] = {**found[str(name)], "belief": told}
-    return found
+            belief = in_words(rows["option"], rows["prob"], rows["coverage"].iloc[0], rows["status"].iloc[0])
+            read[str(name)] = {**read[str(name)], "belief": belief}
+    return read
 
 
 def in_words(options: Iterable[str], shares: Iterable[float], coverage: float, status: str) -> str:

@@ -32,7 +32,7 @@ def write(exported: Exported, out: OutputFolder) -> list[str]:
     identity = f"{collection}/{exported.hub_name}/{exported.when[1]}"
     lines = [json.dumps(line, ensure_ascii=False) + "\n" for line in _answers(exported, identity)]
     record = _record(exported, collection, identity)
-    told = [f"{out.path / folder / name}.json: {len(record['evaluation_results'])} numbers, {len(lines)} answers"]
+    report = [f"{out.path / folder / name}.json: {len(record['evaluation_results'])} numbers, {len(lines)} answers"]
     if lines:
         samples = f"{folder}/{name}_samples.jsonl"
         out.write(samples, "".join(lines))
@@ -41,11 +41,11 @@ def write(exported: Exported, out: OutputFolder) -> list[str]:
             "checksum": digest_of("".join(lines).encode()), "total_rows": len(lines),
         }  # fmt: skip
     else:
-        told.append(
+        report.append(
             "no read-out has a known truth, and an answer without one is none there: --to datasets has the beliefs"
         )
     out.write_json(f"{folder}/{name}.json", record)
-    return told
+    return report
 
 
 def _uuid4(text: str) -> str:

@@ -41,14 +41,14 @@ def write(exported: Exported, out: OutputFolder) -> list[str]:
     """Write `README.md` and a Parquet file for beliefs, scores and transcripts each."""
     beliefs = exported.folder.beliefs()
     texts = [name for name in beliefs.columns if isinstance(beliefs[name].dtype, pd.CategoricalDtype)]
-    said = [  # what a few read-outs have besides is of many shapes
+    transcripts = [  # what a few read-outs have besides is of many shapes
         {**line, **{name: json.dumps(line[name], ensure_ascii=False) for name in ("thoughts", "answers")}}
         for line in exported.folder.said()
     ]
     tables = {
         "beliefs": pa.Table.from_pandas(beliefs.astype(dict.fromkeys(texts, "str")), preserve_index=False),
         "scores": pa.Table.from_pandas(exported.folder.table(), preserve_index=False),
-        "transcripts": pa.Table.from_pylist(said),
+        "transcripts": pa.Table.from_pylist(transcripts),
     }
     for name, table in tables.items():
         with atomic_write(out.path / f"{name}.parquet") as temporary:

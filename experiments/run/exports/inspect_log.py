@@ -76,19 +76,19 @@ def _sample(readout: ReadOut, epoch: int, place: int, model: str) -> "EvalSample
     )
 
     roles = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
-    said: Mapping[str, Any] = readout.transcript or {"messages": (), "prefill": "", "thoughts": (), "answers": ()}
+    transcript: Mapping[str, Any] = readout.transcript or {"messages": (), "prefill": "", "thoughts": (), "answers": ()}
     name = f"{readout.readout_id}/"
     asked: list[Any] = [
         roles[message["role"]](content=message["content"], id=f"{name}{i}")
-        for i, message in enumerate(said["messages"])
+        for i, message in enumerate(transcript["messages"])
     ]
     likeliest = "" if readout.answer is None else readout.texts[readout.answer]
     last = ChatMessageAssistant(
-        content=f"{said['prefill']}{likeliest}",
+        content=f"{transcript['prefill']}{likeliest}",
         id=f"{name}last",
         metadata={"computed": "the likeliest option of the belief that was read; nothing was generated"},
     )
-    drawn = {part: list(said[part]) for part in ("thoughts", "answers") if said[part]}
+    drawn = {part: list(transcript[part]) for part in ("thoughts", "answers") if transcript[part]}
     truth = readout.truth
     return EvalSample(
         id=readout.item,
@@ -116,12 +116,12 @@ def _scores(readout: ReadOut, likeliest: str) -> dict[str, Any]:
     if not readout.has_value:
         return {}
     shares = [float(option["prob"]) for option in readout.options]
-    found: dict[str, float] = {"likeliest": max(shares)}
+    values: dict[str, float] = {"likeliest": max(shares)}
     if readout.truth is not None:
-        found |= {"true option": shares[readout.truth], "correct": float(readout.answer == readout.truth)}
+        values |= {"true option": shares[readout.truth], "correct": float(readout.answer == readout.truth)}
     if "coverage" in readout.about:
-        found["coverage"] = float(readout.about["coverage"])
-    return {name: Score(value=value, answer=likeliest, explanation=readout.in_words) for name, value in found.items()}
+        values["coverage"] = float(readout.about["coverage"])
+    return {name: Score(value=value, answer=likeliest, explanation=readout.in_words) for name, value in values.items()}
 
 
 def _number(number: Mapping[str, Any]) -> "EvalScore":
