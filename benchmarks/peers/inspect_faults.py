@@ -118,9 +118,9 @@ def struck(draw: random.Random, place: Path, cost: float) -> dict[str, Any]:
     shutil.rmtree(place / "logs", ignore_errors=True)
     (place / "ended").unlink(missing_ok=True)
     kind = draw.choice(KINDS)
-    process = attempt(evaluated, place, int(10 ** draw.uniform(3, 5)) if kind == "full" else None)
+    process = attempt(evaluated, place, int(10 ** draw.uniform(4.2, 5.5)) if kind == "full" else None)
     if kind != "full":
-        moment = draw.uniform(0, cost)
+        moment = draw.uniform(cost / 4, cost)
         while process.is_alive() and taken(process) < moment:
             process.join(0.01)
         os.kill(process.pid or 0, signal.SIGKILL if kind == "killed" else signal.SIGINT)
