@@ -333,7 +333,7 @@ def test_collect_goes_on_without_what_is_malformed_and_tells_it(study: Path, tmp
         assert any(name in line and why in line for line in told.splitlines()), (name, told)
     to_text(page(found), 120)
     with pytest.raises(UserError, match="is damaged"):
-        collect([runs[5], runs[0]])  # what is named itself is needed
+        collect([runs[4], runs[0]])  # what is named itself is needed
 
 
 def test_a_second_run_of_a_seed_is_told_if_it_is_of_other_conditions(study: Path, tmp_path: Path) -> None:
