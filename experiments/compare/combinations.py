@@ -124,24 +124,24 @@ def load_plan(targets: Sequence[str], given: Mapping[str, Any]) -> SweepPlan:
 
 def _with_material(targets: Sequence[str]) -> dict[str, Changes]:
     """Experiments, each with the file that stands behind it, for one that takes a file."""
-    found: dict[str, Changes] = {}
+    changes: dict[str, Changes] = {}
     for target in targets:
-        before = next(reversed(found), None)
+        before = next(reversed(changes), None)
         material = load_config(before)[0].material if before and Path(target).suffix.lower() in TABLES else ""
         if before and material:
-            found[before] = {material: target}
-        elif target in found:
+            changes[before] = {material: target}
+        elif target in changes:
             raise UserError(f"{target}: is there twice; leave one out")
         else:
-            found[target] = {}
-    return found
+            changes[target] = {}
+    return changes
 
 
 def cells_of(plan: SweepPlan, overrides: Sequence[str] = (), allow_code: Sequence[Path] = ()) -> list[Combination]:
     """All combinations, each with its settings checked. Raises UserError for one that is wrong, for two alike, and for
     one consent to the code of several models.
     """
-    if fixed := [one for one in overrides if one.partition("=")[0] == "seed"]:
+    if fixed := [override for override in overrides if override.partition("=")[0] == "seed"]:
         raise UserError(f"-o {fixed[0]}: a sweep takes its seeds as --seeds 3, or --seeds 0,4")
     if any("seed" in changes for changes in (plan.settings, plan.vary, *plan.experiments.values())):
         raise UserError("setting seed: a sweep takes its seeds as --seeds 3, or --seeds 0,4; in a plan as `seeds`")
@@ -150,9 +150,9 @@ def cells_of(plan: SweepPlan, overrides: Sequence[str] = (), allow_code: Sequenc
         raise UserError(f"these experiments, models, seeds and settings are {number:,} runs; at most {MOST_RUNS:,} fit")
     cells: list[Combination] = []
     combinations = [dict(zip(plan.vary, values, strict=True)) for values in product(*plan.vary.values())]
-    for (target, own), model, varied in product(plan.experiments.items(), plan.models or [None], combinations):
+    for (target, settings), model, varied in product(plan.experiments.items(), plan.models or [None], combinations):
         for seed in plan.seeds:
-            changes = {**plan.settings, **own, **varied, "seed": seed}
+            changes = {**plan.settings, **settings, **varied, "seed": seed}
             experiment, config = load_config(target, overrides, model, allow_code, settings=changes)
             cells.append(Combination(target, model, changes, experiment, config, varied))
     _require_consent_to_each(cells, overrides, allow_code)

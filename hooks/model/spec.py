@@ -175,11 +175,11 @@ def _installed(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
 
 def _preset(path: Path) -> Mapping[str, Any]:
     """What a shipped file says: a model, or a `base` among them and an adapter of the package."""
-    said = dict(read_yaml(path))
-    if base := said.pop("base", None):
-        adapter = Path(str(files("doxascope"))) / said["adapter"]
+    settings = dict(read_yaml(path))
+    if base := settings.pop("base", None):
+        adapter = Path(str(files("doxascope"))) / settings["adapter"]
         return {**_preset(path.with_name(f"{base}.yaml")), "adapter": str(adapter)}
-    return said
+    return settings
 
 
 def require_preset(spec: ModelSpec) -> None:
@@ -205,8 +205,8 @@ DEEPEST = 8
 
 def _base_of(folder: Path, depth: int) -> ModelSpec:
     """The model that an adapter says it was trained on, with it. Raises UserError if that is not to be found here."""
-    said = read_json(folder / ADAPTER_CONFIG)
-    given = said.get("base_model_name_or_path") if isinstance(said, dict) else None
+    settings = read_json(folder / ADAPTER_CONFIG)
+    given = settings.get("base_model_name_or_path") if isinstance(settings, dict) else None
     try:
         base = resolve_model(str(given or "/") if depth < DEEPEST else "/", depth + 1)
     except UserError:
