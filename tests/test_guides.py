@@ -68,7 +68,7 @@ LONG = (
 
 SMALL: dict[str, tuple[str, ...]] = {
     "ask": ("items=2",),
-    "bscore": ("items=1", "runs=2", "turns=2", "cuts=[2]"),
+    "bscore": ("items=1", "runs=2", "turns=2", "cuts=[2]", "confidence=null", "distributions={}"),
     "consistency": (
         "items=1",
         "methods={free: {forms: ['{option}']}, prefill: {prefill: 'The word I chose is', forms: [' {option}']}, "
@@ -280,7 +280,7 @@ class Reader:
 def smaller(words: list[str]) -> list[str]:
     """A line made small; what it sets itself stays, but for the number of items."""
     settings: tuple[str, ...] = ()
-    if words[0] == "run":
+    if words[0] == "run" or "--item" in words:
         settings = (*SMALL[words[1] if words[1] in SMALL else words[1].split("-")[0]], "bootstrap_draws=50")
     elif words[:2] == ["probe", "sweep"]:
         settings = JOB
