@@ -10,6 +10,8 @@ Counted are samples that had ended, as their scorer wrote down, and that neither
 reads; and retries that do not end with all samples. Each attempt is a process, forked from this one.
 """
 
+# pyright: reportMissingImports=false
+
 import argparse
 import json
 import multiprocessing
@@ -25,6 +27,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +102,7 @@ def looked(place: Path, log: str, told: Any) -> None:
         told.send((f"{type(error).__name__}", [], ""))
 
 
-def attempt(work: Callable[..., None], *given: Any) -> multiprocessing.process.BaseProcess:
+def attempt(work: Callable[..., None], *given: Any) -> BaseProcess:
     """A process that does it silently."""
 
     def silently() -> None:
