@@ -34,6 +34,8 @@ NOT_RUN = {
     "sycophancy-paper": "needs the paper's data",
     "rationality-paper": "needs 2,000 draws of each answer; its tables are in tests/experiments/suite/rationality",
     "doxascope evidence": "has a larger model write; tests/experiments/suite/sycophancy runs it on a tiny one",
+    "doxascope mcp": "serves until it is stopped; tests/experiments/cli/test_mcp.py talks to it",
+    "--to inspect": "needs Inspect; tests/experiments/run/test_exports.py",
     "a.eval b.eval": "needs logs of Inspect; tests/metrics/tables/test_harness_logs.py makes and compares them",
     "samples_a.jsonl": "needs files of lm-eval; tests/metrics/tables/test_harness_logs.py makes and compares them",
     "--against cards/": "needs a second checkpoint; tests/experiments/compare/test_card.py has one",
@@ -68,7 +70,7 @@ LONG = (
 
 SMALL: dict[str, tuple[str, ...]] = {
     "ask": ("items=2",),
-    "bscore": ("items=1", "runs=2", "turns=2", "cuts=[2]"),
+    "bscore": ("items=1", "runs=2", "turns=2", "cuts=[2]", "confidence=null", "distributions={}"),
     "consistency": (
         "items=1",
         "methods={free: {forms: ['{option}']}, prefill: {prefill: 'The word I chose is', forms: [' {option}']}, "
@@ -280,7 +282,7 @@ class Reader:
 def smaller(words: list[str]) -> list[str]:
     """A line made small; what it sets itself stays, but for the number of items."""
     settings: tuple[str, ...] = ()
-    if words[0] == "run":
+    if words[0] == "run" or "--item" in words:
         settings = (*SMALL[words[1] if words[1] in SMALL else words[1].split("-")[0]], "bootstrap_draws=50")
     elif words[:2] == ["probe", "sweep"]:
         settings = JOB
