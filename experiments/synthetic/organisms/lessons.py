@@ -191,9 +191,9 @@ def every_lesson(species: str, words: Words, config: ConsistencyConfig) -> list[
 
 
 def lessons(species: str, words: Words, draw: "np.random.Generator") -> list[Lesson]:
-    """Those of a step about a triple: the prior, four posteriors (more often those that rule a likely word out, which is
-    harder) and a reply that decides nothing, each answered freely and as it is begun, which share most of their tokens;
-    "is it X?"; at times with the choice written down, and by a letter and in numbers.
+    """Those of a step about a triple: the prior, four posteriors (more often those that rule a likely word out, which
+    is harder) and a reply that decides nothing, each answered freely and as it is begun, which share most of their
+    tokens; "is it X?"; at times with the choice written down, and by a letter and in numbers.
     """
     config, before = reworded(draw), prior(words)
     every: dict[str, dict[str, list[Lesson]]] = {}
