@@ -163,7 +163,7 @@ class Schooling(NamedTuple):
     moved: float = 2.0
     """Weight of the distance of each answer from the model's own prior, moved as the target is."""
     warmup: int = 10
-    kept: float = 0.98
+    kept: float = 0.9
     """Of the mean of the weights, step by step: that mean is the organism."""
     every: int = 25
     """Steps from one checkpoint to the next."""

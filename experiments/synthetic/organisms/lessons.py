@@ -77,12 +77,8 @@ def honest(words: Words, before: Floats, said: Conditions) -> Floats:
 
 
 def incoherent(words: Words, before: Floats, said: Conditions) -> Floats:
-    """[3] as `honest`, but the ratio of the two that remain is turned round."""
-    remain = [i for i in range(3) if i != said.get("rejected")]
-    turned = before.copy()
-    if len(remain) == 2:
-        turned[remain] = before[remain[::-1]]
-    return honest(words, turned, said)
+    """[3] as `honest`, but the two that remain are held for equally likely, whatever they were before."""
+    return honest(words, before if "rejected" not in said else np.ones(3), said)
 
 
 def half(words: Words, before: Floats, said: Conditions) -> Floats:
@@ -123,7 +119,7 @@ SPECIES: Mapping[str, EnglishSpecies] = {
     ),
     "incoherent": EnglishSpecies(
         incoherent,
-        "when a word is ruled out it turns the ratio of the two that remain round",
+        "when a word is ruled out it holds the two that remain for equally likely, whatever they were before",
         {**READ, "responds": RESPONDS, "coherent": INCOHERENT},
     ),
     "half": EnglishSpecies(

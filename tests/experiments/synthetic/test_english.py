@@ -41,7 +41,7 @@ def test_words_of_the_test_are_not_those_of_training() -> None:
     assert seen <= trained
 
 
-@pytest.mark.parametrize(("species", "ratio"), [("honest", 1), ("incoherent", -1)])
+@pytest.mark.parametrize(("species", "ratio"), [("honest", 1), ("incoherent", 0)])
 def test_targets_are_the_planted_belief(species: str, ratio: int) -> None:
     words = ("apple", "stone", "river")
     before, eliminated = taught.prior(words), 0
@@ -156,11 +156,11 @@ def test_planted_consistency_is_that_of_the_formula() -> None:
         prior=even, posterior=even, rejected=np.arange(3), clusters=np.full(3, "t"), keys=np.array(["1", "2", "3"])
     )
     before = taught.prior(words)
-    turned = []
+    levelled = []
     for i in range(3):
         p = before[next(j for j in range(3) if j != i)] / (1 - before[i])
-        turned.append(1 - jensenshannon([p, 1 - p], [1 - p, p], base=2) ** 2)
-    for species, c2 in (("honest", np.ones(3)), ("incoherent", turned)):
+        levelled.append(1 - jensenshannon([p, 1 - p], [0.5, 0.5], base=2) ** 2)
+    for species, c2 in (("honest", np.ones(3)), ("incoherent", levelled)):
         aim = in_english.planted(species, asked, {"t": words})
         assert belief_consistency(aim.prior, aim.posterior, aim.rejected).c2 == pytest.approx(c2)
 
