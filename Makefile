@@ -7,7 +7,7 @@
 #   make fuzz    100,000 random inputs of each kind, hours; FUZZ=1000 for fewer
 #   make damage  1,000 bit flips and 200 edits and deletions of a finished run
 #   make hostile 200 models that are broken by seed, each loaded and asked
-#   make faults  runs, a probe job, a card and a comparison that are broken by seed and gone on with, against the unbroken
+#   make faults  runs, a sweep, a probe job, a card and a comparison that are broken by seed and gone on with, against the unbroken
 #                ones; N=10 faults of each, SEED=0, CLOCK=--clock for jumps of the clock, too (libfaketime)
 #   make mutants   small changes of FILES that TESTS have to notice, MOST=30 of them
 #   make bench   the speed tables
@@ -49,9 +49,10 @@ demo: setup
 	@echo; echo "And on small transformers that hold what they do not say:"
 	@$(BIN)/doxascope validate honest denying
 
-# Up to four processes with one thread each; a file's tests stay together, since they share what they read.
+# Up to four processes with one thread each; a file's tests stay together, since they share what they read, and files
+# come in the order of tests/conftest.py.
 test: .venv/dev .venv/gemma
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 full: .venv/dev .venv/gemma
 	@$(BIN)/python benchmarks/full.py --only "$(ONLY)"

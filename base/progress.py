@@ -41,6 +41,12 @@ def progress(
             _around.clear()
 
 
+def stand(line: str) -> None:
+    """Say where a job stands that has no count: beside the job around it, or in a line of its own."""
+    for tell in _around or [lambda told: print(told, file=sys.stderr, flush=True)]:
+        tell(line)
+
+
 @contextmanager
 def _within(total: int, unit: str, label: str, before: int) -> Iterator[Callable[[int], object]]:
     done = before
@@ -82,10 +88,10 @@ def _log(total: int, unit: str, label: str, before: int) -> Iterator[Shown]:
             line = f"{label}: {done}/{total} {unit}s, {rate:.2f} a second{left}{beside}"
             print(line, file=sys.stderr, flush=True)
 
-    def tell(told: str) -> None:
+    def tell(line: str) -> None:
         nonlocal within, last
         last = last if within else -math.inf  # the first of them says that it has begun
-        within = told
+        within = line
         if done < total:
             advance(0)
 

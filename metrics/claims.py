@@ -167,7 +167,7 @@ class Verdict:
     @property
     def failures(self) -> list[Condition]:
         """The conditions by which it cannot be read."""
-        return [one for one in self.conditions if one.name in READS and one.state == "fails"]
+        return [condition for condition in self.conditions if condition.name in READS and condition.state == "fails"]
 
     @property
     def reason(self) -> str:
@@ -179,7 +179,7 @@ class Verdict:
         """By which conditions it is shown not to respond; empty if it is not."""
         if self.responds != UNRESPONSIVE:
             return ""
-        return _parts(one for one in self.conditions if one.name not in READS and one.state == "fails")
+        return _parts(each for each in self.conditions if each.name not in READS and each.state == "fails")
 
     @property
     def called(self) -> str:
@@ -208,33 +208,33 @@ class Verdict:
 
     @property
     def _reads(self) -> str:
-        said = WORDS[0].get(self.readable, self.readable)
+        words = WORDS[0].get(self.readable, self.readable)
         if self.readable == READABLE:
-            return said
-        left = _parts(one for one in self.conditions if one.name in READS and not one.held)
-        return said + (f" ({left})" if left else "") + self._untested(READS, self.readable)
+            return words
+        left = _parts(condition for condition in self.conditions if condition.name in READS and not condition.held)
+        return words + (f" ({left})" if left else "") + self._untested(READS, self.readable)
 
     @property
     def _responds(self) -> str:
-        said, untested = WORDS[1].get(self.responds, self.responds), self._untested((*SHARES, EASY), self.responds)
-        asked = [one for one in self.conditions if one.name not in READS]
+        words, untested = WORDS[1].get(self.responds, self.responds), self._untested((*SHARES, EASY), self.responds)
+        asked = [condition for condition in self.conditions if condition.name not in READS]
         if not asked:
-            return said + untested
+            return words + untested
         weakest = min(asked, key=_reach)
         share = weakest.name in SHARES
         if self.responds == RESPONDS and share:
             lo, value, hi = (f"{100 * x:.0f}" for x in (weakest.ci_lo, weakest.value, weakest.ci_hi))
             return f"responds in {value}% [{lo}, {hi}] of items"
-        return f"{said} ({'net share of items' if share else weakest.label} {weakest.seen}){untested}"
+        return f"{words} ({'net share of items' if share else weakest.label} {weakest.seen}){untested}"
 
     @property
     def _coherent(self) -> str:
-        said = WORDS[2].get(self.states[2], self.states[2])
+        words = WORDS[2].get(self.states[2], self.states[2])
         if self.coherent is None:
-            return said
+            return words
         empty = self.coherent.state == COHERENT and self.responds != RESPONDS
         as_is = ", as what ignores everything may be, since it is not shown to respond" if empty else ""
-        return f"{said}{as_is} ({self.coherent.seen}{f'; {self.skill}' if self.skill else ''})"
+        return f"{words}{as_is} ({self.coherent.seen}{f'; {self.skill}' if self.skill else ''})"
 
     def _untested(self, names: Sequence[str], state: str) -> str:
         names_of: dict[str, list[str]] = {}
@@ -263,8 +263,8 @@ def in_words(states: Sequence[str]) -> str:
 def _parts(conditions: Iterable[Condition]) -> str:
     """`coverage before, after; order of the options`: the parts of one condition together."""
     parts: dict[str, list[str]] = {}
-    for one in conditions:
-        parts.setdefault(one.name, []).append(one.part)
+    for condition in conditions:
+        parts.setdefault(condition.name, []).append(condition.part)
     return "; ".join(f"{name} {', '.join(filter(None, several))}".rstrip() for name, several in parts.items())
 
 
@@ -284,22 +284,22 @@ def verdicts(numbers: Sequence[Number], registered: "Registered | None" = None) 
     of: dict[tuple[str, str, str], list[Number]] = {}
     for number in numbers:
         of.setdefault((number.method, number.kind, number.run), []).append(number)
-    made = []
+    judged = []
     for number in numbers:
         score, name = number.score, ", ".join(filter(None, (number.method, number.run)))
         if number.metric == GATE and number.subset == ALL and isinstance(score, BeliefGate):
             coherence = _coherence(of[number.method, number.kind, number.run], registered)
-            made.append(Verdict(
+            judged.append(Verdict(
                 method=name, conditions=list(score.conditions.values()), kind=number.kind, withheld=score.withheld,
                 rare=bool(score.rare), readable=score.readable, responds=score.responds, **coherence,
             ))  # fmt: skip
-    return made
+    return judged
 
 
 def with_coherence(verdict: Verdict, numbers: Sequence[Number], registered: "Registered | None" = None) -> Verdict:
     """The verdict with that on coherence by the numbers of its method, of one run."""
-    own = [one for one in numbers if (one.method, one.kind) == (verdict.method, verdict.kind)]
-    return replace(verdict, **_coherence(own, registered))
+    numbers_of = [number for number in numbers if (number.method, number.kind) == (verdict.method, verdict.kind)]
+    return replace(verdict, **_coherence(numbers_of, registered))
 
 
 def _coherence(numbers: Sequence[Number], plan: "Registered | None") -> dict[str, Any]:
@@ -311,8 +311,8 @@ def _of_method(numbers: Sequence[Number], plan: "Registered | None") -> Coherent
         for number in numbers:
             if (number.metric, number.subset) == (plan.metric, plan.subset):
                 return coherent(number, plan.coherent, plan.margin, plan.equivalence(number))
-    ones = [one for one in numbers if one.metric in COHERENCE and one.subset == ALL]
-    tested = [(one, test) for one in ones if (test := one.equivalence) is not None]
+    ones = [number for number in numbers if number.metric in COHERENCE and number.subset == ALL]
+    tested = [(each, test) for each in ones if (test := each.equivalence) is not None]
     if not tested:
         return None
     number, test = min(tested, key=lambda pair: [*COHERENCE].index(pair[0].metric))
@@ -321,12 +321,12 @@ def _of_method(numbers: Sequence[Number], plan: "Registered | None") -> Coherent
 
 
 def _skill(numbers: Sequence[Number]) -> str:
-    found = {number.metric: number for number in numbers if number.subset == ALL}
+    known = {number.metric: number for number in numbers if number.subset == ALL}
     for name in SKILLS:
-        if name in found and math.isfinite(float(found[name].score.estimate)):
-            score = found[name].score
-            told = found[name].quantity or name
-            return f"{told} {shown(float(score.estimate))} {interval_text(score.ci_lo, score.ci_hi)}".rstrip()
+        if name in known and math.isfinite(float(known[name].score.estimate)):
+            score = known[name].score
+            name_of = known[name].quantity or name
+            return f"{name_of} {shown(float(score.estimate))} {interval_text(score.ci_lo, score.ci_hi)}".rstrip()
     return ""
 
 
@@ -368,7 +368,7 @@ class Registered(Settings):
         """
         planned_alone, clusters = clusters is None, min(self.n if clusters is None else clusters, self.n)
         has = f"planned are {clusters}" if planned_alone else f"this run has {clusters}"
-        made = study_design(self.metric, self.margin, clusters)
+        design = study_design(self.metric, self.margin, clusters)
         agent = f"an agent that is coherent but for a reading noise of {READING_NOISE:g} nat and a leak of {LEAK:g}"
         if clusters < self.n:
             has += f" of {self.n} planned"
@@ -377,15 +377,15 @@ class Registered(Settings):
             lines = [f"registered: {self.label}: {ESTIMATION_ONLY}{aim}; {has} clusters"]
         else:
             lines = [f"registered: {self.label}, within {self.margin:g} of {self.coherent:g}"]
-            if made.needed == ESTIMATION_ONLY:
+            if design.needed == ESTIMATION_ONLY:
                 lines.append(f"  it cannot be claimed of {agent}: {ESTIMATION_ONLY}; {has} clusters")
             else:
-                known = "" if np.isnan(made.power) else f" ({made.power:.0%} power)"
-                lines.append(f"  a claim takes {made.needed} clusters, for 80% power of {agent}; {has}{known}")
-        if not np.isnan(made.half_width):
+                known = "" if np.isnan(design.power) else f" ({design.power:.0%} power)"
+                lines.append(f"  a claim takes {design.needed} clusters, for 80% power of {agent}; {has}{known}")
+        if not np.isnan(design.half_width):
             lines.append(
-                f"  so many give an interval of about ± {made.half_width:.2g}, and find a distance of "
-                f"{made.smallest:.2g} with 80% power"
+                f"  so many give an interval of about ± {design.half_width:.2g}, and find a distance of "
+                f"{design.smallest:.2g} with 80% power"
             )
         return lines
 
@@ -404,8 +404,8 @@ class Registered(Settings):
 
     def among(self, numbers: Sequence[Number]) -> Number | None:
         """The number, if it was made."""
-        own = (self.metric, self.method, self.kind, self.subset)
-        return next((one for one in numbers if own == (one.metric, one.method, one.kind, one.subset)), None)
+        wanted = (self.metric, self.method, self.kind, self.subset)
+        return next((number for number in numbers if number.key[:4] == wanted), None)
 
     def equivalence(self, number: Number) -> Equivalence | None:
         """To the value of a coherent agent, within the margin; None without a margin or a standard error, or where the
@@ -423,6 +423,6 @@ class Registered(Settings):
             return None
         df = getattr(score, "df", math.nan)
         df = df if df > 0 else score.n_clusters - 1
-        found = tost(float(score.estimate) - self.coherent, score.se, df, -self.margin, self.margin)
+        test = tost(float(score.estimate) - self.coherent, score.se, df, -self.margin, self.margin)
         carrying = [number.value(name) for name in ("effective_clusters", "n_models")]
-        return unless_missed(found, min([score.n_clusters, *(n for n in carrying if n > 0)]), number.worst)
+        return unless_missed(test, min([score.n_clusters, *(n for n in carrying if n > 0)]), number.worst)

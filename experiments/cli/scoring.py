@@ -39,12 +39,12 @@ def check(folders: tuple[Path, ...]) -> None:
     damaged = 0
     for run in map(RunFolder.open, folders):
         with in_one_line(run.path):
-            found = list(faults(run))
-            damaged += bool(found)
-            if not found:
+            lines = list(faults(run))
+            damaged += bool(lines)
+            if not lines:
                 missing = f", {run.missing} still to be read" if run.missing else ""
-                found = [f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written"]
-        echo("\n".join(found))
+                lines = [f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written"]
+        echo("\n".join(lines))
     if damaged:
         raise UserError(f"{damaged} of {len(folders)} runs damaged; {AGAIN}")
 
@@ -231,42 +231,72 @@ def compare(
     folder = None if out is None else prepare(out)
     within = {name: number("--margin", name, value) for name, value in named_values("--margin", margins).items()}
     known = {"cluster": cluster, "names": named_values("--map", names), "seed": seed, "allow_code": allow_code}
-    found = compared(paths, metrics=metrics, margins=within, **known)
+    comparison = compared(paths, metrics=metrics, margins=within, **known)
     settings = {"metric": ", ".join(metrics), "margin": ", ".join(margins), "cluster": cluster, "seed": seed}
     settings |= {"map": ", ".join(names)}
-    document = page(found, {key: value for key, value in settings.items() if value not in (None, "")})
+    document = page(comparison, {key: value for key, value in settings.items() if value not in (None, "")})
     if folder is not None:
         write(folder, document)
     echo_report(document, folder and folder.path, full)
 
 
 @click.command()
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="RUN...|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--by", metavar="COLUMN,...", help="Of a table: what makes its rows and columns.")
+@click.option("--cluster", metavar="COLUMN", help="Of a table: what was sampled.")
+@click.option(
+    "--map", "names", multiple=True, metavar="NAME=COLUMN", help="Of a table: a name, and your column for it."
+)
 @click.option("--latex", is_flag=True, help="As LaTeX, for the package booktabs.")
 @ALLOW_CODE
-def tables(runs: tuple[Path, ...], latex: bool, allow_code: tuple[Path, ...]) -> None:
-    """Print the tables of the paper that runs replicate, with its rows, columns, names and stars.
+def tables(
+    paths: tuple[Path, ...],
+    by: str | None,
+    cluster: str | None,
+    names: tuple[str, ...],
+    latex: bool,
+    allow_code: tuple[Path, ...],
+) -> None:
+    """Print the tables of a paper that runs replicate, or that raw data fill, with its rows, columns, names and stars.
 
-    What no run holds is a dash. Below each number stands our interval; a method that fails its gate is marked.
+    What is not held is a dash. Below each number stands our interval; an unreadable method is marked.
 
     \b
     doxascope tables runs/martingale-*                     Table 1 of the paper, a row for each model and prompt
     doxascope tables runs/consistency-a --latex            for a manuscript
+    doxascope tables steps.csv --by model,prompt,domain    the same of raw data (docs/papers.md names the columns)
     """
+    from ...metrics.scoring.engine import score_table
     from ..report.papers.latex import as_latex
+    from ..report.papers.of_levels import tables_of_levels
     from ..report.papers.paper_tables import as_lines, marks_of
     from ..run.folder import run_at
-    from ..run.paper_tables import scored_earlier, tables_of
 
-    folders = [run_at(path) for path in runs]
-    if None in folders:
-        raise UserError(f"{runs[folders.index(None)]}: is no run; give the folders of runs")
-    whole = [folder for folder in folders if folder is not None]
-    found = tables_of(whole, allow_code)
-    for table in found:
+    folders = {path: run_at(path) for path in paths}
+    raw = [path for path, folder in folders.items() if folder is None]
+    if raw and len(paths) > 1:
+        raise UserError(f"{raw[0]}: is no run; give the folders of runs, or one table")
+    if not raw and (by or cluster or names):
+        raise UserError("--by, --cluster and --map are for tables; a run knows its items")
+    notes: list[str] = []
+    if raw:
+        for file in allow_code:
+            load_code(user_path(file).resolve())
+        scored = score_table(raw[0], cluster=cluster, names=named_values("--map", names), by=_columns(by))
+        paper_tables = tables_of_levels(scored)
+        if not paper_tables:
+            raise UserError(f"{scored.understood.line}: fills no table of a paper; say by --by what its rows are")
+        notes.append(scored.understood.line)
+    else:
+        from ..run.paper_tables import scored_earlier, tables_of  # and with it torch
+
+        whole = [folder for folder in folders.values() if folder is not None]
+        paper_tables = tables_of(whole, allow_code)
+        notes += scored_earlier(whole)
+    for table in paper_tables:
         echo(as_latex(table) if latex else "\n".join(as_lines(table)))
         echo("")
-    for line in [*marks_of(found), *scored_earlier(whole)]:
+    for line in [*marks_of(paper_tables), *notes]:
         echo(f"% {line}" if latex else line)
 
 
@@ -299,14 +329,16 @@ def card(
     before = None if other is None else ModelCard.open(other)
     if before is not None:
         require_same_set(before, load_set(chosen), seed)
-    made = make_card(model, out, chosen=chosen, seed=seed, overrides=overrides)
-    echo_stored(made.folder, full)
+    fresh = make_card(model, out, chosen=chosen, seed=seed, overrides=overrides)
+    echo_stored(fresh.folder, full)
     if before is not None:
-        found = against(made, before)
+        changes = against(fresh, before)
         echo("")
-        echo_report(write_against(found), full=full)
-        echo(f"\nagainst: {made.folder / 'against.html'}")
-        if found.regressions:
+        echo_report(write_against(changes), full=full)
+        echo(f"\nagainst: {fresh.folder / 'against.html'}")
+        if changes.regressions:
             raise SystemExit(1)
-        if found.unclear:
-            raise UserError(f"{len(found.unclear)} numbers may be worse by twice their margin, unseen; take more items")
+        if changes.unclear:
+            raise UserError(
+                f"{len(changes.unclear)} numbers may be worse by twice their margin, unseen; take more items"
+            )

@@ -24,15 +24,8 @@ from ..metric import (
     with_drop_reasons,
 )
 from ..tables.samples import Options
+from . import rejection
 from .competence import BELOW_MENTIONED, GATE, BeliefGate, belief_gate, kappa_word
-from .rejection import (
-    LogoddsChange,
-    belief_consistency,
-    counts_to_probabilities,
-    invalid_association,
-    ratio_bounds,
-    rms_logodds_change,
-)
 from .sampling_bias import chance_corrected, expected_jsd_binomial, jsd_plugin_bias
 from .sampling_bias import consistency_kappa as kappa
 
@@ -43,8 +36,8 @@ UNALLOCATED = "none: an end of what the mass on no option leaves open"
 
 def _shares(sample: Options) -> tuple[Array, Array]:
     """[n] share of the first of the two options that remain, before and after."""
-    found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
-    return found.prior2[:, 0].copy(), found.post2[:, 0].copy()
+    scores = rejection.belief_consistency(sample.prior, sample.posterior, sample.rejected)
+    return scores.prior2[:, 0].copy(), scores.post2[:, 0].copy()
 
 
 def _changes(sample: Options) -> Array:
@@ -56,11 +49,8 @@ def _changes(sample: Options) -> Array:
 def _compare_rms(sample: Options) -> Compared:
     change = _changes(sample)
     moments = np.column_stack([np.ones(len(change)), change**2])
-    return compare_moments("rms_logodds", keys_of(sample), clusters_of(sample), moments, _root, FARTHEST)
-
-
-def _root(sums: Array) -> Array:
-    return np.sqrt(sums[:, 1] / sums[:, 0])
+    keys, root = keys_of(sample), lambda sums: np.sqrt(sums[:, 1] / sums[:, 0])
+    return compare_moments("rms_logodds", keys, clusters_of(sample), moments, root, FARTHEST)
 
 
 @metric("B12", THREE, Options, needs=("three",), compare=_compare_rms, place=210, margin="logodds")
@@ -69,7 +59,7 @@ def logodds_change_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     if sample.strata is not None:  # it is told of each part by itself
         return
     (before, after), clusters = _shares(sample), clusters_of(sample)
-    score = with_drop_reasons(rms_logodds_change(before, after, clusters, how=how), sample, before + after)
+    score = with_drop_reasons(rejection.rms_logodds_change(before, after, clusters, how=how), sample, before + after)
     beside = {"half of the changes are at most": f"{score.median_abs:.3f}"}
     if score.n_clipped:
         beside[f"shares moved off 0 or 1 by {LOGIT_EPS:g}"] = str(score.n_clipped)
@@ -77,10 +67,10 @@ def logodds_change_lines(sample: Options, how: Resampling) -> Iterator[Line]:
         beside["of the words alone"] = "0, which is no belief"
     claim = claimed(np.abs(_changes(sample)), clusters, "logodds", how, worst=FARTHEST)
     yield Line("rms_logodds", "root mean square change of the log-odds", score, beside, claim, worst=FARTHEST)
-    open_ends = ratio_bounds(sample.prior, sample.posterior, sample.rejected)
+    open_ends = rejection.ratio_bounds(sample.prior, sample.posterior, sample.rejected)
     least = open_ends.prior_lo + open_ends.post_lo  # NaN where no mass could be on the two
-    for end, value, said in (("lower", open_ends.rms_lo, "least"), ("upper", open_ends.rms_hi, "largest")):
-        bound = LogoddsChange(
+    for end, value, extreme in (("lower", open_ends.rms_lo, "least"), ("upper", open_ends.rms_hi, "largest")):
+        bound = rejection.LogoddsChange(
             rms=value,
             n_clipped=open_ends.n_clipped,
             n_rows=open_ends.n_rows,
@@ -88,7 +78,7 @@ def logodds_change_lines(sample: Options, how: Resampling) -> Iterator[Line]:
             status=open_ends.status,
             ci_method=UNALLOCATED,
         )
-        quantity = f"{said} change that the mass on no option leaves open"
+        quantity = f"{extreme} change that the mass on no option leaves open"
         yield Line(f"rms_{end}", quantity, with_drop_reasons(bound, sample, least))
 
 
@@ -96,15 +86,15 @@ def _both_scores(sample: Options) -> tuple[Array, Array]:
     """[n] three-class consistency of the read-outs, and of the words alone."""
     assert sample.words_prior is not None
     assert sample.words_posterior is not None
-    own = belief_consistency(sample.prior, sample.posterior, sample.rejected).c3
-    return own, belief_consistency(sample.words_prior, sample.words_posterior, sample.rejected).c3
+    c3 = rejection.belief_consistency(sample.prior, sample.posterior, sample.rejected).c3
+    return c3, rejection.belief_consistency(sample.words_prior, sample.words_posterior, sample.rejected).c3
 
 
 def _compare_gain(sample: Options) -> Compared | None:
     if sample.words_prior is None:
         return None
-    own, null = _both_scores(sample)
-    moments = np.column_stack([np.ones(len(own)), own, null])
+    c3, null = _both_scores(sample)
+    moments = np.column_stack([np.ones(len(c3)), c3, null])
     return compare_moments("kappa_word", keys_of(sample), clusters_of(sample), moments, _gain)
 
 
@@ -123,10 +113,10 @@ def _gain(sums: Array) -> Array:
 )
 def word_gain_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Three-class consistency beyond what the words alone would give; 0 is the taste for words, 1 is coherent."""
-    own, null = _both_scores(sample)
-    score = kappa_word(own, null, clusters_of(sample), how=how)
+    c3, null = _both_scores(sample)
+    score = kappa_word(c3, null, clusters_of(sample), how=how)
     beside = {"three-class consistency": f"{score.c:.3f}", "of the words alone": f"{score.c_word:.3f}"}
-    yield Line("kappa_word", "gain over word identity", with_drop_reasons(score, sample, own + null), beside)
+    yield Line("kappa_word", "gain over word identity", with_drop_reasons(score, sample, c3 + null), beside)
 
 
 # Does the ratio of two options survive the rejection of a third? (METRICS B)
@@ -156,13 +146,13 @@ PUBLISHED = ("c3", "p_invalid_raw", "entropy_prior", "entropy_post", "p_error_pr
 
 
 def _compare_consistency(sample: Options) -> Compared:
-    return compare_mean("c2", belief_consistency(sample.prior, sample.posterior, sample.rejected).c2, sample)
+    return compare_mean("c2", rejection.belief_consistency(sample.prior, sample.posterior, sample.rejected).c2, sample)
 
 
 @metric("B2, B9, B11, B12", THREE, Options, needs=("three",), compare=_compare_consistency, place=220, margin="jsd")
 def consistency_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Do two options keep their ratio when a third is rejected? 1 is a kept ratio."""
-    found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
+    scores = rejection.belief_consistency(sample.prior, sample.posterior, sample.rejected)
     clusters = clusters_of(sample)
 
     def mean(values: Array, within: tuple[float, float] = UNIT) -> Score:
@@ -170,13 +160,13 @@ def consistency_lines(sample: Options, how: Resampling) -> Iterator[Line]:
         return with_drop_reasons(score, sample, values)
 
     for name, quantity in QUANTITIES.items():
-        values = getattr(found, name)
+        values = getattr(scores, name)
         score = mean(values, LOSS if name == "leak" else UNIT)
         if name != "c2":
             yield Line(name, quantity, score)
             continue
         beside = bounds(values)
-        floor = sampling_floor(found.prior2, sample.n_prior, sample.n_posterior)
+        floor = sampling_floor(scores.prior2, sample.n_prior, sample.n_posterior)
         used = np.isfinite(values)
         known = used if floor is None else used & np.isfinite(floor)
         if floor is not None and known.any():
@@ -187,11 +177,11 @@ def consistency_lines(sample: Options, how: Resampling) -> Iterator[Line]:
             filled = np.where(used, values, fill)
             yield Line(f"c2_{bound}", f"consistency, had the undefined ones scored {fill:g}", mean(filled))
     for name in PUBLISHED:
-        included = np.where(found.included_paper, getattr(found, name), np.nan)
+        included = np.where(scores.included_paper, getattr(scores, name), np.nan)
         quantity = f"{QUANTITIES[name]}, undefined ratios left out"
         yield Line(f"{name.removesuffix('_raw')}_included", quantity, mean(included))
     if sample.n_prior is not None and sample.n_posterior is not None:
-        corrected = found.c2 + jsd_plugin_bias(2, sample.n_prior, sample.n_posterior)
+        corrected = scores.c2 + jsd_plugin_bias(2, sample.n_prior, sample.n_posterior)
         if np.isfinite(corrected).any():
             yield Line("c2_corrected", "consistency, the divergence of sampling taken off", mean(corrected))
 
@@ -203,37 +193,37 @@ def sampling_floor(shares: Array, n_one: Array | None, n_two: Array | None) -> A
     floor = jsd_plugin_bias(shares.shape[1], n_one, n_two)
     if shares.shape[1] == 2:
         for i in np.flatnonzero(n_one * n_two <= EXACT_GRID):
-            one, two = round(n_one[i]), round(n_two[i])
-            if one and two and np.isfinite(shares[i, 0]):
-                floor[i] = _expected(float(shares[i, 0]), one, two)
+            n_before, n_after = round(n_one[i]), round(n_two[i])
+            if n_before and n_after and np.isfinite(shares[i, 0]):
+                floor[i] = _expected(float(shares[i, 0]), n_before, n_after)
     return floor
 
 
 @cache  # parts of a sample share their rows
-def _expected(share: float, one: int, two: int) -> float:
-    return expected_jsd_binomial(share, share, one, two)
+def _expected(share: float, n_before: int, n_after: int) -> float:
+    return expected_jsd_binomial(share, share, n_before, n_after)
 
 
 @metric("B12", THREE, Options, needs=("three",), of_parts=False, place=230, slow=True)
 def consistency_kappa_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Consistency beyond what another item's posterior would give; 0 is chance."""
-    found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
+    scores = rejection.belief_consistency(sample.prior, sample.posterior, sample.rejected)
     position = sample.rejected if sample.position is None else sample.position
-    score = kappa(found.prior2, found.post2, clusters_of(sample), position, how=how)
+    score = kappa(scores.prior2, scores.post2, clusters_of(sample), position, how=how)
     beside = {"consistency": f"{score.c:.3f}", "with another item's posterior": f"{score.c_perm:.3f}"}
-    yield Line("kappa", "consistency beyond chance", with_drop_reasons(score, sample, found.c2), beside)
+    yield Line("kappa", "consistency beyond chance", with_drop_reasons(score, sample, scores.c2), beside)
 
 
 def _share(masses: Array, rejected: Array) -> Array:
     """[n] of the rejected option among all."""
-    return counts_to_probabilities(masses)[np.arange(len(masses)), rejected]
+    return rejection.counts_to_probabilities(masses)[np.arange(len(masses)), rejected]
 
 
 @metric("B10", OPTIONS, Options, of_parts=False, place=240)
 def association_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Is the rejected option still chosen where it was likely before? 1 is no association."""
     before, after = (_share(masses, sample.rejected) for masses in (sample.prior, sample.posterior))
-    score = invalid_association(before, after, clusters_of(sample), how=how)
+    score = rejection.invalid_association(before, after, clusters_of(sample), how=how)
     beside = {
         "mean share before, after": f"{score.norm_prior:.3f}, {score.norm_post:.3f}",
         "each weighted by the other": f"{score.wnorm_prior:.3f}, {score.wnorm_post:.3f}",
@@ -255,7 +245,8 @@ def competence_lines(sample: Options, how: Resampling) -> Iterator[Line]:
         template=np.full(len(sample.prior), "") if sample.template is None else sample.template,
         prior_rejected=_share(sample.prior, sample.rejected),
         post_rejected=_share(sample.posterior, sample.rejected),
-        mentioned={name: counts_to_probabilities(masses)[rows] for name, masses in sample.mentions.items()} or None,
+        mentioned={name: rejection.counts_to_probabilities(masses)[rows] for name, masses in sample.mentions.items()}
+        or None,
         groups=clusters,
         coverage={"before": sample.prior.sum(axis=1), "after": sample.posterior.sum(axis=1)},
         read_groups={"before": clusters, "after": clusters},
@@ -267,8 +258,11 @@ def competence_lines(sample: Options, how: Resampling) -> Iterator[Line]:
 
 
 def _told(sample: Options, score: BeliefGate) -> dict[str, str]:
-    failed = [one for one in score.conditions.values() if not one.held]
+    failed = [condition for condition in score.conditions.values() if not condition.held]
     verdicts = f"{score.readable}; {score.responds}"
-    told = {"verdicts:": verdicts, **{one.label: f"{one.seen}, asked: {one.asked}" for one in failed}}
+    beside = {
+        "verdicts:": verdicts,
+        **{condition.label: f"{condition.seen}, asked: {condition.asked}" for condition in failed},
+    }
     averaged = "a model that favours recently named words can respond: no column tells the templates apart"
-    return told if sample.template is not None else told | {"averaged over templates": averaged}
+    return beside if sample.template is not None else beside | {"averaged over templates": averaged}

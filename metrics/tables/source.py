@@ -13,6 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from ...base.documents import once
 from ...base.errors import UserError
 from ..beliefs import COLUMNS
@@ -131,6 +133,16 @@ def renamed(source: TableSource, names: Mapping[str, str]) -> TableSource:
     return TableSource(source.path, tuple(new_of.get(name, name) for name in source.columns), chunks)
 
 
+def of_frame(path: Path, frame: pd.DataFrame) -> TableSource:
+    """A table in memory, in one chunk; what is missing has an empty cell."""
+    cells = {name: frame[name].astype(object).where(frame[name].notna(), "").tolist() for name in frame.columns}
+
+    def chunks(wanted: Sequence[str]) -> Iterator[Chunk]:
+        yield {name: cells[name] for name in wanted}
+
+    return TableSource(path, tuple(cells), chunks)
+
+
 def _json(path: Path) -> TableSource:
     """A list of objects, or an object of equally long lists."""
     with _faults(path), path.open(encoding=_encoding(path)) as file:
@@ -143,8 +155,8 @@ def _json(path: Path) -> TableSource:
     if isinstance(data, dict) and data and all(isinstance(column, list) for column in data.values()):
         lengths = {name: len(column) for name, column in data.items()}
         if len(set(lengths.values())) > 1:
-            said = ", ".join(f"{name} {n}" for name, n in lengths.items())
-            raise UserError(f"{path}: columns are of different lengths ({said})")
+            each = ", ".join(f"{name} {n}" for name, n in lengths.items())
+            raise UserError(f"{path}: columns are of different lengths ({each})")
         data = [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
     if not isinstance(data, list):
         raise UserError(f'{path}: is no table; give a list of objects like {{"prior": 0.4, ...}}, or columns as lists')
@@ -158,8 +170,8 @@ def _jsonl(path: Path) -> TableSource:
                 try:
                     yield json.loads(line, object_pairs_hook=once)
                 except (ValueError, RecursionError) as error:
-                    told = getattr(error, "msg", str(error))
-                    raise UserError(f"{path}: row {number} is not JSON ({told}); one object per line") from None
+                    fault = getattr(error, "msg", str(error))
+                    raise UserError(f"{path}: row {number} is not JSON ({fault}); one object per line") from None
 
     if is_harness(next(rows(), None)):
         return _of_objects(path, lambda: harness_rows(path, rows))

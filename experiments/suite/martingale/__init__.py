@@ -4,6 +4,7 @@ An item is a question; its trajectories, under each kind of reasoning and system
 kind of belief, from a context that holds the steps so far and nothing later.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain, groupby
@@ -14,6 +15,7 @@ from ....base.errors import UserError
 from ....hooks.backends.captures import join_captures
 from ....hooks.lm import LanguageModel
 from ....metrics.consistency.competence import COVERAGE, PARSED, RESPONDING
+from ...materials.questions import BinaryQuestion
 from ...materials.trajectories import SampleSource, Trajectory, chains, debates, thoughts
 from ...report.papers.martingale import tables
 from ...run.experiment import Experiment, Item, Question, Read, delegated
@@ -26,6 +28,7 @@ from .ask import (
     debate_request,
     evidence,
     exact_questions,
+    loaded,
     question_of,
     questions,
     shown,
@@ -38,6 +41,7 @@ from .readings import rated
 from .samples import own_scores, samples
 from .trajectories import as_transcript, control_rows, stored_trajectories
 
+log = logging.getLogger("doxascope")
 Key = tuple[Reasoning, str]
 
 
@@ -48,6 +52,7 @@ class Martingale(Experiment):
     summary = "do beliefs drift where the prior points?"
     unit = "questions; `items` counts those of one domain"
     headline = "M"
+    material = "questions"
     gate = (COVERAGE, PARSED, RESPONDING)
     config_type = MartingaleConfig
     by_parts = True
@@ -65,6 +70,9 @@ class Martingale(Experiment):
                 "strong as the model (-o 'stated.judges={Qwen/Qwen3-4B: {query: trajectory}}'), or set "
                 "requires_judge=false"
             )
+        for domain, source in config.sources.items():
+            if source.kind == "table" and (n := len(loaded(domain, source))) > config.items:
+                log.warning("%s: %d of %d questions are drawn; -o items=%d takes all", domain, config.items, n, n)
         return config, {}
 
     def items(self, config: MartingaleConfig) -> list[Item]:
@@ -73,12 +81,15 @@ class Martingale(Experiment):
             # a run that does not fit is found out before the model is loaded
             stored_trajectories(config.model_dump_json())
         numbers: dict[str, int] = {}
-        found = []
-        for domain, question in questions(config):
+        items = []
+        asked = questions(config)
+        if {*config.reasoning} == {"evidence"}:
+            _require_evidence(asked)
+        for domain, question in asked:
             i = numbers[domain] = numbers.get(domain, -1) + 1
             content = {"domain": domain, "question": asdict(question)}
-            found.append(Item(f"{domain}-{i:04}", f"{domain} {question.cluster}", content))
-        return found
+            items.append(Item(f"{domain}-{i:04}", f"{domain} {question.cluster}", content))
+        return items
 
     def questions(self, config: MartingaleConfig, item: Item) -> list[Question]:
         """The exact read-outs at every start, and along evidence."""
@@ -88,21 +99,21 @@ class Martingale(Experiment):
 
     def read(self, config: MartingaleConfig, item: Item, lm: LanguageModel) -> Read:
         """Make the trajectories, then read all kinds of belief after each of their steps."""
-        made = trajectories(config, item, lm)
-        every = [one for own in made.values() for one in own]
-        places = [one for key, own in made.items() for one in along(config, item, *key, own)]
+        by_key = trajectories(config, item, lm)
+        every = [each for several in by_key.values() for each in several]
+        places = [each for key, several in by_key.items() for each in along(config, item, *key, several)]
         exact = read_questions(self.name, config, item, exact_questions(config, places), lm)
-        rows, said, taken = stated_rows(config, places, lm)
+        rows, spoken, taken = stated_rows(config, places, lm)
         judged, heard = judge_rows(config, lambda judge: shown(item, every, places, whole=judge.sees_all), lm)
         rows += judged
         if config.doob.continuations:
-            for (reasoning, prompt), own in made.items():
-                rows += control_rows(config, item, prompt, own, lm) if reasoning == "cot" else []
+            for (reasoning, prompt), several in by_key.items():
+                rows += control_rows(config, item, prompt, several, lm) if reasoning == "cot" else []
         where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
         outcome = {"outcome": question_of(item).outcome}
         return Read(
             [*({**row, **outcome} for row in exact.rows), *({**where, **row, **outcome} for row in rows)],
-            [*map(as_transcript, every), *exact.transcripts, *said, *heard],
+            [*map(as_transcript, every), *exact.transcripts, *spoken, *heard],
             exact.cost,
             join_captures([exact.captured, *taken]) if exact.captured else None,
         )
@@ -114,18 +125,28 @@ class Martingale(Experiment):
     findings = delegated(findings)
 
 
+def _require_evidence(asked: Sequence[tuple[str, BinaryQuestion]]) -> None:
+    """Raise UserError for a domain of which no question has any."""
+    shown_in = {domain for domain, question in asked if question.evidence}
+    if bare := [domain for domain, _ in asked if domain not in shown_in]:
+        raise UserError(
+            f"domains.{bare[0]}: none of its questions has evidence, and `reasoning` is evidence alone; give columns "
+            "evidence_1, evidence_2, ..., or add `cot` to reasoning"
+        )
+
+
 def trajectories(config: MartingaleConfig, item: Item, lm: LanguageModel) -> dict[Key, list[Trajectory]]:
     """Those of an item; all of a kind of reasoning are sampled together, or taken from the run that has them."""
     kept = stored_trajectories(config.model_dump_json()) if config.trajectories else None
-    made: dict[Key, list[Trajectory]] = {}
+    by_key: dict[Key, list[Trajectory]] = {}
     for kind, keys in groupby(cells(config, item), key=itemgetter(0)):
         prompts = [prompt for _, prompt in keys]
-        found = _of_kind(config, item, kind, prompts, lm, kept or lm)
-        made |= {(kind, prompt): own for prompt, own in zip(prompts, found, strict=True)}
+        of_kind = _of_kind(config, item, kind, prompts, lm, kept or lm)
+        by_key |= {(kind, prompt): several for prompt, several in zip(prompts, of_kind, strict=True)}
     if kept:
-        for one in chain.from_iterable(made.values()):
-            kept.check(one)
-    return made
+        for trajectory in chain.from_iterable(by_key.values()):
+            kept.check(trajectory)
+    return by_key
 
 
 def _of_kind(

@@ -228,7 +228,7 @@ def test_a_folder_of_an_adapter_alone_brings_its_base(save: Callable[..., Path],
     adapter = save(CONFIGS["lora"]())
     assert logp(load(str(adapter))) == logp(load(str(tiny_folder), adapter=adapter))
     said = json.loads((adapter / "adapter_config.json").read_text())
-    for base in (None, "/nowhere/at/all", "nobody"):
+    for base in (None, "/nowhere/at/all", "nobody", str(adapter)):
         (adapter / "adapter_config.json").write_text(json.dumps(said | {"base_model_name_or_path": base}))
         with pytest.raises(UserError, match=rf"is an adapter, of a model .*-m MODEL -o model\.adapter={adapter}"):
             load(str(adapter))
@@ -271,6 +271,7 @@ def broken(adapter: Path, what: str) -> None:
         ('{"peft_type": "PREFIX_TUNING"}', "changes prompts, not weights"),
         ('{"peft_type": "FOO"}', "adapter .*FOO"),
         ('{"megatron_config": {"a": 1}, "megatron_core": "antigravity"}', "would import a module"),
+        ('{"rank_pattern": {"(.*)*(.*)*(.*)*(.*)*X": 4}}', "a pattern in its adapter_config.json takes too long"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_line(
