@@ -68,11 +68,23 @@ UPPER_BOUNDS = frozenset({"sufficiency"})
 """Numbers whose coherent value is the most that there can be: utilities that vary between contexts lower them as
 incoherence does, so that less is `not shown` and never `incoherent` (METRICS E4)."""
 BEHAVIOUR = frozenset(
-    {"accuracy", "accuracy_single", "accuracy_multi", "calibration", "calibration_top", "log_loss", "sufficiency"}
+    {"accuracy", "accuracy_single", "accuracy_multi", "log_loss", "sufficiency"}
+    | {"calibration", "calibration_top", "calibration_slope", "calibration_error"}
     | {"brier", "brier_prior", "brier_post", "brier_update", "brier_multiclass"}
 )
 """Numbers of what a model does (its answers, how good and how calibrated they are), which are compared whatever the
 verdicts say."""
+
+
+def barred(metric: str, *kinds: str) -> bool:
+    """Whether a number of what cannot be read is barred: that of what a model does never is, but what a probe reads is
+    nothing that the model does.
+
+    Args:
+        metric: as in `scores.json`.
+        kinds: of belief, of which it is made.
+    """
+    return metric not in BEHAVIOUR or "probe" in kinds
 
 
 @dataclass(frozen=True, kw_only=True)
