@@ -77,6 +77,7 @@ WALK: dict[str, list[str]] = {
         "study.yaml --out swept",
         "received/config.yaml -m evil-preset --out swept",
     ],
+    "steer": ["questions.csv --direction {probe} -m evil.yaml --out out", "questions.csv -m evil-preset --out out"],
     "collect": ["received", ". --out collected"],
     "probe train": ["job.yaml received"],
     "probe sweep": ["job.yaml received", "untrained.yaml received", "neutral.yaml received"],
