@@ -9,17 +9,9 @@ import numpy as np
 import pandas as pd
 from markupsafe import escape
 
+from ... import metrics
 from ...base.errors import UserError
 from ...base.text import shown
-from ...metrics import (
-    Equivalence,
-    MethodCorrelation,
-    MethodReliability,
-    PairedDifference,
-    counts_to_probabilities,
-    method_correlation,
-    method_reliability,
-)
 from ...metrics.claims import COHERENCE
 from ...metrics.contract import Array, Resampling
 from ...metrics.metric import clusters_of, keys_of
@@ -30,6 +22,7 @@ from ...metrics.tables.samples import Answers, Elicited, Forecasts, Multiclass, 
 from ..report.figures import forest
 from ..report.findings import Figure, Instance, Transcript
 from ..run.folder import few_draws
+from ..run.galleries import with_beliefs
 from .sides import Side
 
 MOST_DRAWN = 12
@@ -125,7 +118,7 @@ def _said(side: Side, readouts: set[str]) -> dict[str, Transcript]:
     """What was said in these read-outs, of what was sampled the first few; runs may lack some."""
     assert side.run is not None
     lines = (line for line in side.run.folder.said() if line["readout_id"] in readouts)
-    return {line["readout_id"]: few_draws(line) for line in lines}
+    return with_beliefs({line["readout_id"]: few_draws(line) for line in lines}, side.beliefs)
 
 
 # Every two kinds of belief about the same things: how reliable each is, and how alike they are without that noise.
@@ -148,8 +141,8 @@ class Matrix:
     """Kinds against kinds."""
 
     names: Sequence[str]
-    reliabilities: Sequence[MethodReliability]
-    correlations: Mapping[tuple[int, int], MethodCorrelation]
+    reliabilities: Sequence[metrics.MethodReliability]
+    correlations: Mapping[tuple[int, int], metrics.MethodCorrelation]
     """Of each two, by their places in `names`."""
     left_out: int = 0
     """Further kinds."""
@@ -166,7 +159,7 @@ def held(sample: Sample) -> Held | None:
         return Held(keys_of(sample), clusters_of(sample), sample.belief[:, None])
     shares = None
     if isinstance(sample, Options):
-        shares = counts_to_probabilities(sample.posterior)
+        shares = metrics.counts_to_probabilities(sample.posterior)
     elif isinstance(sample, Multiclass):
         shares = sample.belief
     elif isinstance(sample, Answers) and sample.named:
@@ -192,12 +185,12 @@ def matrix_of(samples: Sequence[Sample], how: Resampling) -> Matrix | None:
     names = order[:MOST_KINDS]
     if len(names) < 2:
         return None
-    reliabilities = [method_reliability(read[name].readings, read[name].clusters, how=how) for name in names]
+    reliabilities = [metrics.method_reliability(read[name].readings, read[name].clusters, how=how) for name in names]
     correlations = {}
     for (i, first_name), (j, second_name) in combinations(enumerate(names), 2):
         first, second = read[first_name], read[second_name]
         _, here, theirs = np.intersect1d(first.keys.astype(str), second.keys.astype(str), return_indices=True)
-        correlations[i, j] = method_correlation(
+        correlations[i, j] = metrics.method_correlation(
             first.readings[here], second.readings[theirs], first.clusters[here], how=how
         )
     return Matrix(names, reliabilities, correlations, len(order) - len(names))
@@ -236,9 +229,9 @@ class Record:
         return f"Record({self.pair.metric}: {' - '.join(self.pair.names)}: {self.finding}; {self.score!r})"
 
     @property
-    def score(self) -> PairedDifference:
+    def score(self) -> metrics.PairedDifference:
         """The difference, with the two numbers on common rows."""
-        assert isinstance(self.number.score, PairedDifference)
+        assert isinstance(self.number.score, metrics.PairedDifference)
         return self.number.score
 
     @property
@@ -246,7 +239,7 @@ class Record:
         """What the tests say, each adjusted over its family."""
         if self.struck:
             return "struck out"
-        same = isinstance(self.number.equivalence, Equivalence) and self.number.equivalence.equivalent
+        same = isinstance(self.number.equivalence, metrics.Equivalence) and self.number.equivalence.equivalent
         if not self.score.p_adjusted >= 0:
             return "no test"
         if self.score.p_adjusted < ALPHA:
@@ -360,5 +353,5 @@ class Comparison:
     def failures(self) -> list[tuple[str, str]]:
         """(name of a sample that is struck out, the conditions by which it cannot be read)."""
         named = {sample.name for record in self.struck for sample in (record.pair.one, record.pair.two)}
-        failing = {name: f"fails {why}" for group in self.groups for name, why in group.failed.items() if name in named}
-        return list(failing.items())
+        failing = {name: why for group in self.groups for name, why in group.failed.items() if name in named}
+        return [(name, f"cannot be read: {why}") for name, why in failing.items()]

@@ -13,6 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from ...base.documents import once
 from ...base.errors import UserError
 from ..beliefs import COLUMNS
@@ -131,6 +133,16 @@ def renamed(source: TableSource, names: Mapping[str, str]) -> TableSource:
     return TableSource(source.path, tuple(new_of.get(name, name) for name in source.columns), chunks)
 
 
+def of_frame(path: Path, frame: pd.DataFrame) -> TableSource:
+    """A table in memory, in one chunk; what is missing has an empty cell."""
+    cells = {name: frame[name].astype(object).where(frame[name].notna(), "").tolist() for name in frame.columns}
+
+    def chunks(wanted: Sequence[str]) -> Iterator[Chunk]:
+        yield {name: cells[name] for name in wanted}
+
+    return TableSource(path, tuple(cells), chunks)
+
+
 def _json(path: Path) -> TableSource:
     """A list of objects, or an object of equally long lists."""
     with _faults(path), path.open(encoding=_encoding(path)) as file:
@@ -140,6 +152,10 @@ def _json(path: Path) -> TableSource:
             raise UserError(f"{path}: is not JSON ({error.msg}, line {error.lineno})") from None
         except (ValueError, RecursionError) as error:
             raise UserError(f"{path}: is not JSON ({error})") from None
+    if isinstance(data, dict) and {"eval", "samples"} <= data.keys():
+        return _inspect(path)
+    if isinstance(data, dict) and {"results", "configs"} <= data.keys():
+        raise UserError(f"{path}: is a summary of lm-eval, without any sample; give samples_*.jsonl (--log_samples)")
     if isinstance(data, dict) and data and all(isinstance(column, list) for column in data.values()):
         lengths = {name: len(column) for name, column in data.items()}
         if len(set(lengths.values())) > 1:

@@ -109,7 +109,7 @@ def side_by_side(
     known = COHERENCE[shown].coherent if shown in COHERENCE else None
     coherent = plan.coherent if plan and plan.metric == shown else known
     failing = [verdict for verdict in verdicts(run.numbers) if not verdict.passed]
-    judged = {(verdict.kind, verdict.method): f"fails {verdict.reason}" for verdict in failing}
+    judged = {(verdict.kind, verdict.method): f"cannot be read: {verdict.reason}" for verdict in failing}
     drawn_from = {
         ("verbal", f"{method} {SAMPLED}"): f"drawn from {method}, which {why}"
         for (kind, method), why in judged.items()
