@@ -28,9 +28,10 @@ from .consistency.competence import (
     Condition,
 )
 from .contract import NAN
-from .inference.equivalence import CoherenceClaim, Equivalence, alike, tost, unless_missed
+from .inference.equivalence import MARGINS, CoherenceClaim, Equivalence, alike, tost, unless_missed
 from .inference.means import ClusterMean
 from .inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, SPREADS, study_design
+from .metric import WORTH_BOUNDS
 from .number import Number, interval_text
 from .tables.samples import ALL
 
@@ -44,6 +45,8 @@ class Ends(NamedTuple):
     """The number of who is coherent."""
     constant: float
     """The number of a belief that is the same whatever it is told: .5, or the same for every option."""
+    margin: str = ""
+    """Its default one (`MARGINS`), where the metric has no test of its own."""
 
 
 COHERENCE: Mapping[str, Ends] = {
@@ -51,13 +54,15 @@ COHERENCE: Mapping[str, Ends] = {
     "c3": Ends(1, 0.8091254953788901),  # (1/2, 1/2, 0) before, (1/3, 1/3, 1/3) after
     "kappa_word": Ends(1, 0),
     "rms_logodds": Ends(0, 0),
-    "M": Ends(0, NAN),
-    "M_within": Ends(0, NAN),
+    "M": Ends(0, NAN, "martingale"),
+    "M_within": Ends(0, NAN, "martingale"),
     "framing_bias": Ends(0, 0),
-    "complement": Ends(0, 0),
-    "excess": Ends(0, 0),
-    "top_b": Ends(0, 0),
-    "b_excess": Ends(0, 0),
+    "framing_logodds": Ends(0, 0),
+    "excess": Ends(0, 0, "logodds"),
+    "b_excess": Ends(0, 0, "b_score"),
+    "top_b": Ends(0, 0, "b_score"),
+    "lie": Ends(0, 0),
+    "lie_logodds": Ends(0, 0),
     "dutch_book_complement": Ends(0, 0),
     "dutch_book_cases": Ends(0, 0),
     "dutch_book_rejection": Ends(0, 400 / 9),
@@ -69,7 +74,7 @@ UPPER_BOUNDS = frozenset({"sufficiency"})
 incoherence does, so that less is `not shown` and never `incoherent` (METRICS E4)."""
 BEHAVIOUR = frozenset(
     {"accuracy", "accuracy_single", "accuracy_multi", "calibration", "calibration_top", "log_loss", "sufficiency"}
-    | {"brier", "brier_prior", "brier_post", "brier_update", "brier_multiclass"}
+    | {"brier", "brier_prior", "brier_post", "brier_update", "brier_multiclass", "rmse_truth"}
 )
 """Numbers of what a model does (its answers, how good and how calibrated they are), which are compared whatever the
 verdicts say."""
@@ -91,6 +96,8 @@ class Coherent:
     margin: float
     constant: float
     """Its value for a constant belief; NaN: it has none, or it is not known."""
+    missing: float = 0.0
+    """Share of the rows that are missing, where they might have shown otherwise."""
 
     @property
     def seen(self) -> str:
@@ -98,7 +105,8 @@ class Coherent:
         beside = "" if math.isnan(self.constant) else f"; a constant belief has {shown(self.constant)}"
         interval = interval_text(self.ci_lo, self.ci_hi)
         asked = f"asked: {self.target:g} ± {self.margin:g}"
-        return f"{self.metric} {shown(self.value)} {interval}".rstrip() + f", {asked}{beside}"
+        lacking = f"; {self.missing:.0%} of its rows are missing" if self.missing else ""
+        return f"{self.metric} {shown(self.value)} {interval}".rstrip() + f", {asked}{lacking}{beside}"
 
 
 def coherent(number: Number, target: float, margin: float, test: Equivalence | CoherenceClaim | None) -> Coherent:
@@ -109,16 +117,23 @@ def coherent(number: Number, target: float, margin: float, test: Equivalence | C
         target: its value for a coherent belief.
         margin: the distance from it that would matter, fixed before reading.
         test: of its equivalence to that value; None, where it cannot be tested.
+
+    Where more than 2% of the rows are missing, coherence is shown only if it would be so with each of these as far off
+    as it can be: a model that refuses where it errs is else coherent. What is read and incoherent stays so.
     """
     score = number.score
     value, lo, hi = float(score.estimate), float(score.ci_lo), float(score.ci_hi)
     same = test is not None and (test.equivalent if isinstance(test, Equivalence) else test.claimed)
+    missing = score.n_dropped / max(score.n_rows + score.n_dropped, 1)
+    worst = (1 - missing) * max(abs(lo - target), abs(hi - target)) + missing * number.worst
+    hidden = missing if same and missing > WORTH_BOUNDS and not worst < margin else 0.0
+    same = same and not hidden
     outside = score.status in TRUSTED and beyond(number, target, margin)
     state = COHERENT if same else INCOHERENT if outside else NOT_SHOWN
     constant = COHERENCE[number.metric].constant if number.metric in COHERENCE else NAN
     return Coherent(
         state=state, metric=number.metric, value=value, ci_lo=lo, ci_hi=hi, target=target, margin=margin,
-        constant=constant,
+        constant=constant, missing=hidden,
     )  # fmt: skip
 
 
@@ -131,9 +146,14 @@ def beyond(number: Number, target: float, margin: float) -> bool:
     """
     if number.metric in UPPER_BOUNDS:
         return False
-    noise = SPREADS[number.metric].off if number.metric in SPREADS else 0.0
-    reach = max(margin, noise + min(margin, noise))
+    reach = reach_of(number.metric, margin)
     return bool(number.score.ci_lo > target + reach or number.score.ci_hi < target - reach)
+
+
+def reach_of(metric: str, margin: float) -> float:
+    """How far from coherence the noise of a reading may take a coherent agent, or the margin where that is wider."""
+    noise = SPREADS[metric].off if metric in SPREADS else 0.0
+    return max(margin, noise + min(margin, noise))
 
 
 TRUSTED = ("ok", "few_clusters")
@@ -311,13 +331,26 @@ def _of_method(numbers: Sequence[Number], plan: "Registered | None") -> Coherent
         for number in numbers:
             if (number.metric, number.subset) == (plan.metric, plan.subset):
                 return coherent(number, plan.coherent, plan.margin, plan.equivalence(number))
-    ones = [one for one in numbers if one.metric in COHERENCE and one.subset == ALL]
-    tested = [(one, test) for one in ones if (test := one.equivalence) is not None]
-    if not tested:
-        return None
-    number, test = min(tested, key=lambda pair: [*COHERENCE].index(pair[0].metric))
-    margin = test.params["margin"] if isinstance(test, CoherenceClaim) else test.params["hi"]
-    return coherent(number, COHERENCE[number.metric].coherent, float(margin), test)
+    judged: list[tuple[bool, int, Coherent]] = []
+    for number in numbers:
+        if number.metric in COHERENCE and number.subset == ALL and math.isfinite(float(number.score.estimate)):
+            ends, test = COHERENCE[number.metric], number.equivalence
+            if isinstance(test, Equivalence):
+                margin = float(test.params["hi"])
+            elif test is not None:
+                margin = float(test.params["margin"])
+            elif ends.margin:
+                margin = MARGINS[ends.margin]
+                plan = Registered(
+                    metric=number.metric, method=number.method, coherent=ends.coherent, margin=margin, n=1
+                )
+                test = plan.equivalence(number)
+            else:
+                continue
+            within_cells_first = number.metric == "M" and test is None
+            place = [*COHERENCE].index(number.metric)
+            judged.append((within_cells_first, place, coherent(number, ends.coherent, margin, test)))
+    return min(judged, key=lambda one: one[:2])[2] if judged else None
 
 
 def _skill(numbers: Sequence[Number]) -> str:

@@ -22,6 +22,8 @@ from ..metric import (
     compare_mean,
     keys_of,
     metric,
+    mostly_extreme,
+    odds_line,
     with_drop_reasons,
 )
 from ..tables.sample_rows import by_reading, label_text
@@ -38,8 +40,14 @@ def lie_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
     clusters = clusters_of(sample)
     signed = with_drop_reasons(cluster_mean(found.signed, clusters, how=how), sample, found.signed)
     beside = {"weights sum to, on average": f"{np.nanmean(found.weight_sum):.3f}"} if signed.n_rows else {}
-    claim = claimed(found.signed, clusters, "lie", how, bounded_below=False, worst=1.0)
+    extreme = mostly_extreme(sample.p, sample.p - found.signed)
+    claim = None if extreme else claimed(found.signed, clusters, "lie", how, bounded_below=False, worst=1.0)
     yield Line("lie", "p less the implied p", signed, beside, claim)
+    if extreme:
+        implied = np.clip(sample.p - found.signed, 0, 1)
+        yield odds_line(
+            "lie_logodds", "log-odds of p less those of the implied p, nats", sample.p, implied, sample, how
+        )
     size = with_drop_reasons(cluster_mean(found.delta, clusters, within=UNIT, how=how), sample, found.delta)
     noise = {}
     if sample.replicate is not None:
