@@ -298,8 +298,8 @@ SKILLS = ("truth_error", "brier_post", "brier", "brier_multiclass")
 
 
 def verdicts(numbers: Sequence[Number], registered: "Registered | None" = None) -> list[Verdict]:
-    """Of each method that was judged among the numbers. Coherence is that of the registered number, if it has a margin,
-    else of the first in `COHERENCE` that has a default one.
+    """Of each method that was judged among the numbers; where none was, of each that has a number of coherence. That is
+    the registered one, if it has a margin, else the first in `COHERENCE` that has a default one.
     """
     of: dict[tuple[str, str, str], list[Number]] = {}
     for number in numbers:
@@ -313,7 +313,13 @@ def verdicts(numbers: Sequence[Number], registered: "Registered | None" = None) 
                 method=name, conditions=list(score.conditions.values()), kind=number.kind, withheld=score.withheld,
                 rare=bool(score.rare), readable=score.readable, responds=score.responds, **coherence,
             ))  # fmt: skip
-    return made
+    if made:
+        return made
+    alone = (
+        Verdict(method=", ".join(filter(None, (method, run))), conditions=(), kind=kind, **_coherence(own, registered))
+        for (method, kind, run), own in of.items()
+    )
+    return [verdict for verdict in alone if verdict.coherent]
 
 
 def with_coherence(verdict: Verdict, numbers: Sequence[Number], registered: "Registered | None" = None) -> Verdict:
