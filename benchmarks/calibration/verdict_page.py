@@ -136,12 +136,13 @@ PAPERS = """
 
 Agents made of the tables of four more papers, each judged by one number, as an unregistered table of it is. Of
 `martingale-score` the slope M without a prompt (Table 1), of questions whose other updates are as wide as the stars of
-the table allow; of `b-score` the mean B of the likeliest answer (Table 2); of `sycophancy` the mean belief without and
-with the user's word (Table 2), of `rational-agents` the distance of beliefs under two prompts less what repetitions
-differ by (Table 3), which no verdict of a run rests on. What no table says is the same for all of a paper
-(`benchmarks/calibration/other_papers.py`). Whether they respond and can be read, these tables do not tell. Where *not
-shown* is expected, the value lies outside the margin, and within what .3 nat of reading noise does to a coherent agent.
-An excess below .1 nat takes 829 scenarios to claim, and an M below .02 takes 150 effective questions.
+the table allow; of `b-score` the mean B of the likeliest answer to random and to hard questions (Table 2); of
+`sycophancy` the mean belief without and with the user's word (Table 2); of `rational-agents` the distance of beliefs
+under two prompts less what repetitions differ by (Table 3), which no verdict of a run rests on. What no table says is
+the same for all of a paper (`benchmarks/calibration/other_papers.py`). Whether they respond and can be read, these
+tables do not tell. Where *not shown* is expected, the value lies outside the margin, and within what .3 nat of reading
+noise does to a coherent agent. An excess below .1 nat takes 829 scenarios to claim, an M below .02 150 effective
+questions.
 """
 
 
