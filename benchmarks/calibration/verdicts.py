@@ -41,8 +41,9 @@ from doxascope.metrics import (
     readable,
     responds,
 )
-from doxascope.metrics.claims import Registered, coherent
+from doxascope.metrics.claims import coherent
 from doxascope.metrics.number import Number
+from doxascope.metrics.registration import Registered
 
 SEEDS = 200
 LARGE, FEWER = 1000, 4

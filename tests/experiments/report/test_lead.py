@@ -19,10 +19,11 @@ from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.runner import report, run
 from doxascope.metrics import Resampling, belief_gate, cluster_mean, items_responding
-from doxascope.metrics.claims import COHERENCE, COHERENT, INCOHERENT, Registered, Verdict, beyond, coherent, verdicts
+from doxascope.metrics.claims import COHERENCE, COHERENT, INCOHERENT, Verdict, beyond, coherent, verdicts
 from doxascope.metrics.consistency.competence import NOT_SHOWN
 from doxascope.metrics.decision import monotone_sufficiency
 from doxascope.metrics.number import Number
+from doxascope.metrics.registration import Registered
 from doxascope.metrics.scoring.engine import score_samples
 from doxascope.metrics.tables.sample_rows import Pairs, Updates
 from doxascope.metrics.tables.samples import Answers, Cases, Options, Told, YesNo
