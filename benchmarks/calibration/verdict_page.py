@@ -142,7 +142,7 @@ under two prompts less what repetitions differ by (Table 3), which no verdict of
 the same for all of a paper (`benchmarks/calibration/other_papers.py`). Whether they respond and can be read, these
 tables do not tell. Where *not shown* is expected, the value lies outside the margin, and within what .3 nat of reading
 noise does to a coherent agent. An excess below .1 nat takes 829 scenarios to claim, an M below .02 150 effective
-questions.
+questions. Of thirty and of three hundred items a fourth of the samples was drawn.
 """
 
 
@@ -192,9 +192,9 @@ def _other_papers(rows: Sequence[Mapping[str, str]]) -> str:
         if of:
             number = next(iter(of.values()))["100"]["number"]
             text += f"\n### {family}: {number}, within {MARGIN_OF[number]:g}\n\n| agent | true | expected | "
-            text += " | ".join(f"at {n}" for n in SIZES) + f" |\n|---|---:|---|{'---:|' * len(SIZES)}\n"
+            text += " | ".join(f"at {n}" for n in SIZES[:-1]) + " |\n|---|---:|---|---:|---:|---:|\n"
         for name, by_size in of.items():
-            row, cells = by_size["100"], [_rate(by_size[str(n)], "coherent") for n in SIZES]
+            row, cells = by_size["100"], [_rate(by_size[str(n)], "coherent") for n in SIZES[:-1]]
             text += f"| {name} | {float(row['value']):.4f} | {row['coherent']} | {' | '.join(cells)} |\n"
     return PAPERS + text if text else ""
 

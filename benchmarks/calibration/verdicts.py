@@ -46,8 +46,9 @@ from doxascope.metrics.number import Number
 from doxascope.metrics.registration import Registered
 
 SEEDS = 200
-LARGE, FEWER = 1000, 4
-"""Of samples so large a fourth of the seeds is drawn: there hardly any verdict is open."""
+LARGE, MIDDLE, FEWER = 1000, 100, 4
+"""Of samples so large a fourth of the seeds is drawn: there hardly any verdict is open. So of all but the middle ones
+of other papers."""
 POPULATION = 20_000
 EXPECTED = Path(__file__).with_name("verdicts_expected.csv")
 PAGE, TABLE = "verdicts.md", "verdicts.csv"
@@ -233,9 +234,9 @@ def rows_of(agent: Agent, told: Mapping[str, str], seeds: int) -> Iterator[dict[
 
 
 def paper_rows(agent: PaperAgent, told: Mapping[str, str], seeds: int) -> Iterator[dict[str, str]]:
-    """The same of an agent of another paper, of which one number is judged."""
-    for n in SIZES:
-        drawn = range(0, seeds, FEWER if n >= LARGE else 1)
+    """The same of an agent of another paper, of which one number is judged: of a hundred items by all seeds."""
+    for n in SIZES[:-1]:
+        drawn = range(0, seeds, 1 if n == MIDDLE else FEWER)
         key = zlib.crc32(agent.name.encode())
         states = [agent.judged(n, np.random.default_rng([key, n, seed]))[1] for seed in drawn]
         yield {**told, "triples": str(n), "seeds": str(len(states))} | _shares("coherent", states, told["coherent"])
