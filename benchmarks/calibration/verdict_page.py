@@ -135,14 +135,15 @@ PAPERS = """
 ## Four more papers
 
 Agents made of the tables of four more papers, each judged by one number, as an unregistered table of it is. Of
-`martingale-score` the slope M without a prompt (Table 1), of questions whose other updates are as wide as the stars of
-the table allow; of `b-score` the mean B of the likeliest answer to random and to hard questions (Table 2); of
-`sycophancy` the mean belief without and with the user's word (Table 2); of `rational-agents` the distance of beliefs
-under two prompts less what repetitions differ by (Table 3), which no verdict of a run rests on. What no table says is
-the same for all of a paper (`benchmarks/calibration/other_papers.py`). Whether they respond and can be read, these
-tables do not tell. Where *not shown* is expected, the value lies outside the margin, and within what .3 nat of reading
-noise does to a coherent agent. An excess below .1 nat takes 829 scenarios to claim, an M below .02 150 effective
-questions. Of thirty and of three hundred items a fourth of the samples was drawn.
+`martingale-score` the slope M without a prompt (Table 1: chains of thought, and debates on forecasts), of questions
+whose other updates are as wide as the stars of the table allow; of `b-score` the mean B of the likeliest answer to
+random questions (Table 2); of `sycophancy` the mean belief without and with the user's word, without evidence (Table
+2); of `rational-agents` the distance of beliefs under two prompts less what repetitions differ by (Table 3), which no
+verdict of a run rests on. What no table says is the same for all of a paper
+(`benchmarks/calibration/other_papers.py`). Whether they respond and can be read, these tables do not tell. Where *not
+shown* is expected, the value lies outside the margin, and within what .3 nat of reading noise does to a coherent
+agent. An excess below .1 nat takes 829 scenarios to claim, an M below .02 150 effective questions. Of thirty and of
+three hundred items a fourth of the samples was drawn.
 """
 
 
