@@ -49,9 +49,10 @@ demo: setup
 	@echo; echo "And on small transformers that hold what they do not say:"
 	@$(BIN)/doxascope validate honest denying
 
-# Up to four processes with one thread each; a file's tests stay together, since they share what they read.
+# Up to four processes with one thread each; a file's tests stay together, since they share what they read, and files
+# come in the order of tests/conftest.py.
 test: .venv/dev .venv/gemma
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 full: .venv/dev .venv/gemma
 	@$(BIN)/python benchmarks/full.py --only "$(ONLY)"

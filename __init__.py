@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .experiments.report.findings import Column, Figure, Findings, Table
     from .experiments.run.experiment import Experiment, Item, Question, RunConfig
     from .experiments.run.folder import RunFolder
+    from .experiments.run.measured import Measured
     from .experiments.run.scores import gate, mean_number
     from .experiments.suite.ask.askable_model import AskableModel, AskedTable, load
     from .experiments.suite.ask.config import Candidate
@@ -53,87 +54,22 @@ if TYPE_CHECKING:
     from .metrics.scoring.engine import ScoredTable
     from .metrics.tables.samples import Forecasts, Multiclass, YesNo
 
-__all__ = [
-    "FORMATS",
-    "Ablate",
-    "ActivationStore",
-    "ActivationWriter",
-    "Activations",
-    "AskableModel",
-    "AskedSource",
-    "AskedTable",
-    "Beliefs",
-    "Candidate",
-    "CapturePlan",
-    "Captured",
-    "Clamp",
-    "Column",
-    "Edit",
-    "Erase",
-    "Eraser",
-    "Every",
-    "Experiment",
-    "Figure",
-    "Findings",
-    "Forecasts",
-    "Item",
-    "LanguageModel",
-    "ModelSpec",
-    "Multiclass",
-    "Number",
-    "NumberFormat",
-    "NumberQuestion",
-    "Option",
-    "PatchAlong",
-    "Point",
-    "Position",
-    "Query",
-    "Question",
-    "Replace",
-    "RunConfig",
-    "Sampling",
-    "Steer",
-    "Swap",
-    "Table",
-    "UserError",
-    "Vector",
-    "Verdict",
-    "WrittenNumber",
-    "YesNo",
-    "add_vector",
-    "answer_rows",
-    "ask_number",
-    "ask_options",
-    "certify",
-    "collect",
-    "compare",
-    "count_format",
-    "export_store",
-    "gate",
-    "leace",
-    "load",
-    "make_options",
-    "mean_number",
-    "metrics",
-    "pack_store",
-    "parse_answer",
-    "project_out",
-    "projection",
-    "read_numbers",
-    "replace_rows",
-    "run",
-    "score",
-    "store_header",
-    "swap_edits",
-    "sweep",
-    "write_answers",
-]
+__all__ = ["FORMATS", "Ablate", "ActivationStore", "ActivationWriter", "Activations", "AskableModel", "AskedSource"]
+__all__ += ["AskedTable", "Beliefs", "Candidate", "CapturePlan", "Captured", "Clamp", "Column", "Edit", "Erase"]
+__all__ += ["Eraser", "Every", "Experiment", "Figure", "Findings", "Forecasts", "Item", "LanguageModel", "Measured"]
+__all__ += ["ModelSpec", "Multiclass", "Number", "NumberFormat", "NumberQuestion", "Option", "PatchAlong", "Point"]
+__all__ += ["Position", "Query", "Question", "Replace", "RunConfig", "Sampling", "Steer", "Swap", "Table", "UserError"]
+__all__ += ["Vector", "Verdict", "WrittenNumber", "YesNo", "add_vector", "answer_rows", "ask_number", "ask_options"]
+__all__ += ["certify", "collect", "compare", "count_format", "export_store", "gate", "leace", "load", "make_options"]
+__all__ += ["mean_number", "metrics", "pack_store", "parse_answer", "project_out", "projection", "read_numbers"]
+__all__ += ["replace_rows", "run", "score", "store_header", "swap_edits", "sweep", "write_answers"]
 
 _HOMES = {
     "base.errors": ("UserError",),
     "experiments.materials.choices.tables": ("AskedSource",),
     "experiments.report.findings": ("Column", "Figure", "Findings", "Table"),
     "experiments.run.experiment": ("Experiment", "Item", "Question", "RunConfig"),
+    "experiments.run.measured": ("Measured",),
     "experiments.run.scores": ("gate", "mean_number"),
     "experiments.suite.ask.askable_model": ("AskableModel", "AskedTable", "load"),
     "experiments.suite.ask.config": ("Candidate",),

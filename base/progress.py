@@ -82,10 +82,10 @@ def _log(total: int, unit: str, label: str, before: int) -> Iterator[Shown]:
             line = f"{label}: {done}/{total} {unit}s, {rate:.2f} a second{left}{beside}"
             print(line, file=sys.stderr, flush=True)
 
-    def tell(told: str) -> None:
+    def tell(line: str) -> None:
         nonlocal within, last
         last = last if within else -math.inf  # the first of them says that it has begun
-        within = told
+        within = line
         if done < total:
             advance(0)
 

@@ -1,4 +1,4 @@
-"""What `faults.py` breaks: runs, in one process, in shards and by Ray; probe jobs, cards and comparisons.
+"""What `faults.py` breaks: runs, in one process, in shards and by Ray; sweeps, probe jobs, cards and comparisons.
 
 Each is begun again and again on one folder, until it is whole; what counted before a fault counts after it, and what it
 leaves is that of the unbroken one. Models are tiny and random.
@@ -100,7 +100,7 @@ class Run:
         return content(whole) == content(other) and not list(faults(RunFolder(other)))
 
 
-class Sweep(Run):
+class Probe(Run):
     """A probe job on a run that is whole."""
 
     kept = ("sweep.json", "card.json", "probe.npz", "probe.json")
@@ -135,7 +135,7 @@ class Sweep(Run):
         return all((whole / name).read_bytes() == (other / name).read_bytes() for name in self.kept)
 
 
-class Card(Sweep):
+class Card(Probe):
     """A model card."""
 
     kept = ("card.json", "report.html")
@@ -162,7 +162,35 @@ class Card(Sweep):
         return sum(len(file.read_bytes().splitlines()) for file in self.out.glob("*/runs/*/commits*.jsonl"))
 
 
-class Comparison(Sweep):
+class Several(Run):
+    """A sweep: two runs by one command, told of by their names."""
+
+    def work(self, out: Path, part: Shard, draw: random.Random) -> None:
+        """See `Run.work`."""
+        from doxascope.experiments.compare.combinations import SweepPlan
+        from doxascope.experiments.compare.sweep import sweep
+
+        settings = [*SETTINGS[self.experiment], *ALIKE]
+        plan = SweepPlan(experiments={self.experiment: {}}, models=(str(self.place / "tiny"),), seeds=(0, 1))
+        sweep(plan, out, overrides=settings)
+
+    @property
+    def kind(self) -> str:
+        """See `Run.kind`."""
+        return self.executor
+
+    def whole(self, out: Path) -> bool:
+        """See `Run.whole`."""
+        return len(list(out.glob("*/report.json"))) == len(list(out.glob("sweep/*.json"))) == 2
+
+    def same(self) -> bool:
+        """See `Run.same`."""
+        places = [sorted(file.parent for file in place.glob("*/manifest.json")) for place in (self.unbroken, self.out)]
+        alike = all(content(whole) == content(other) for whole, other in zip(*places, strict=True))
+        return alike and not any(list(faults(RunFolder(other))) for other in places[1])
+
+
+class Comparison(Probe):
     """Two runs that are compared, which it must leave as they are."""
 
     kept = ("report.html", "report.json")
@@ -192,7 +220,8 @@ class Comparison(Sweep):
 
 WORKS: dict[str, type[Run]] = {
     **dict.fromkeys(("local", "shards", "ray"), Run),
-    "sweep": Sweep,
+    "sweep": Several,
+    "probe": Probe,
     "card": Card,
     "compare": Comparison,
 }
@@ -223,6 +252,6 @@ def save_model(experiment: str, place: Path) -> None:
 
 
 def asked(experiments: Sequence[str], executors: Sequence[str]) -> list[tuple[str, str]]:
-    """Each experiment with each executor of runs; jobs, cards and comparisons are of truth, whatever is asked for."""
+    """Each experiment with each executor of runs; all else is of truth, whatever is asked for."""
     runs = [(experiment, executor) for executor in executors if WORKS[executor] is Run for experiment in experiments]
     return runs + [("truth", executor) for executor in executors if WORKS[executor] is not Run]

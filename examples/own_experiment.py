@@ -2,62 +2,57 @@
 
     python examples/own_experiment.py [model]
 
-The class says what is asked and which arrays the answers are; runs, resuming, intervals, gates and pages are the
-package's. `doxascope run` takes it, too: see own_experiment.yaml.
+The class says what is asked and measured; runs, resuming, intervals, contrasts, verdicts, the gallery and pages are
+the package's. `doxascope run` takes it, too: see own_experiment.yaml.
 """
 
 import sys
 from pathlib import Path
 
-from doxascope import Column, Experiment, Findings, Item, Question, make_options, run
-from doxascope.metrics.tables.samples import YesNo
+from doxascope import Item, Measured, Question, make_options, run
 
 STATEMENTS = [
-    ("Paris is in France.", "Paris is not in France."),
-    ("A whale is a fish.", "A whale is not a fish."),
-    ("Ice is colder than steam.", "Ice is not colder than steam."),
-    ("Two is larger than three.", "Two is not larger than three."),
+    ("place", "Paris is in France.", "Paris is not in France."),
+    ("place", "Rome is in Peru.", "Rome is not in Peru."),
+    ("nature", "A whale is a fish.", "A whale is not a fish."),
+    ("nature", "Ice is colder than steam.", "Ice is not colder than steam."),
 ]
+SYSTEMS = {"plain": "", "careful": "Think about what is true before you answer."}
 
 
-class Negation(Experiment):
+class Negation(Measured):
     name = "negation"
     summary = "is a statement believed as much as its negation is disbelieved?"
     headline = "framing_bias"
+    coherent = 0.0
+    factors = ("topic", "system")
 
     def items(self, config):
-        return [Item(f"s{i}", f"s{i}", {"both": both}) for i, both in enumerate(STATEMENTS[: config.items])]
+        return [Item(f"s{i}", f"s{i}", {"told": told}) for i, told in enumerate(STATEMENTS[: config.items])]
 
     def questions(self, config, item):
+        topic, *both = item.content["told"]
         return [
             Question(
-                readout_id=f"{item.id}/{scenario}",
-                method="plain",
+                readout_id=f"{item.id}/{system}/{scenario}",
+                method="yes or no",
                 scenario=scenario,
-                conversation=[{"role": "user", "content": f"{statement} Is that true? Answer yes or no."}],
+                conversation=[
+                    *([{"role": "system", "content": text}] if text else []),
+                    {"role": "user", "content": f"{statement} Is that true? Answer yes or no."},
+                ],
                 prefill="",
                 options=make_options(["Yes", "No"]),
+                conditions={"topic": topic, "system": system},
             )
-            for scenario, statement in zip(("claim", "negation"), item.content["both"], strict=True)
+            for system, text in SYSTEMS.items()
+            for scenario, statement in zip(("claim", "negation"), both, strict=True)
         ]
 
-    def samples(self, config, beliefs):
+    def measure(self, config, beliefs):
         yes = beliefs[beliefs["option"] == "Yes"]
-        prob = yes.pivot(index="item", columns="scenario", values="prob")
-        mass = yes.pivot(index="item", columns="scenario", values="coverage")
-        yield YesNo(
-            kind="exact",
-            method="plain",
-            belief=prob["claim"].to_numpy(),
-            negated=prob["negation"].to_numpy(),
-            mass=mass["claim"].to_numpy(),
-            clusters=prob.index.to_numpy(),
-            keys=prob.index.to_numpy(),
-        )
-
-    def findings(self, config, beliefs, numbers, transcripts):
-        bias = Column("framing_bias", "framing bias", "P(yes) + P(yes to the negation) - 1; 0 is coherent")
-        return Findings("Each statement and its negation are asked for in contexts of their own.", [bias])
+        wide = yes.pivot(index=["item", "topic", "system"], columns="scenario", values="prob").reset_index()
+        return wide.assign(framing_bias=wide["claim"] + wide["negation"] - 1)
 
 
 def main(model: str = "smollm2-135m", out: str = "runs") -> Path:

@@ -18,20 +18,8 @@ from .inference import *
 from .martingale import *
 from .whitebox import *
 
-__all__ = [
-    "COLUMNS",
-    "INNER_KINDS",
-    "KINDS",
-    "STATUSES",
-    "Resampling",
-    "Score",
-    "belief_table",
-    "check_belief_table",
-    "entropy_bits",
-    "jsd",
-    "jsd_chain",
-    "jsd_leak",
-]
+__all__ = ["COLUMNS", "INNER_KINDS", "KINDS", "STATUSES", "Resampling", "Score", "belief_table", "check_belief_table"]
+__all__ += ["entropy_bits", "jsd", "jsd_chain", "jsd_leak"]
 __all__ += inference.__all__
 __all__ += martingale.__all__
 __all__ += consistency.__all__

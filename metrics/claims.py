@@ -183,7 +183,7 @@ class Verdict:
     @property
     def failures(self) -> list[Condition]:
         """The conditions by which it cannot be read."""
-        return [one for one in self.conditions if one.name in READS and one.state == "fails"]
+        return [condition for condition in self.conditions if condition.name in READS and condition.state == "fails"]
 
     @property
     def reason(self) -> str:
@@ -195,7 +195,7 @@ class Verdict:
         """By which conditions it is shown not to respond; empty if it is not."""
         if self.responds != UNRESPONSIVE:
             return ""
-        return _parts(one for one in self.conditions if one.name not in READS and one.state == "fails")
+        return _parts(each for each in self.conditions if each.name not in READS and each.state == "fails")
 
     @property
     def called(self) -> str:
@@ -224,33 +224,33 @@ class Verdict:
 
     @property
     def _reads(self) -> str:
-        said = WORDS[0].get(self.readable, self.readable)
+        words = WORDS[0].get(self.readable, self.readable)
         if self.readable == READABLE:
-            return said
-        left = _parts(one for one in self.conditions if one.name in READS and not one.held)
-        return said + (f" ({left})" if left else "") + self._untested(READS, self.readable)
+            return words
+        left = _parts(condition for condition in self.conditions if condition.name in READS and not condition.held)
+        return words + (f" ({left})" if left else "") + self._untested(READS, self.readable)
 
     @property
     def _responds(self) -> str:
-        said, untested = WORDS[1].get(self.responds, self.responds), self._untested((*SHARES, EASY), self.responds)
-        asked = [one for one in self.conditions if one.name not in READS]
+        words, untested = WORDS[1].get(self.responds, self.responds), self._untested((*SHARES, EASY), self.responds)
+        asked = [condition for condition in self.conditions if condition.name not in READS]
         if not asked:
-            return said + untested
+            return words + untested
         weakest = min(asked, key=_reach)
         share = weakest.name in SHARES
         if self.responds == RESPONDS and share:
             lo, value, hi = (f"{100 * x:.0f}" for x in (weakest.ci_lo, weakest.value, weakest.ci_hi))
             return f"responds in {value}% [{lo}, {hi}] of items"
-        return f"{said} ({'net share of items' if share else weakest.label} {weakest.seen}){untested}"
+        return f"{words} ({'net share of items' if share else weakest.label} {weakest.seen}){untested}"
 
     @property
     def _coherent(self) -> str:
-        said = WORDS[2].get(self.states[2], self.states[2])
+        words = WORDS[2].get(self.states[2], self.states[2])
         if self.coherent is None:
-            return said
+            return words
         empty = self.coherent.state == COHERENT and self.responds != RESPONDS
         as_is = ", as what ignores everything may be, since it is not shown to respond" if empty else ""
-        return f"{said}{as_is} ({self.coherent.seen}{f'; {self.skill}' if self.skill else ''})"
+        return f"{words}{as_is} ({self.coherent.seen}{f'; {self.skill}' if self.skill else ''})"
 
     def _untested(self, names: Sequence[str], state: str) -> str:
         names_of: dict[str, list[str]] = {}
@@ -279,8 +279,8 @@ def in_words(states: Sequence[str]) -> str:
 def _parts(conditions: Iterable[Condition]) -> str:
     """`coverage before, after; order of the options`: the parts of one condition together."""
     parts: dict[str, list[str]] = {}
-    for one in conditions:
-        parts.setdefault(one.name, []).append(one.part)
+    for condition in conditions:
+        parts.setdefault(condition.name, []).append(condition.part)
     return "; ".join(f"{name} {', '.join(filter(None, several))}".rstrip() for name, several in parts.items())
 
 
@@ -300,28 +300,28 @@ def verdicts(numbers: Sequence[Number], registered: Registered | None = None) ->
     of: dict[tuple[str, str, str], list[Number]] = {}
     for number in numbers:
         of.setdefault((number.method, number.kind, number.run), []).append(number)
-    made = []
+    judged = []
     for number in numbers:
         score, name = number.score, ", ".join(filter(None, (number.method, number.run)))
         if number.metric == GATE and number.subset == ALL and isinstance(score, BeliefGate):
             coherence = _coherence(of[number.method, number.kind, number.run], registered)
-            made.append(Verdict(
+            judged.append(Verdict(
                 method=name, conditions=list(score.conditions.values()), kind=number.kind, withheld=score.withheld,
                 rare=bool(score.rare), readable=score.readable, responds=score.responds, **coherence,
             ))  # fmt: skip
-    if made:
-        return made
-    alone = (
-        Verdict(method=", ".join(filter(None, (method, run))), conditions=(), kind=kind, **_coherence(own, registered))
-        for (method, kind, run), own in of.items()
-    )
+    if judged:
+        return judged
+    alone = []
+    for (method, kind, run), numbers_of in of.items():
+        name = ", ".join(filter(None, (method, run)))
+        alone.append(Verdict(method=name, conditions=(), kind=kind, **_coherence(numbers_of, registered)))
     return [verdict for verdict in alone if verdict.coherent]
 
 
 def with_coherence(verdict: Verdict, numbers: Sequence[Number], registered: Registered | None = None) -> Verdict:
     """The verdict with that on coherence by the numbers of its method, of one run."""
-    own = [one for one in numbers if (one.method, one.kind) == (verdict.method, verdict.kind)]
-    return replace(verdict, **_coherence(own, registered))
+    numbers_of = [number for number in numbers if (number.method, number.kind) == (verdict.method, verdict.kind)]
+    return replace(verdict, **_coherence(numbers_of, registered))
 
 
 def _coherence(numbers: Sequence[Number], plan: Registered | None) -> dict[str, Any]:
@@ -356,10 +356,10 @@ def _of_method(numbers: Sequence[Number], plan: Registered | None) -> Coherent |
 
 
 def _skill(numbers: Sequence[Number]) -> str:
-    found = {number.metric: number for number in numbers if number.subset == ALL}
+    known = {number.metric: number for number in numbers if number.subset == ALL}
     for name in SKILLS:
-        if name in found and math.isfinite(float(found[name].score.estimate)):
-            score = found[name].score
-            told = found[name].quantity or name
-            return f"{told} {shown(float(score.estimate))} {interval_text(score.ci_lo, score.ci_hi)}".rstrip()
+        if name in known and math.isfinite(float(known[name].score.estimate)):
+            score = known[name].score
+            name_of = known[name].quantity or name
+            return f"{name_of} {shown(float(score.estimate))} {interval_text(score.ci_lo, score.ci_hi)}".rstrip()
     return ""

@@ -99,11 +99,11 @@ class Score(Frozen):
         super().__init_subclass__(**kwargs)
 
     def __repr__(self) -> str:
-        told = f"{self.headline}={_short(self.estimate)}"
-        told += "" if self.ci_lo != self.ci_lo else f" [{_short(self.ci_lo)}, {_short(self.ci_hi)}]"
-        told += f", n={self.n_rows}" + (f" in {self.n_clusters} clusters" if self.n_clusters else "")
-        told += f", dropped={self.n_dropped}" if self.n_dropped else ""
-        return f"{type(self).__name__}({told}{'' if self.status == 'ok' else f', status={self.status}'})"
+        text = f"{self.headline}={_short(self.estimate)}"
+        text += "" if self.ci_lo != self.ci_lo else f" [{_short(self.ci_lo)}, {_short(self.ci_hi)}]"
+        text += f", n={self.n_rows}" + (f" in {self.n_clusters} clusters" if self.n_clusters else "")
+        text += f", dropped={self.n_dropped}" if self.n_dropped else ""
+        return f"{type(self).__name__}({text}{'' if self.status == 'ok' else f', status={self.status}'})"
 
     @property
     def estimate(self) -> Any:
@@ -133,8 +133,8 @@ def _short(value: Any) -> str:
     """A number in four digits; anything else in a few characters."""
     if isinstance(value, float):
         return f"{value:.4g}"
-    told = " ".join(repr(value).split())
-    return told if len(told) <= SHOWN else f"{told[:SHOWN]}..."
+    text = " ".join(repr(value).split())
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 SHOWN = 60

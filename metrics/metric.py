@@ -105,9 +105,9 @@ class Metric:
 
     def comparables(self, sample: Sample) -> list[Compared]:
         """What its numbers are made of that can be compared between samples."""
-        found = self.compare(sample) if self.compare else None
-        several = [found] if isinstance(found, Compared) else found or []
-        return [replace(one, margin=self.margin) for one in several]
+        compared = self.compare(sample) if self.compare else None
+        several = [compared] if isinstance(compared, Compared) else compared or []
+        return [replace(number, margin=self.margin) for number in several]
 
     def lacks(self, sample: Sample) -> str | None:
         """Why the sample cannot be scored, or None."""
@@ -242,18 +242,18 @@ def tosted(score: Any, margin: str) -> Equivalence | None:
     """
     if score.status != "ok" or not score.se > 0:
         return None
-    found = tost(score.estimate, score.se, score.df, -MARGINS[margin], MARGINS[margin])
-    return unless_missed(found, score.effective_clusters)
+    test = tost(score.estimate, score.se, score.df, -MARGINS[margin], MARGINS[margin])
+    return unless_missed(test, score.effective_clusters)
 
 
 def claimed(values: Array, clusters: Array, margin: str, how: Resampling, **kind: Any) -> CoherenceClaim:
     """Whether the mean of values [n] may be called smaller than a default margin; `kind` as `coherence_claim` has it:
     `bounded_below` and `worst`.
     """
-    made = coherence_claim(
+    claim = coherence_claim(
         values, clusters, MARGINS[margin], **kind, how=replace(_fewer(clusters, how), level=RESAMPLING.level)
     )
-    return replace(made, params={**made.params, "unit": UNITS.get(margin, "")})
+    return replace(claim, params={**claim.params, "unit": UNITS.get(margin, "")})
 
 
 def mostly_extreme(*beliefs: Array) -> bool:
@@ -274,8 +274,8 @@ def tested_mean(values: Array, clusters: Array, how: Resampling) -> ClusterMean:
     """Mean of values [n] with interval and p of one method, the studentised bootstrap over clusters or t."""
     mean = cluster_mean(values, clusters, how=replace(how, draws=1))
     known = np.isfinite(values)
-    made = studentised_mean(values[known], clusters[known], longer=True, how=_fewer(clusters, how))
-    return replace(mean, **made.fields(), **made.test_of_zero(mean.mean))
+    test = studentised_mean(values[known], clusters[known], longer=True, how=_fewer(clusters, how))
+    return replace(mean, **test.fields(), **test.test_of_zero(mean.mean))
 
 
 def _fewer(clusters: Array, how: Resampling) -> Resampling:
@@ -298,8 +298,8 @@ def compare_moments(
 ) -> Compared:
     """A function of sums: `statistic` takes those of moments [n, k], [draws, k], to values [draws]."""
 
-    def difference(one: tuple[Array], two: tuple[Array], both: Array, family_size: int, how: Resampling) -> Any:
-        return paired_difference_moments(*one, *two, statistic, both, family_size=family_size, how=how)
+    def difference(first: tuple[Array], second: tuple[Array], both: Array, family_size: int, how: Resampling) -> Any:
+        return paired_difference_moments(*first, *second, statistic, both, family_size=family_size, how=how)
 
     return Compared(name, keys, clusters, (moments,), difference, moments, statistic, worst, foreseen)
 
@@ -309,10 +309,10 @@ def compare_mean(
 ) -> Compared:
     """A mean of values [n] as a function of sums."""
     moments = np.column_stack([np.ones(len(values)), values])
-    made = compare_moments(name, keys_of(sample), clusters_of(sample), moments, _mean_of, worst, foreseen)
+    compared = compare_moments(name, keys_of(sample), clusters_of(sample), moments, _mean_of, worst, foreseen)
     seen = values[np.isfinite(values)]
     most = max(worst, float(np.abs(seen).max(initial=0)))
-    return replace(made, within=(-most if (seen < 0).any() else 0.0, most))
+    return replace(compared, within=(-most if (seen < 0).any() else 0.0, most))
 
 
 def compare_rms(name: str, values: Array, sample: Sample, worst: float = 1.0) -> Compared:

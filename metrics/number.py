@@ -77,8 +77,8 @@ class Number:
     @property
     def is_none(self) -> bool:
         """Whether it is shown to be as good as zero."""
-        found = self.equivalence
-        return bool(found and (found.equivalent if isinstance(found, Equivalence) else found.claimed))
+        test = self.equivalence
+        return bool(test and (test.equivalent if isinstance(test, Equivalence) else test.claimed))
 
     def value(self, name: str) -> float:
         """A number of the score by its field, NaN if it has none of that name; `equivalence` is the p of that test."""
@@ -95,8 +95,8 @@ def numbers_table(numbers: Sequence[Number]) -> pd.DataFrame:
     """A row for each number: its name, its estimate with its interval, its counts, its status."""
     named = ("metric", "method", "kind", "subset", "run")
     rows = [
-        {name: getattr(one, name) for name in named} | {name: getattr(one.score, name) for name in FIELDS}
-        for one in numbers
+        {name: getattr(number, name) for name in named} | {name: getattr(number.score, name) for name in FIELDS}
+        for number in numbers
     ]
     return pd.DataFrame(rows, columns=[*named, *FIELDS])
 

@@ -50,7 +50,7 @@ class Registered(Settings):
         """
         planned_alone, clusters = clusters is None, min(self.n if clusters is None else clusters, self.n)
         has = f"planned are {clusters}" if planned_alone else f"this run has {clusters}"
-        made = study_design(self.metric, self.margin, clusters)
+        design = study_design(self.metric, self.margin, clusters)
         agent = f"an agent that is coherent but for a reading noise of {READING_NOISE:g} nat and a leak of {LEAK:g}"
         if clusters < self.n:
             has += f" of {self.n} planned"
@@ -59,15 +59,15 @@ class Registered(Settings):
             lines = [f"registered: {self.label}: {ESTIMATION_ONLY}{aim}; {has} clusters"]
         else:
             lines = [f"registered: {self.label}, within {self.margin:g} of {self.coherent:g}"]
-            if made.needed == ESTIMATION_ONLY:
+            if design.needed == ESTIMATION_ONLY:
                 lines.append(f"  it cannot be claimed of {agent}: {ESTIMATION_ONLY}; {has} clusters")
             else:
-                known = "" if np.isnan(made.power) else f" ({made.power:.0%} power)"
-                lines.append(f"  a claim takes {made.needed} clusters, for 80% power of {agent}; {has}{known}")
-        if not np.isnan(made.half_width):
+                known = "" if np.isnan(design.power) else f" ({design.power:.0%} power)"
+                lines.append(f"  a claim takes {design.needed} clusters, for 80% power of {agent}; {has}{known}")
+        if not np.isnan(design.half_width):
             lines.append(
-                f"  so many give an interval of about ± {made.half_width:.2g}, and find a distance of "
-                f"{made.smallest:.2g} with 80% power"
+                f"  so many give an interval of about ± {design.half_width:.2g}, and find a distance of "
+                f"{design.smallest:.2g} with 80% power"
             )
         return lines
 
@@ -86,8 +86,8 @@ class Registered(Settings):
 
     def among(self, numbers: Sequence[Number]) -> Number | None:
         """The number, if it was made."""
-        own = (self.metric, self.method, self.kind, self.subset)
-        return next((one for one in numbers if own == (one.metric, one.method, one.kind, one.subset)), None)
+        wanted = (self.metric, self.method, self.kind, self.subset)
+        return next((number for number in numbers if number.key[:4] == wanted), None)
 
     def equivalence(self, number: Number) -> Equivalence | None:
         """To the value of a coherent agent, within the margin; None without a margin or a standard error, or where the
@@ -105,6 +105,6 @@ class Registered(Settings):
             return None
         df = getattr(score, "df", math.nan)
         df = df if df > 0 else score.n_clusters - 1
-        found = tost(float(score.estimate) - self.coherent, score.se, df, -self.margin, self.margin)
+        test = tost(float(score.estimate) - self.coherent, score.se, df, -self.margin, self.margin)
         carrying = [number.value(name) for name in ("effective_clusters", "n_models")]
-        return unless_missed(found, min([score.n_clusters, *(n for n in carrying if n > 0)]), number.worst)
+        return unless_missed(test, min([score.n_clusters, *(n for n in carrying if n > 0)]), number.worst)

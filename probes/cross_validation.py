@@ -165,8 +165,8 @@ class PrimalFit:
         whole, part, a, w = self.training.system.whole, self.training.system.parts[fold], self.intercept, self.w
         y, xy, yy = part.y[self.columns], part.xy[:, self.columns], part.yy[self.columns]
         if part.n <= len(w):
-            mine = whole.folds == fold
-            return ((whole.y[mine][:, self.columns] - whole.x[mine] @ w - a) ** 2).sum(axis=0)
+            test = whole.folds == fold
+            return ((whole.y[test][:, self.columns] - whole.x[test] @ w - a) ** 2).sum(axis=0)
         squares = np.einsum("dm,dm->m", part.xx @ w - 2 * xy, w)
         return yy - 2 * a * y + part.n * a**2 + 2 * a * (part.x @ w) + squares
 
@@ -226,8 +226,8 @@ class DualFit:
     def errors(self, fold: int) -> Floats:
         """See `Fit`."""
         whole = self.training.whole
-        mine = whole.folds == fold
-        return ((whole.y[mine][:, self.columns] - self.training.kernel[mine] @ self.alpha - self.level) ** 2).sum(
+        test = whole.folds == fold
+        return ((whole.y[test][:, self.columns] - self.training.kernel[test] @ self.alpha - self.level) ** 2).sum(
             axis=0
         )
 
@@ -318,6 +318,6 @@ def spread_of_targets(y: Floats, folds: NDArray[np.intp]) -> Floats:
     """[K, m] summed squared distance of each fold's targets from the mean of the others (PROBES 2, P3)."""
     spread = np.empty((int(folds.max()) + 1, y.shape[1]))
     for k in range(len(spread)):
-        mine = folds == k
-        spread[k] = ((y[mine] - y[~mine].mean(axis=0)) ** 2).sum(axis=0)
+        test = folds == k
+        spread[k] = ((y[test] - y[~test].mean(axis=0)) ** 2).sum(axis=0)
     return spread

@@ -57,8 +57,8 @@ def make_target(name: str, values: ArrayLike, eps: float = EPS) -> Target:
         row = int(np.argmax(np.isnan(prob)))
         raise UserError(f"target {name}: row {row} has none; leave out rows without a target")
     if len(prob) == 0 or prob.min() == prob.max():
-        said = f"all {len(prob)} rows have {prob[0]:g}" if len(prob) else "there are no rows"
-        raise UserError(f"target {name}: {said}; a probe needs targets that differ")
+        fault = f"all {len(prob)} rows have {prob[0]:g}" if len(prob) else "there are no rows"
+        raise UserError(f"target {name}: {fault}; a probe needs targets that differ")
     logit, n_clipped = clipped_logit(prob, name, eps)
     return Target(name, prob, logit, n_clipped)
 
@@ -164,10 +164,10 @@ def belief_rows(
     prob = exact["prob"].to_numpy(dtype=np.float64)
     verbal = _about(beliefs[beliefs["kind"] == "verbal"], option, number)
     source = verbal["of"].astype(str).where(verbal["of"].astype(str) != "", verbal["readout_id"].astype(str))
-    said = verbal["prob"].to_numpy(dtype=np.float64)
-    stated, by_place = (pd.Series(said, key).groupby(level=0).mean() for key in (source.to_numpy(), _places(verbal)))
-    own, near = stated.reindex(rows["readout_id"]).to_numpy(), by_place.reindex(_places(exact)).to_numpy()
-    p_verbal = np.where(np.isnan(own), near, own)
+    values = verbal["prob"].to_numpy(dtype=np.float64)
+    stated, by_place = (pd.Series(values, key).groupby(level=0).mean() for key in (source.to_numpy(), _places(verbal)))
+    by_source, near = stated.reindex(rows["readout_id"]).to_numpy(), by_place.reindex(_places(exact)).to_numpy()
+    p_verbal = np.where(np.isnan(by_source), near, by_source)
     role = rows[["method", "scenario", "step"]].agg("/".join, axis=1)
     n_options = beliefs[beliefs["kind"] == "exact"]["readout_id"].astype(str).value_counts()
     return rows.assign(
@@ -186,7 +186,7 @@ def option_rows(beliefs: pd.DataFrame, store: ActivationStore) -> pd.DataFrame:
     number, `option_text` what it says, `option_position` its place among those that are listed, from 0. Raises
     UserError if there is none.
     """
-    every, found = store.rows(), []
+    every, parts = store.rows(), []
     exact = beliefs[beliefs["kind"] == "exact"].astype({"readout_id": str, "option": str})
     for number in count():
         stored = every[every["position"] == f"{OF_OPTION}-{number}"].set_index("readout_id")["token_index"]
@@ -194,7 +194,7 @@ def option_rows(beliefs: pd.DataFrame, store: ActivationStore) -> pd.DataFrame:
             break
         says = exact[exact["option_index"] == number].set_index("readout_id")["option"]
         rows = belief_rows(beliefs, sorted(stored.index), number=number).assign(option_index=number)
-        found.append(
+        parts.append(
             rows.assign(
                 **{
                     name: rows["readout_id"].map(of)
@@ -202,9 +202,9 @@ def option_rows(beliefs: pd.DataFrame, store: ActivationStore) -> pd.DataFrame:
                 }
             )
         )
-    if not found:
+    if not parts:
         raise UserError(f"{store.path}: holds no options' own tokens; `ask` and `bscore` keep them with -o kinds=all")
-    rows = pd.concat(found, ignore_index=True)
+    rows = pd.concat(parts, ignore_index=True)
     rows["option_position"] = rows.groupby("readout_id")["option_position"].rank().astype(int) - 1
     return rows
 
@@ -255,8 +255,8 @@ def join_targets(rows: pd.DataFrame, table: pd.DataFrame, where: str) -> pd.Data
     """
     if "readout_id" not in table.columns:
         raise UserError(f"{where}: has no column 'readout_id'")
-    if own := [name for name in OF_THE_RUN if name in table.columns]:
-        raise UserError(f"{where}: column {own[0]!r} is the run's own; leave it out, or give it another name")
+    if taken := [name for name in OF_THE_RUN if name in table.columns]:
+        raise UserError(f"{where}: column {taken[0]!r} is the run's own; leave it out, or give it another name")
     joined = rows.drop(columns=[name for name in table.columns if name in rows.columns and name != "readout_id"])
     joined = joined.merge(table.astype({"readout_id": str}), on="readout_id")
     if joined.empty:

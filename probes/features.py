@@ -11,11 +11,8 @@ import pandas as pd
 
 from ..base.errors import UserError, nearest
 from ..hooks.store import ActivationStore
+from ..hooks.store.header import OF_OPTION
 from ..metrics.contract import Floats
-
-OF_OPTION = "option"
-"""The position of a row that is about one option: where that option's own text ends, which a store has as `option-0`,
-`option-1`, ..., by the number of the option."""
 
 
 class ReadAt(NamedTuple):
@@ -71,35 +68,35 @@ class StoreFeatures:
 
     def read(self, at: ReadAt) -> Floats:
         """See `Features`. Raises UserError for a row that has no activations there, naming it."""
-        found: Floats | None = None
+        features: Floats | None = None
         which, wanted = np.asarray(self.store), np.asarray(self.readout_ids)
         if at.position == OF_OPTION and len(self.options):
             number = np.asarray(self.options)
             for option in np.unique(number):
-                mine = np.flatnonzero(number == option)
-                part = StoreFeatures(self.stores, which[mine].tolist(), wanted[mine].tolist(), self.n_heads)
+                rows_of = np.flatnonzero(number == option)
+                part = StoreFeatures(self.stores, which[rows_of].tolist(), wanted[rows_of].tolist(), self.n_heads)
                 values = part.read(at._replace(position=f"{OF_OPTION}-{option}"))
-                found = np.full((len(number), values.shape[1]), np.nan) if found is None else found
-                found[mine] = values
-            assert found is not None
-            return found
+                features = np.full((len(number), values.shape[1]), np.nan) if features is None else features
+                features[rows_of] = values
+            assert features is not None
+            return features
         for number, store in enumerate(self.stores):
-            mine = np.flatnonzero(which == number)
-            names = set(wanted[mine])
+            rows_of = np.flatnonzero(which == number)
+            names = set(wanted[rows_of])
 
             def wants(rows: pd.DataFrame, names: set[str] = names) -> "pd.Series[bool]":
                 return rows["readout_id"].isin(names)
 
             rows, values = store.read(layer=at.layer, site=at.site, position=at.position, where=wants)
-            place = pd.Index(rows["readout_id"]).get_indexer(pd.Index(wanted[mine]))
+            place = pd.Index(rows["readout_id"]).get_indexer(pd.Index(wanted[rows_of]))
             if (place < 0).any():
-                lost = wanted[mine][int(np.argmax(place < 0))]
+                lost = wanted[rows_of][int(np.argmax(place < 0))]
                 raise UserError(f"{store.path}: has no activations of {lost!r} at {at}")
-            if found is None:
-                found = np.full((len(wanted), values.shape[1]), np.nan)
-            found[mine] = values[place]
-        assert found is not None
-        return found if at.head is None else self._head(found, at)
+            if features is None:
+                features = np.full((len(wanted), values.shape[1]), np.nan)
+            features[rows_of] = values[place]
+        assert features is not None
+        return features if at.head is None else self._head(features, at)
 
     def _head(self, values: Floats, at: ReadAt) -> Floats:
         if not self.n_heads or not 0 <= (at.head or 0) < self.n_heads:

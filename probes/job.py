@@ -40,26 +40,26 @@ def kept(path: Path, make: Callable[[], Mapping[str, Any]]) -> Arrays:
     if path.exists():
         with in_one_line(path, "delete it"), np.load(path, allow_pickle=False) as file:
             known = {key: file[key] for key in file.files}
-        told = known.pop(ANSWERS, None)
-        if told is None or str(told) != _answers(path.stem, known):
+        answers = known.pop(ANSWERS, None)
+        if answers is None or str(answers) != _answers(path.stem, known):
             raise UserError(f"{path}: is not what was computed for it; delete it, and it is computed again")
         return known
-    found = {name: np.asarray(one) for name, one in make().items()}
+    arrays = {name: np.asarray(value) for name, value in make().items()}
     with in_one_line(f"{path}: cannot be written", "choose another --out"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as temporary, temporary.open("wb") as file:
-            told: dict[str, Any] = {**found, ANSWERS: np.array(_answers(path.stem, found))}
-            np.savez(file, **told)
-    return found
+            answers: dict[str, Any] = {**arrays, ANSWERS: np.array(_answers(path.stem, arrays))}
+            np.savez(file, **answers)
+    return arrays
 
 
 def _answers(name: str, arrays: Arrays) -> str:
     """Of arrays with their digests."""
-    held = {
-        key: [str(one.dtype), list(one.shape), digest_of(np.ascontiguousarray(one).tobytes())]
-        for key, one in sorted(arrays.items())
+    contents = {
+        key: [str(array.dtype), list(array.shape), digest_of(np.ascontiguousarray(array).tobytes())]
+        for key, array in sorted(arrays.items())
     }
-    return json.dumps({"of": name, "holds": held})
+    return json.dumps({"of": name, "holds": contents})
 
 
 # A probe job: from a data set and a plan to a trained probe, its sweep and its card; goes on where it was killed.
@@ -119,7 +119,7 @@ def _over_options(probe: Probe, x: Floats, prob: Floats, folds: NDArray[np.intp]
     slope, intercepts = softmax_calibration(np.column_stack([fit.score for fit in fits]), prob)
     inner = [np.column_stack([fit.inner[k] for fit in fits]) for k in range(len(fits[0].readouts))]
     by_fold = [softmax_calibration(scores[folds != k], prob[folds != k]) for k, scores in enumerate(inner)]
-    made = []
+    probes = []
     for j, (target, fit) in enumerate(zip(targets, fits, strict=True)):
         estimator = RidgeOnLogOdds(float(np.sort(fit.penalties)[len(fit.penalties) // 2]))
         meta = probe.meta.model_copy(update={"options": prob.shape[1], "params": estimator.get_params()})
@@ -129,8 +129,8 @@ def _over_options(probe: Probe, x: Floats, prob: Floats, folds: NDArray[np.intp]
         crossed = tuple(
             readout.calibrated(by[0], float(by[1][j])) for readout, by in zip(fit.readouts, by_fold, strict=True)
         )
-        made.append(Probe(whole, meta, crossed, probe.fold_of))
-    return replace(made[0], others=tuple(made[1:]))
+        probes.append(Probe(whole, meta, crossed, probe.fold_of))
+    return replace(probes[0], others=tuple(probes[1:]))
 
 
 def _fold_of(data: ProbeData, folds: NDArray[np.intp]) -> dict[str, int]:
@@ -138,12 +138,12 @@ def _fold_of(data: ProbeData, folds: NDArray[np.intp]) -> dict[str, int]:
 
     Raises UserError for a group that bears the name of a cluster of another fold.
     """
-    found: dict[str, int] = {}
+    fold_of: dict[str, int] = {}
     for column in [name for name in ("group", "cluster") if name in data.rows.columns]:
         for name, fold in zip(data.rows[column], folds.tolist(), strict=True):
-            if found.setdefault(str(name), fold) != fold:
+            if fold_of.setdefault(str(name), fold) != fold:
                 raise UserError(f"group {str(name)!r}: is the name of a cluster of another group; call it otherwise")
-    return found
+    return fold_of
 
 
 def run_job(
@@ -181,8 +181,8 @@ def run_job(
     known = _fingerprint(data, header, folds, plan)
 
     files = {at: folder / "points" / f"{quote(str(at), safe='@')}-{known}.npz" for at in data.points}
-    found = {at: AtPoint(**kept(file, dict)) for at, file in files.items() if file.exists()}
-    advance(len(found))
+    points = {at: AtPoint(**kept(file, dict)) for at, file in files.items() if file.exists()}
+    advance(len(points))
 
     def done(at: ReadAt, one: AtPoint) -> None:
         kept(files[at], lambda: vars(one))
@@ -195,7 +195,7 @@ def run_job(
         seed=plan.seed,
         penalties=plan.penalties,
         level=plan.level,
-        known=found,
+        known=points,
         done=done,
         spread=spread,
     )

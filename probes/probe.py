@@ -105,34 +105,35 @@ class Probe:
     def _scores(self, x: ArrayLike, groups: ArrayLike | None) -> Floats:
         """[n] of its own direction."""
         x = np.asarray(x, dtype=np.float64)
-        found = self.readout.logit(x)
+        scores = self.readout.logit(x)
         if groups is not None:
             fold = np.array([self.fold_of.get(str(group), -1) for group in np.asarray(groups).tolist()])
             for k, readout in enumerate(self.crossed):
-                found[fold == k] = readout.logit(x[fold == k])
-        return found
+                scores[fold == k] = readout.logit(x[fold == k])
+        return scores
 
     def require_fit(self, header: Header, at: ReadAt) -> None:
         """Raise UserError, with every difference, unless activations of a store, read at a place, are what it reads."""
-        mine = self.meta
+        meta = self.meta
         here = header.conditions.get("model", {})
         differences = [
             f"{name}: trained on {was}, given {now}"
             for name, was, now in [
                 ("width", len(self.readout.weights), _width(header, at)),
-                *((key, mine.model.get(key), here.get(key)) for key in MODEL_KEYS if key in mine.model),
-                ("dtype", mine.dtype, header.dtype),
-                *zip(("site", "layer", "position", "head"), mine.at, at, strict=True),
+                *((key, meta.model.get(key), here.get(key)) for key in MODEL_KEYS if key in meta.model),
+                ("dtype", meta.dtype, header.dtype),
+                *zip(("site", "layer", "position", "head"), meta.at, at, strict=True),
             ]
             if was != now
         ]
         if differences:
-            raise UserError(f"probe {mine.name}: does not read these activations ({'; '.join(differences)})")
+            raise UserError(f"probe {meta.name}: does not read these activations ({'; '.join(differences)})")
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | str) -> None:
         """Write `path`.npz, the arrays, and `path`.json, the rest. Raises UserError if they cannot be written, or hold
         numbers with which `load` would refuse them; and the directions of further options.
         """
+        path = Path(path)
         for i, other in enumerate(self.others, 1):
             other.save(path.with_name(f"{path.name}.{i}"))
         raw = self._packed()
@@ -160,21 +161,22 @@ class Probe:
         buffer = io.BytesIO()
         np.savez(
             buffer,
-            mean=np.stack([one.mean for one in every]),
-            scale=np.stack([one.scale for one in every]),
-            weights=np.stack([one.weights for one in every]),
-            calibration=np.array([[one.bias, one.slope, one.intercept] for one in every]),
+            mean=np.stack([fit.mean for fit in every]),
+            scale=np.stack([fit.scale for fit in every]),
+            weights=np.stack([fit.weights for fit in every]),
+            calibration=np.array([[fit.bias, fit.slope, fit.intercept] for fit in every]),
             groups=np.array(list(self.fold_of), dtype=np.str_),
             folds=np.array(list(self.fold_of.values()), dtype=np.int64),
         )
         return buffer.getvalue()
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path | str) -> Self:
         """The probe that `save` wrote; `path` with either ending or none.
 
         Raises UserError for files that are not there, damaged, or do not belong together.
         """
+        path = Path(path)
         return cls._one(path.with_suffix("") if path.suffix in ENDINGS else path)
 
     @classmethod
@@ -187,13 +189,13 @@ class Probe:
         if meta.numbers != _hash(raw):
             raise UserError(f"{_named(path, '.npz')}: is damaged, or of another probe than {path.name}.json")
         with in_one_line(_named(path, ".npz")):
-            found = _arrays(raw)
+            arrays = _arrays(raw)
             first, *crossed = (
                 LinearReadout(mean, scale, weights, *map(float, calibration))
-                for mean, scale, weights, calibration in zip(*(found[name] for name in ARRAYS[:4]), strict=True)
+                for mean, scale, weights, calibration in zip(*(arrays[name] for name in ARRAYS[:4]), strict=True)
             )
-            fold_of = dict(zip(found["groups"].tolist(), found["folds"].tolist(), strict=True))
-            if not {*fold_of.values()} <= {*range(len(crossed))} or len(fold_of) < len(found["groups"]):
+            fold_of = dict(zip(arrays["groups"].tolist(), arrays["folds"].tolist(), strict=True))
+            if not {*fold_of.values()} <= {*range(len(crossed))} or len(fold_of) < len(arrays["groups"]):
                 raise ValueError("its groups are there twice, or in folds that it has not")
         further = range(1, meta.options) if meta.options > 2 else ()
         others = tuple(cls._one(path.with_name(f"{path.name}.{i}")) for i in further)
@@ -232,23 +234,23 @@ def _width(header: Header, at: ReadAt) -> int:
 def _arrays(raw: bytes) -> dict[str, Any]:
     """The arrays of a probe. Raises ValueError for any that is not as `save` writes it."""
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        if sum(one.file_size for one in archive.infolist()) > len(raw):
+        if sum(entry.file_size for entry in archive.infolist()) > len(raw):
             raise ValueError("it is packed, which no probe is")
     with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
         if missing := [name for name in ARRAYS if name not in arrays]:
             raise ValueError(f"it has no array {missing[0]!r}")
-        found = {name: arrays[name] for name in ARRAYS}
-    fits, d = found["weights"].shape if found["weights"].ndim == 2 else (0, 0)
+        known = {name: arrays[name] for name in ARRAYS}
+    fits, d = known["weights"].shape if known["weights"].ndim == 2 else (0, 0)
     wanted = dict.fromkeys(ARRAYS[:3], (fits, d)) | {"calibration": (fits, 3)}
     for name, shape in wanted.items():
-        array = found[name]
+        array = known[name]
         if not fits or array.dtype != np.float64 or array.shape != shape or not (np.abs(array) < LARGEST).all():
             raise ValueError(f"its {name}, {array.dtype} {array.shape}, are not float64 {shape} below {LARGEST:g}")
-    if not (found["scale"] > 0).all():
+    if not (known["scale"] > 0).all():
         raise ValueError("a scale is not above 0")
-    if found["groups"].dtype.kind != "U" or found["folds"].dtype != np.int64:
+    if known["groups"].dtype.kind != "U" or known["folds"].dtype != np.int64:
         raise ValueError("its groups are no texts, or its folds no whole numbers")
-    return found
+    return known
 
 
 def _named(path: Path, suffix: str) -> Path:

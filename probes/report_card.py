@@ -60,9 +60,9 @@ class CausalVerdict(NamedTuple):
 
     def into(self, card: dict[str, Any]) -> dict[str, Any]:
         """The record of a card, as `card.json` holds it, with this verdict in it."""
-        claims = [one | self._asdict() if one["name"] == "used" else one for one in card["claims"]]
-        made = Card.of(card | {"claims": claims}).renamed()
-        return card | {"claims": claims, "criteria": made.criteria, "called": made.name}
+        claims = [claim | self._asdict() if claim["name"] == "used" else claim for claim in card["claims"]]
+        renewed = Card.of(card | {"claims": claims}).renamed()
+        return card | {"claims": claims, "criteria": renewed.criteria, "called": renewed.name}
 
 
 NEUTRAL_RATE = 0.01
@@ -112,7 +112,7 @@ class Card(NamedTuple):
     @classmethod
     def of(cls, card: Mapping[str, Any]) -> "Card":
         """From its record, as `card.json` holds it."""
-        claims = tuple(Claim(**one) for one in card["claims"])
+        claims = tuple(Claim(**claim) for claim in card["claims"])
         needed = card["settings"]["study"]["thresholds"]["groups"]
         return cls(card["called"], card["reading_site"], card["target"]["groups"], needed, claims)
 
@@ -129,23 +129,23 @@ class Card(NamedTuple):
     @property
     def criteria(self) -> dict[str, Verdict]:
         """Of each of Herrmann and Levinstein's criteria: as weak as the weakest of its claims."""
-        return {name: weakest([self.verdict(one) for one in names]) for name, names in CRITERIA.items()}
+        return {name: weakest([self.verdict(name_of) for name_of in names]) for name, names in CRITERIA.items()}
 
     def renamed(self) -> "Card":
         """The same, called what its claims support."""
-        needed = (self.verdict(one) == "supported" for one in NEEDED_FOR_BELIEF)
+        needed = (self.verdict(name) == "supported" for name in NEEDED_FOR_BELIEF)
         decodable = self.verdict("decodable")
         known = None if decodable == "not tested" else decodable == "supported"
         return self._replace(name=name_of(self.site, known, needed))
 
 
 def report_card(
-    found: Sweep, study: Study, site: ReadingSite, n_groups: int, plan: StudyPlan, used: CausalVerdict | None = None
+    swept: Sweep, study: Study, site: ReadingSite, n_groups: int, plan: StudyPlan, used: CausalVerdict | None = None
 ) -> Card:
     """The claims of a probe that was registered at `study.at`.
 
     Args:
-        found: the sweep that it is part of.
+        swept: the sweep that it is part of.
         study: of its place.
         site: where that lies in the conversation.
         n_groups: of the data.
@@ -154,7 +154,7 @@ def report_card(
     """
     limit, numbers = plan.thresholds, study.numbers
     judge = judge_of(n_groups, limit.groups)
-    p = found.p_at(study.at)
+    p = swept.p_at(study.at)
     r2 = numbers["r2"]
     claims = [
         judge(
@@ -162,7 +162,7 @@ def report_card(
             "the target can be decoded at the registered layer",
             f"permutation p > {limit.alpha:g}, or the interval of R2 reaches 0",
             p <= limit.alpha and r2.lo > 0,
-            f"R2 {told(r2)}, permutation p {p:.3g}; p over all places {found.p_max[found.points.index(study.at)]:.3g}",
+            f"R2 {told(r2)}, permutation p {p:.3g}; p over all places {swept.p_max[swept.points.index(study.at)]:.3g}",
             against=r2.hi <= 0,
         ),
         judge(
@@ -200,17 +200,17 @@ def report_card(
     return Card("", site, n_groups, limit.groups, tuple(claims)).renamed()
 
 
-def told(one: Refitted) -> str:
+def told(refit: Refitted) -> str:
     """A number with its interval."""
-    return f"{shown(one.value)} {f'[{shown(one.lo)}, {shown(one.hi)}]' if one.known else '(no interval)'}"
+    return f"{shown(refit.value)} {f'[{shown(refit.lo)}, {shown(refit.hi)}]' if refit.known else '(no interval)'}"
 
 
-def _used(found: CausalVerdict | None) -> Claim:
+def _used(verdict: CausalVerdict | None) -> Claim:
     claim = "what the probe reads is what the model acts on"
-    if found is None:
+    if verdict is None:
         falsifier = "steering along the probe's pattern does not move beliefs more than 100 random directions do"
         return Claim("used", claim, falsifier, "not tested", "no steering was done: `doxascope probe causal`")
-    return Claim("used", claim, found.falsifier, found.verdict, found.evidence)
+    return Claim("used", claim, verdict.falsifier, verdict.verdict, verdict.evidence)
 
 
 def _beyond_surface(judge: ClaimJudge, study: Study) -> Claim:
@@ -221,7 +221,7 @@ def _beyond_surface(judge: ClaimJudge, study: Study) -> Claim:
         return judge("beyond the surface", claim, falsifier, None, "the rows have no text")
     name, least = min(above.items(), key=lambda pair: pair[1].value)
     evidence = f"{told(least)} above {name} (R2 {shown(study.baselines[name])})"
-    holds, against = all(one.lo > 0 for one in above.values()), any(one.hi <= 0 for one in above.values())
+    holds, against = all(gap.lo > 0 for gap in above.values()), any(gap.hi <= 0 for gap in above.values())
     return judge("beyond the surface", claim, falsifier, holds, evidence, against=against)
 
 
@@ -232,10 +232,10 @@ def _no_shift(judge: ClaimJudge, study: Study) -> Claim:
         return judge("no position shift", claim, falsifier, None, "there is one position only")
     worst, test = max(study.shifts.items(), key=lambda pair: pair[1].p if pair[1].p == pair[1].p else 2.0)
     evidence = f"{worst}: {told(study.numbers[worst])}, TOST p {test.p:.3g}"
-    holds = all(one.equivalent for one in study.shifts.values())
+    holds = all(shift.equivalent for shift in study.shifts.values())
     against = any(
-        study.numbers[name].lo > one.params["hi"] or study.numbers[name].hi < one.params["lo"]
-        for name, one in study.shifts.items()
+        study.numbers[name].lo > shift.params["hi"] or study.numbers[name].hi < shift.params["lo"]
+        for name, shift in study.shifts.items()
     )
     return judge("no position shift", claim, falsifier, holds, evidence, against=against)
 
@@ -257,17 +257,17 @@ def _uniform(judge: ClaimJudge, study: Study) -> Claim:
     if not study.transfers:
         return judge("uniform", claim, falsifier, None, "there is nothing to transfer between")
     holds, told_of = [], []
-    for one in study.transfers:
+    for transfer in study.transfers:
         cells = [
             (cell.value, f"{train} to {test}")
-            for train, row in zip(one.levels, one.cells, strict=True)
-            for test, cell in zip(one.levels, row, strict=True)
+            for train, row in zip(transfer.levels, transfer.cells, strict=True)
+            for test, cell in zip(transfer.levels, row, strict=True)
             if train != test and cell.value == cell.value
         ]
-        mean, (worst, where) = one.off_diagonal, min(cells, default=(float("nan"), "none"))
-        holds.append(mean.known and mean.lo > one.chance and worst > one.chance)
-        told_of.append(f"{one.by}: mean {one.measure} {told(mean)}, least {worst:.2f} ({where})")
-    against = any(one.off_diagonal.hi <= one.chance for one in study.transfers)
+        mean, (worst, where) = transfer.off_diagonal, min(cells, default=(float("nan"), "none"))
+        holds.append(mean.known and mean.lo > transfer.chance and worst > transfer.chance)
+        told_of.append(f"{transfer.by}: mean {transfer.measure} {told(mean)}, least {worst:.2f} ({where})")
+    against = any(transfer.off_diagonal.hi <= transfer.chance for transfer in study.transfers)
     return judge("uniform", claim, falsifier, all(holds), "; ".join(told_of), against=against)
 
 
@@ -286,9 +286,11 @@ def _adds(judge: ClaimJudge, study: Study, name: str, alpha: float) -> Claim:
     claim = f"it adds to the {name}" if name != "both" else "it adds to both together"
     key = f"adds to the {name}" if name != "both" else "adds to both"
     falsifier = f"no gain in out-of-fold log-loss, or permutation p > {alpha:g}"
-    found = study.added.get(name)
-    if found is None or found.p != found.p:
-        why = "the rows do not hold it, or it is the target" if found is None else f"undefined: {found.status}"
+    addition = study.added.get(name)
+    if addition is None or addition.p != addition.p:
+        why = "the rows do not hold it, or it is the target" if addition is None else f"undefined: {addition.status}"
         return judge(key, claim, falsifier, None, why)
-    evidence = f"{found.gain:+.4f} nat per row (loss {found.loss_without:.4f} without), permutation p {found.p:.3g}"
-    return judge(key, claim, falsifier, found.gain > 0 and found.p <= alpha, evidence)
+    evidence = (
+        f"{addition.gain:+.4f} nat per row (loss {addition.loss_without:.4f} without), permutation p {addition.p:.3g}"
+    )
+    return judge(key, claim, falsifier, addition.gain > 0 and addition.p <= alpha, evidence)

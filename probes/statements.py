@@ -39,12 +39,12 @@ def statement_rows(statements: Iterable[Statement]) -> pd.DataFrame:
     if not every:
         raise UserError("truth set: holds no statement")
     seen: dict[str, bool] = {}
-    for one in every:
-        if not one.text.strip():
+    for statement in every:
+        if not statement.text.strip():
             raise UserError("truth set: a statement has no text")
-        if seen.setdefault(one.text, one.true) != one.true:
-            raise UserError(f"truth set: {one.text!r} is labelled true and false; correct one label")
-    table = pd.DataFrame([vars(one) for one in every]).drop_duplicates("text").reset_index(drop=True)
+        if seen.setdefault(statement.text, statement.true) != statement.true:
+            raise UserError(f"truth set: {statement.text!r} is labelled true and false; correct one label")
+    table = pd.DataFrame([vars(statement) for statement in every]).drop_duplicates("text").reset_index(drop=True)
     kind = table["negated"].map({False: "affirmed", True: "negated"})
     named = [f"{domain}-{i:05d}" for i, domain in enumerate(table["domain"])]
     return table.assign(
@@ -85,7 +85,7 @@ def computed_statements(n_groups: int, seed: int = 0) -> list[Statement]:
     """
     if not 1 <= n_groups <= MOST_FACTS:
         raise UserError(f"truth set: {n_groups} computed facts; give 1 to {MOST_FACTS}")
-    found: list[Statement] = []
+    statements: list[Statement] = []
     seen: set[str] = set()
     attempt = 0
     for i in range(n_groups):
@@ -97,8 +97,8 @@ def computed_statements(n_groups: int, seed: int = 0) -> list[Statement]:
             if f"{domain} {about}" not in seen:
                 break
         seen.add(f"{domain} {about}")
-        found += _stated(f"{domain}-{i}", domain, true, false, truly=bool(rng.integers(2)))
-    return found
+        statements += _stated(f"{domain}-{i}", domain, true, false, truly=bool(rng.integers(2)))
+    return statements
 
 
 def _stated(group: str, domain: str, true: str, false: str, *, truly: bool) -> Iterator[Statement]:
@@ -106,10 +106,10 @@ def _stated(group: str, domain: str, true: str, false: str, *, truly: bool) -> I
     text = true if truly else false
     for template, frame in (("plain", "{}."), ("said", "It is the case that {}.")):
         for negated in (False, True):
-            said = text.format(_NOT if negated else _IS)
-            said = frame.format(said)
+            claim = text.format(_NOT if negated else _IS)
+            claim = frame.format(claim)
             yield Statement(
-                text=said[0].upper() + said[1:],
+                text=claim[0].upper() + claim[1:],
                 true=truly != negated,
                 group=group,
                 domain=domain,
@@ -156,10 +156,10 @@ def _alphabet(rng: np.random.Generator) -> tuple[str, str, str]:
 
 def _length(rng: np.random.Generator) -> tuple[str, str, str]:
     while True:
-        one, other = (WORDS[int(i)] for i in rng.choice(len(WORDS), size=2, replace=False))
-        if len(one) != len(other):
+        word, other = (WORDS[int(i)] for i in rng.choice(len(WORDS), size=2, replace=False))
+        if len(word) != len(other):
             break
-    long, short = (one, other) if len(one) > len(other) else (other, one)
+    long, short = (word, other) if len(word) > len(other) else (other, word)
     text = 'the word "{}" {{}} longer than the word "{}"'
     return text.format(long, short), text.format(short, long), f"{long},{short}"
 
@@ -220,10 +220,10 @@ def _of_file(path: Path, group: str | None) -> list[Statement]:
         raise UserError(f"{path}: {both.idxmax()!r} is labelled 0 and 1; correct one label")
     negated = path.stem.startswith(NEGATED_FILE)
     domain = path.stem.removeprefix(NEGATED_FILE)
-    found = []
-    for text, label, own in zip(table["statement"], labels, table[group or "statement"], strict=True):
-        content = own if group else _without_negation(own)
-        found.append(
+    statements = []
+    for text, label, group_of in zip(table["statement"], labels, table[group or "statement"], strict=True):
+        content = group_of if group else _without_negation(group_of)
+        statements.append(
             Statement(
                 text=text,
                 true=label == "1",
@@ -233,7 +233,7 @@ def _of_file(path: Path, group: str | None) -> list[Statement]:
                 pair=f"{domain}: {_without_negation(text)}",
             )
         )
-    return found
+    return statements
 
 
 def _without_negation(text: str) -> str:

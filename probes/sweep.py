@@ -77,13 +77,13 @@ def sweep_point(
     x: Floats, y: Floats, null: Floats, folds: NDArray[np.intp], penalties: Sequence[float] = PENALTIES
 ) -> AtPoint:
     """Nested cross-validation at one place, of the target [n] and of permuted ones [n, draws]."""
-    found = nested_ridge(x, np.column_stack([y, null]), folds, penalties, keep=False)
-    return AtPoint(found.inner, found.outer, np.asarray(penalties, dtype=np.float64)[found.chosen[:, 0]])
+    fit = nested_ridge(x, np.column_stack([y, null]), folds, penalties, keep=False)
+    return AtPoint(fit.inner, fit.outer, np.asarray(penalties, dtype=np.float64)[fit.chosen[:, 0]])
 
 
 def combine(
     points: Sequence[ReadAt],
-    found: Sequence[AtPoint],
+    points_of: Sequence[AtPoint],
     y: Floats,
     null: Permuted,
     folds: NDArray[np.intp],
@@ -92,8 +92,8 @@ def combine(
 ) -> Sweep:
     """The curve, its band and the selected place, from what each place gave."""
     spread = spread_of_targets(np.column_stack([y, null.targets]), folds)
-    outer = np.stack([one.outer for one in found])  # [points, K, 1 + draws]
-    inner = np.stack([one.inner for one in found])
+    outer = np.stack([point.outer for point in points_of])  # [points, K, 1 + draws]
+    inner = np.stack([point.inner for point in points_of])
     r2 = 1 - outer.sum(axis=1) / spread.sum(axis=0)
     best = inner.argmin(axis=0)  # [K, 1 + draws]
     chosen = np.take_along_axis(outer, best[None], axis=0)[0]
@@ -109,7 +109,7 @@ def combine(
         selected_r2=float(selected[0]),
         selected_p=permutation_p(float(selected[0]), selected[1:]),
         selected=tuple(points[i] for i in best[:, 0]),
-        penalties=np.stack([one.penalties for one in found]),
+        penalties=np.stack([point.penalties for point in points_of]),
         n_fixed=null.n_fixed,
     )
 
@@ -123,7 +123,7 @@ def sweep(
     penalties: Sequence[float] = PENALTIES,
     level: float = 0.95,
     known: Mapping[ReadAt, AtPoint] | None = None,
-    done: Callable[[ReadAt, AtPoint], object] = lambda at, found: None,
+    done: Callable[[ReadAt, AtPoint], object] = lambda at, done_at: None,
     spread: SpreadPoints = map,
 ) -> Sweep:
     """All points of a data set.
@@ -146,12 +146,12 @@ def sweep(
     def compute(at: ReadAt) -> AtPoint:
         return sweep_point(data.read(at), y, null.targets, folds, penalties)
 
-    found = dict(known or {})
-    missing = [at for at in data.points if at not in found]
-    for at, one in zip(missing, spread(compute, missing), strict=True):
-        found[at] = one
-        done(at, one)
-    return combine(data.points, [found[at] for at in data.points], y, null, folds, level=level)
+    done_at = dict(known or {})
+    missing = [at for at in data.points if at not in done_at]
+    for at, point in zip(missing, spread(compute, missing), strict=True):
+        done_at[at] = point
+        done(at, point)
+    return combine(data.points, [done_at[at] for at in data.points], y, null, folds, level=level)
 
 
 def at_depth(points: Sequence[ReadAt], depth: float, n_layers: int) -> int:

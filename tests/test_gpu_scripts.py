@@ -5,7 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -48,20 +49,81 @@ def options(settings: Sequence[str]) -> list[str]:
 
 
 Script = Callable[..., None]
+SERVER = """
+import gc, json, os, socket, sys, traceback
+import doxascope.experiments.cli.main as cli
+import h5py, pandas, scipy.stats, sklearn.linear_model, statsmodels.api, torch, transformers
+
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+gc.freeze()
+print("listens", flush=True)
+while True:
+    connection, _ = listener.accept()
+    if os.fork():
+        connection.close()
+        continue
+    asked, files, *_ = socket.recv_fds(connection, 2**20, 3)
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+    asked = json.loads(asked)
+    os.chdir(asked["folder"])
+    os.environ.clear()
+    os.environ.update(asked["variables"])
+    sys.argv = ["doxascope", *asked["words"]]
+    code = 1
+    try:
+        cli.main()
+    except SystemExit as ended:
+        code = ended.code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        connection.send(bytes([code]))
+        os._exit(code)
+"""
+"""Runs each command in a process of its own, which begins with what takes seconds to import."""
+CLIENT = """
+import json, os, socket, sys
+
+connection = socket.socket(socket.AF_UNIX)
+connection.connect(PLACE)
+asked = {"folder": os.getcwd(), "variables": dict(os.environ), "words": sys.argv[1:]}
+socket.send_fds(connection, [json.dumps(asked).encode()], [0, 1, 2])
+sys.exit(connection.recv(1)[0])
+"""
+
+
+@pytest.fixture(scope="module")
+def doxascope(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with the command."""
+    place = tmp_path_factory.mktemp("bin")
+    # Not below the folders of the tests: the names of sockets are short.
+    with tempfile.TemporaryDirectory() as short:
+        socket = f"{short}/socket"
+        command = [sys.executable, "-c", SERVER, socket]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as server:
+            assert server.stdout
+            assert server.stdout.readline() == "listens\n"
+            here = place / "doxascope"
+            here.write_text(f"#!{sys.executable} -S\nPLACE = {socket!r}\n{CLIENT}")
+            here.chmod(0o755)
+            yield place
+            server.kill()
 
 
 @pytest.fixture
-def script(tiny_folder: Path, tmp_path: Path) -> Script:
+def script(doxascope: Path, tiny_folder: Path, tmp_path: Path) -> Script:
     """Runs a script on a tiny model, with further variables."""
     if shutil.which("bash") is None:
         pytest.skip("needs bash")
-    here = tmp_path / "doxascope"
-    here.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m doxascope "$@"\n')
-    here.chmod(0o755)
     model = tmp_path / "tiny.yaml"
     model.write_text(f"path: {tiny_folder}\ndtype: bfloat16\n")
     env = os.environ | {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "PATH": f"{doxascope}:{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(sys.path),
         "MODEL": str(model),
         "OTHER": str(tiny_folder),

@@ -205,8 +205,9 @@ def test_what_is_not_run_is_on_a_page() -> None:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files that the pages speak of."""
     folder = tmp_path_factory.mktemp("guides")
-    (questions,) = re.findall(r"\$ cat questions.csv\n(.*?)\n\n", (ROOT / "docs" / "ask.md").read_text(), re.DOTALL)
-    (folder / "questions.csv").write_text(questions + "\n")
+    for page, name in (("ask.md", "questions.csv"), ("questions.md", "riddles.csv")):
+        (table,) = re.findall(rf"\$ cat {name}\n(.*?)\n\n", (ROOT / "docs" / page).read_text(), re.DOTALL)
+        (folder / name).write_text(table + "\n")
     rows = [f"q{i},{0.1 + 0.02 * i:.2f},{0.9 - 0.015 * i:.3f},{i % 2}" for i in range(40)]
     for name, shift in (("my-beliefs", 0), ("forecasts", 1), ("mine", 2), ("theirs", 3)):
         order = rows[shift:] if name in ("my-beliefs", "forecasts") else [rows[0], *rows[1 + shift :]]
@@ -251,7 +252,7 @@ class Reader:
         place = {"a": 0, "A": 0, "b": 1, "B": 1}.get(which, 0)
         while len(there := self.made(folder, name)) < max(place + 1, n if which == "*" else 1):
             first = {"runs": f"doxascope run {name}", "probes": "doxascope probe sweep probe runs/truth-*"}[folder]
-            done = self.call(first + (" -o model.dtype=bfloat16" if there else ""))
+            done = self.call(first + (" -o model.template=plain" if there else ""))
             assert done.returncode == 0, done.stderr
         chosen = there if which == "*" else there[place : place + 1]
         return [f"{key}{equals if target != word else ''}{path.relative_to(self.place)}{rest}" for path in chosen]

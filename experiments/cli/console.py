@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _with_values(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     """Refuses a key without a value here, before what stands after it is taken for a file."""
-    if bare := [one for one in given if "=" not in one.lstrip("=")]:
+    if bare := [setting for setting in given if "=" not in setting.lstrip("=")]:
         raise UserError(f"-o {bare[0]}: give key=value without blanks, for example -o items=10")
     return given
 
@@ -62,15 +62,15 @@ def require_ray(executor: str, **given: object) -> None:
 
 def named_values(option: str, given: tuple[str, ...]) -> dict[str, str]:
     """The values of NAME=VALUE by name, each name once."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in given:
         name, sign, value = (part.strip() for part in text.partition("="))
         if not (name and sign and value):
             raise UserError(f"{option} {text}: give NAME=VALUE")
-        if name in found:
-            raise UserError(f"{option} {text}: {name} has a value already, {found[name]}")
-        found[name] = value
-    return found
+        if name in values:
+            raise UserError(f"{option} {text}: {name} has a value already, {values[name]}")
+        values[name] = value
+    return values
 
 
 def number(option: str, name: str, text: str) -> float:

@@ -36,21 +36,26 @@ def doctor(out: Path, as_json: bool) -> None:
     doxascope doctor
     doxascope doctor --json > machine.json    to attach to a bug report
     """
-    found: list[Finding] = []
-    for one in _diagnosis(out):
+    findings: list[Finding] = []
+    for finding in _diagnosis(out):
         if not as_json:
-            if not found or found[-1].section != one.section:
-                echo(one.section)
-            mark = "" if one.state == "ok" else f"{one.state}: "
-            echo(f"  {one.name:<{WIDTH}}{mark}{one.told}" + (f"\n  {'':<{WIDTH}}-> {one.advice}" if one.advice else ""))
-        found.append(one)
-    lacking = [one for one in found if one.needed and one.state != "ok"]
-    usable = not lacking and any(one.section == "reading" and one.state == "ok" for one in found)
+            if not findings or findings[-1].section != finding.section:
+                echo(finding.section)
+            mark = "" if finding.state == "ok" else f"{finding.state}: "
+            echo(
+                f"  {finding.name:<{WIDTH}}{mark}{finding.told}"
+                + (f"\n  {'':<{WIDTH}}-> {finding.advice}" if finding.advice else "")
+            )
+        findings.append(finding)
+    lacking = [finding for finding in findings if finding.needed and finding.state != "ok"]
+    usable = not lacking and any(finding.section == "reading" and finding.state == "ok" for finding in findings)
     if as_json:
-        told = {"doxascope": __version__, "python": platform.python_version(), "platform": platform.platform()}
-        echo(json.dumps({**told, "usable": usable, "findings": [asdict(one) for one in found]}, indent=1))
+        versions = {"doxascope": __version__, "python": platform.python_version(), "platform": platform.platform()}
+        echo(
+            json.dumps({**versions, "usable": usable, "findings": [asdict(finding) for finding in findings]}, indent=1)
+        )
     if not usable:
-        first = next((one for one in [*lacking, *found] if one.advice and one.state != "ok"), None)
+        first = next((finding for finding in [*lacking, *findings] if finding.advice and finding.state != "ok"), None)
         raise UserError("nothing can be run here" + (f": {first.name} {first.told}; {first.advice}" if first else ""))
 
 
@@ -58,15 +63,15 @@ def _diagnosis(out: Path) -> "Iterator[Finding]":
     """Section by section; without torch and transformers only the libraries can be told."""
     from ...hooks.checks.installation import libraries
 
-    found = list(libraries())
-    yield from found
-    if any(one.needed and one.state == "missing" for one in found):
+    there_are = list(libraries())
+    yield from there_are
+    if any(finding.needed and finding.state == "missing" for finding in there_are):
         return
     from ...hooks.checks.doctor import devices, folders, models, readings
 
     there = list(devices())
     yield from there
-    yield from readings([one.name for one in there if one.state == "ok"])
+    yield from readings([finding.name for finding in there if finding.state == "ok"])
     yield from models()
     yield from folders(out)
 
@@ -216,10 +221,10 @@ def _validate_english(
     asked = (f"model.device={device}", *([f"model.backend={backend}"] if backend else []))
     with progress(len(models), "model", "models") as advance:
         folders = in_english.read(place.path, models, triples or in_english.TRIPLES, seed, asked, advance)
-    document, found = in_english.page(folders)
+    document, facts = in_english.page(folders)
     write(place, document)
     echo_report(document, place.path, full)
-    states, few = {fact.state for fact in found}, (triples or in_english.TRIPLES) < in_english.TRIPLES
+    states, few = {fact.state for fact in facts}, (triples or in_english.TRIPLES) < in_english.TRIPLES
     return bool(states & ({NOT_FOUND} if few else {NOT_FOUND, NOT_SHOWN}))
 
 
@@ -243,11 +248,11 @@ def _validate_planted(
     place = told.prepare(out)
     effort = Effort(contexts=contexts or Effort().contexts, seed=seed)
     with progress(len(organisms) or 6, "organism", "organisms") as advance:
-        found = run(organisms, effort, folder=folder, device=device, backend=backend, advance=advance)
-    write(place, document := told.page(found, effort))
+        recovered = run(organisms, effort, folder=folder, device=device, backend=backend, advance=advance)
+    write(place, document := told.page(recovered, effort))
     echo_report(document, place.path, full)
     few = effort.contexts < Effort().contexts
-    return any(organism.wrong or not (few or organism.recovered) for organism in found)
+    return any(organism.wrong or not (few or organism.recovered) for organism in recovered)
 
 
 @click.command()

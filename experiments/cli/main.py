@@ -212,10 +212,10 @@ def plan(
         from ..compare.power import needed
 
         asked = {name: number("--effect", name, value) for name, value in named_values("--effect", effects).items()}
-        for one in needed(pilots, asked, seed=config.seed, allow_code=allow_code):
-            echo(one.line)
-            if one.registered:
-                echo(f"  to register it: {one.registered}")
+        for claim in needed(pilots, asked, seed=config.seed, allow_code=allow_code):
+            echo(claim.line)
+            if claim.registered:
+                echo(f"  to register it: {claim.registered}")
         return
     if register is not None:
         digest = register_at(register, experiment.name, config)
@@ -313,23 +313,8 @@ def ls(out: Path, as_page: bool) -> None:
         echo(f"  {manifest.parent.name:<48}{state}")
 
 
-FURTHER = (
-    check,
-    report,
-    sheet,
-    sweep,
-    collect,
-    score,
-    compare,
-    tables,
-    card,
-    certify,
-    validate,
-    activations,
-    probe,
-    doctor,
-)
-for command in FURTHER:
+FURTHER = (check, report, sheet, sweep, collect, score, compare, tables, card, certify)
+for command in (*FURTHER, validate, activations, probe, doctor):
     cli.add_command(command)
 
 

@@ -39,12 +39,12 @@ def check(folders: tuple[Path, ...]) -> None:
     damaged = 0
     for run in map(RunFolder.open, folders):
         with in_one_line(run.path):
-            found = list(faults(run))
-            damaged += bool(found)
-            if not found:
+            lines = list(faults(run))
+            damaged += bool(lines)
+            if not lines:
                 missing = f", {run.missing} still to be read" if run.missing else ""
-                found = [f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written"]
-        echo("\n".join(found))
+                lines = [f"{run.path}: {len(run.committed())} batches{missing}, every file as it was written"]
+        echo("\n".join(lines))
     if damaged:
         raise UserError(f"{damaged} of {len(folders)} runs damaged; {AGAIN}")
 
@@ -231,10 +231,10 @@ def compare(
     folder = None if out is None else prepare(out)
     within = {name: number("--margin", name, value) for name, value in named_values("--margin", margins).items()}
     known = {"cluster": cluster, "names": named_values("--map", names), "seed": seed, "allow_code": allow_code}
-    found = compared(paths, metrics=metrics, margins=within, **known)
+    comparison = compared(paths, metrics=metrics, margins=within, **known)
     settings = {"metric": ", ".join(metrics), "margin": ", ".join(margins), "cluster": cluster, "seed": seed}
     settings |= {"map": ", ".join(names)}
-    document = page(found, {key: value for key, value in settings.items() if value not in (None, "")})
+    document = page(comparison, {key: value for key, value in settings.items() if value not in (None, "")})
     if folder is not None:
         write(folder, document)
     echo_report(document, folder and folder.path, full)
@@ -262,11 +262,11 @@ def tables(runs: tuple[Path, ...], latex: bool, allow_code: tuple[Path, ...]) ->
     if None in folders:
         raise UserError(f"{runs[folders.index(None)]}: is no run; give the folders of runs")
     whole = [folder for folder in folders if folder is not None]
-    found = tables_of(whole, allow_code)
-    for table in found:
+    paper_tables = tables_of(whole, allow_code)
+    for table in paper_tables:
         echo(as_latex(table) if latex else "\n".join(as_lines(table)))
         echo("")
-    for line in [*marks_of(found), *scored_earlier(whole)]:
+    for line in [*marks_of(paper_tables), *scored_earlier(whole)]:
         echo(f"% {line}" if latex else line)
 
 
@@ -299,14 +299,16 @@ def card(
     before = None if other is None else ModelCard.open(other)
     if before is not None:
         require_same_set(before, load_set(chosen), seed)
-    made = make_card(model, out, chosen=chosen, seed=seed, overrides=overrides)
-    echo_stored(made.folder, full)
+    fresh = make_card(model, out, chosen=chosen, seed=seed, overrides=overrides)
+    echo_stored(fresh.folder, full)
     if before is not None:
-        found = against(made, before)
+        changes = against(fresh, before)
         echo("")
-        echo_report(write_against(found), full=full)
-        echo(f"\nagainst: {made.folder / 'against.html'}")
-        if found.regressions:
+        echo_report(write_against(changes), full=full)
+        echo(f"\nagainst: {fresh.folder / 'against.html'}")
+        if changes.regressions:
             raise SystemExit(1)
-        if found.unclear:
-            raise UserError(f"{len(found.unclear)} numbers may be worse by twice their margin, unseen; take more items")
+        if changes.unclear:
+            raise UserError(
+                f"{len(changes.unclear)} numbers may be worse by twice their margin, unseen; take more items"
+            )

@@ -119,8 +119,8 @@ def collect(paths: tuple[Path, ...], metrics: tuple[str, ...], over: str | None,
     from ..compare.collection_page import page, prepare, write
 
     folder = None if out is None else prepare(out)
-    found = collected(paths)
-    document = page(found, metrics, over)
+    collection = collected(paths)
+    document = page(collection, metrics, over)
     if folder is not None:
-        write(folder, found, document)
+        write(folder, collection, document)
     echo_report(document, folder and folder.path, full)

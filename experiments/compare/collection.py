@@ -78,8 +78,8 @@ class Collection:
 
     def __repr__(self) -> str:
         kinds = {name: self.rows[name].nunique() for name in ("experiment", "model", "seed")}
-        told = ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in kinds.items())
-        return f"Collection({len(self.runs)} runs: {told}; .table(), .plot(), .rows, .pooled)"
+        counts = ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in kinds.items())
+        return f"Collection({len(self.runs)} runs: {counts}; .table(), .plot(), .rows, .pooled)"
 
     def _repr_html_(self) -> str:
         return f"<p>{self!r}</p>{self.table().to_html()}"
@@ -109,8 +109,8 @@ class Collection:
         titles = [f"{row.experiment} {row.metric} {called(row)}" for row in each(rows)]
         wide = rows.assign(text=texts, title=titles)
         index = ["model", "setting"] if (rows["setting"] != "").any() else ["model"]
-        made = wide.pivot(index=index, columns="title", values="text").fillna("")
-        return made.reindex(columns=list(dict.fromkeys(titles))).rename_axis(columns=None)
+        cells = wide.pivot(index=index, columns="title", values="text").fillna("")
+        return cells.reindex(columns=list(dict.fromkeys(titles))).rename_axis(columns=None)
 
     def plot(self, *metrics: str, over: str | None = None) -> Figure:
         """A forest of these numbers, or, `over` size, step or a setting, a line plot; `.save("figure.pdf")` writes it.
@@ -130,19 +130,19 @@ def collect(paths: Sequence[Path | str]) -> Collection:
     nothing is left.
     """
     left_out: list[str] = []
-    found: dict[Path, tuple[CollectedRun, Mapping[str, Any]]] = {}
+    opened: dict[Path, tuple[CollectedRun, Mapping[str, Any]]] = {}
     for folder, named in (run for path in paths for run in _runs_in(user_path(str(path)))):
         try:
-            found.setdefault(folder.path.resolve(), _opened(folder))
+            opened.setdefault(folder.path.resolve(), _opened(folder))
         except UserError as error:
             if named and not isinstance(error, NotReadyError):
                 raise
             left_out.append(f"{folder.path} is left out: {str(error).removeprefix(f'{folder.path}: ')}.")
     left_out = list(dict.fromkeys(left_out))
-    if not found:
+    if not opened:
         raise UserError(f"{paths[0]}: no run is whole and scored; " + " ".join(left_out))
-    names = named_models([recorded for _, recorded in found.values()])
-    several = [replace(run, model=name) for (run, _), name in zip(found.values(), names, strict=True)]
+    names = named_models([recorded for _, recorded in opened.values()])
+    several = [replace(run, model=name) for (run, _), name in zip(opened.values(), names, strict=True)]
     runs, further = _settings(several)
     runs, twice = _apart(runs)
     left_out += twice
@@ -189,8 +189,8 @@ def _collected(folder: RunFolder, config: Mapping[str, Any], stored: Mapping[str
     conditions, lead = folder.manifest["conditions"], stored.get("lead") or {}
     recorded, plan = conditions["model"], lead.get("registered")
     states = {
-        (said["method"], said["kind"]): [said[name] for name in ("readable", "responds", "coherent")]
-        for said in lead.get("verdicts", [])
+        (verdict["method"], verdict["kind"]): [verdict[name] for name in ("readable", "responds", "coherent")]
+        for verdict in lead.get("verdicts", [])
     }
     made_for = (plan["metric"], plan["method"], plan["kind"]) if plan else (str(stored.get("headline", "")), "", "")
     return CollectedRun(
@@ -204,8 +204,8 @@ def _collected(folder: RunFolder, config: Mapping[str, Any], stored: Mapping[str
         n_parameters=float(recorded.get("n_parameters") or np.nan),
         headline=made_for,
         coherent=float(plan["coherent"]) if plan else np.nan,
-        verdicts={key: in_words(said) for key, said in states.items()},
-        unreadable=frozenset(key for key, said in states.items() if said[0] == "unreadable"),
+        verdicts={key: in_words(verdict) for key, verdict in states.items()},
+        unreadable=frozenset(key for key, verdict in states.items() if verdict[0] == "unreadable"),
         scores=stored["scores"],
         conditions=flat(conditions),
     )
@@ -236,21 +236,21 @@ def _settings(runs: Sequence[CollectedRun]) -> tuple[list[CollectedRun], list[st
     """The runs with the settings in which those of their experiment and model differ; and a line for each experiment
     whose models differ in settings that are the same within each.
     """
-    named, told = dict(enumerate(runs)), []
+    named, notes = dict(enumerate(runs)), []
     for experiment in dict.fromkeys(run.experiment for run in runs):
-        own = {i: run for i, run in enumerate(runs) if run.experiment == experiment}
-        models = len({run.model for run in own.values()})
-        names = dict.fromkeys(name for run in own.values() for name in run.settings)
-        values = {name: [run.settings.get(name, "") for run in own.values()] for name in names}
+        runs_of = {i: run for i, run in enumerate(runs) if run.experiment == experiment}
+        models = len({run.model for run in runs_of.values()})
+        names = dict.fromkeys(name for run in runs_of.values() for name in run.settings)
+        values = {name: [run.settings.get(name, "") for run in runs_of.values()] for name in names}
         differ = [name for name in names if len(set(values[name])) > 1]
-        pairs = {name: {(run.model, run.settings.get(name, "")) for run in own.values()} for name in differ}
+        pairs = {name: {(run.model, run.settings.get(name, "")) for run in runs_of.values()} for name in differ}
         within = [name for name in differ if len(pairs[name]) > models]
-        for i, run in own.items():
+        for i, run in runs_of.items():
             texts = (f"{name} {short(run.settings.get(name, '')) or 'none'}" for name in within)
             named[i] = replace(run, setting=", ".join(texts))
         if between := [name for name in differ if name not in within]:
-            told.append(f"{experiment}: models differ in {', '.join(between)}, too.")
-    return list(named.values()), told
+            notes.append(f"{experiment}: models differ in {', '.join(between)}, too.")
+    return list(named.values()), notes
 
 
 def _rows(run: CollectedRun) -> Iterator[dict[str, Any]]:
@@ -274,15 +274,19 @@ def _pooled(rows: pd.DataFrame) -> SeedMean:
 
 def _row(key: Any, rows: pd.DataFrame, score: SeedMean) -> dict[str, Any]:
     """Of one seed, or of several that are all alike, the interval of a run; that of a share stays within 0 and 1."""
-    own = rows.drop_duplicates("seed").dropna(subset="estimate")
+    seeds = rows.drop_duplicates("seed").dropna(subset="estimate")
     alone = score.status == "one_seed" or (score.within == 0 and score.between == 0)
-    lo, hi = (own[name].iloc[0] if alone else getattr(score, name) for name in ("ci_lo", "ci_hi"))
-    if own["ci_method"].str.contains(SHARES).all():
+    lo, hi = (seeds[name].iloc[0] if alone else getattr(score, name) for name in ("ci_lo", "ci_hi"))
+    if seeds["ci_method"].str.contains(SHARES).all():
         lo, hi = np.clip([lo, hi], 0, 1)
     statuses = [str(status) for status in dict.fromkeys(rows["status"]) if status != "ok"]
     verdicts = rows.drop_duplicates("seed")["verdict"].value_counts(sort=False)
     n = int(verdicts.sum())
-    told = [str(said) if count == n else f"{said} ({count} of {n} seeds)" for said, count in verdicts.items() if said]
+    words = [
+        str(verdict) if count == n else f"{verdict} ({count} of {n} seeds)"
+        for verdict, count in verdicts.items()
+        if verdict
+    ]
     return dict(zip(OF_GROUP, key, strict=True)) | {
         "estimate": score.mean,
         "ci_lo": float(lo),
@@ -293,5 +297,5 @@ def _row(key: Any, rows: pd.DataFrame, score: SeedMean) -> dict[str, Any]:
         "clusters": score.n_clusters,
         "ci_method": "of one run" if alone else score.ci_method,
         "status": ", ".join([*statuses, *([score.status] if score.status != "ok" and not alone else [])]) or "ok",
-        "verdict": "; ".join(told),
+        "verdict": "; ".join(words),
     }

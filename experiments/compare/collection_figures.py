@@ -42,17 +42,17 @@ def named(row: Any) -> str:
     return f"{row.model} ({row.setting})" if row.setting else row.model
 
 
-def forest_of(found: "Collection", metrics: Sequence[str] = ()) -> Figure | None:
+def forest_of(collection: "Collection", metrics: Sequence[str] = ()) -> Figure | None:
     """A panel for each experiment and metric, models as rows; of a registered number its method alone."""
     panels = []
     most = 0
-    for experiment, metric, runs, rows in _shown(found, metrics):
+    for experiment, metric, runs, rows in _shown(collection, metrics):
         methods = {called(row) for row in each(rows)}
         failed = {(run.model, *key) for run in runs for key in run.unreadable}
         drawn: list[Row] = [
             (
                 ", ".join([named(row), *([called(row)] if len(methods) > 1 else [])]),
-                _score(found, row),
+                _score(collection, row),
                 (row.model, row.method, row.kind) in failed,
             )
             for row in each(rows)
@@ -72,18 +72,18 @@ def forest_of(found: "Collection", metrics: Sequence[str] = ()) -> Figure | None
 
 
 def _shown(
-    found: "Collection", metrics: Sequence[str]
+    collection: "Collection", metrics: Sequence[str]
 ) -> Iterator[tuple[str, str, "list[CollectedRun]", pd.DataFrame]]:
     """Experiment, metric, the runs, and the rows that are drawn."""
-    for (experiment, metric), rows in found.named(metrics).groupby(["experiment", "metric"], sort=False):
-        runs = [run for run in found.runs if run.experiment == experiment]
+    for (experiment, metric), rows in collection.named(metrics).groupby(["experiment", "metric"], sort=False):
+        runs = [run for run in collection.runs if run.experiment == experiment]
         yield str(experiment), str(metric), runs, _of_registered(rows, runs, str(metric))
 
 
 def _of_registered(rows: pd.DataFrame, runs: "Sequence[CollectedRun]", metric: str) -> pd.DataFrame:
     plans = {run.headline for run in runs if run.headline[0] == metric and run.headline[1]}
-    own = rows[[(metric, row.method, row.kind) in plans for row in each(rows)]]
-    return own if len(own) else rows
+    planned = rows[[(metric, row.method, row.kind) in plans for row in each(rows)]]
+    return planned if len(planned) else rows
 
 
 def _coherent(runs: "Sequence[CollectedRun]", metric: str) -> float | None:
@@ -91,18 +91,18 @@ def _coherent(runs: "Sequence[CollectedRun]", metric: str) -> float | None:
     return values.pop() if len(values) == 1 else None
 
 
-def _score(found: "Collection", row: Any) -> SeedMean:
-    score = found.scores[tuple(getattr(row, name) for name in OF_GROUP)]
+def _score(collection: "Collection", row: Any) -> SeedMean:
+    score = collection.scores[tuple(getattr(row, name) for name in OF_GROUP)]
     return SeedMean(mean=score.mean, ci_lo=row.ci_lo, ci_hi=row.ci_hi, n_rows=score.n_rows)
 
 
-def lines_of(found: "Collection", metrics: Sequence[str] = (), over: str | None = None) -> Figure | None:
+def lines_of(collection: "Collection", metrics: Sequence[str] = (), over: str | None = None) -> Figure | None:
     """Each number over the steps of checkpoints, the sizes of models, or a setting; None where no experiment
     has two values of it. Not said over what: steps where a name has one, else sizes.
     """
-    places, axis = _places(found, over)
+    places, axis = _places(collection, over)
     panels = []
-    for experiment, metric, runs, rows in _shown(found, metrics):
+    for experiment, metric, runs, rows in _shown(collection, metrics):
         here = {(model, setting): at for (of, model, setting), at in places.items() if of == experiment}
         families = _families(rows, here, axis.label)
         if families and len(set(here.values())) > 1:
@@ -117,20 +117,20 @@ def lines_of(found: "Collection", metrics: Sequence[str] = (), over: str | None 
     return chart(f"Over {axis.label}", panels, caption, x=axis, columns=3, side=(2.2, 1.6))
 
 
-def _places(found: "Collection", over: str | None) -> tuple[Mapping[tuple[str, str, str], float], Axis]:
+def _places(collection: "Collection", over: str | None) -> tuple[Mapping[tuple[str, str, str], float], Axis]:
     """(experiment, model, setting) -> where it stands, and the axis."""
-    names = found.pooled[["experiment", "model", "setting"]].drop_duplicates()
+    names = collection.pooled[["experiment", "model", "setting"]].drop_duplicates()
     groups = {(row.experiment, row.model, row.setting) for row in each(names)}
     steps = {group: float(match[1]) for group in groups if (match := STEP.search(group[1]))}
     if over == STEPS or (over is None and len(set(steps.values())) > 1):
         return steps, Axis(STEPS, most=4)
     if over in (None, SIZE):
-        known = {run.model: run.n_parameters for run in found.runs if np.isfinite(run.n_parameters)}
+        known = {run.model: run.n_parameters for run in collection.runs if np.isfinite(run.n_parameters)}
         sizes = {group: float(np.log10(known[group[1]])) for group in groups if group[1] in known}
         ticks = sorted(set(sizes.values()))
         return sizes, Axis(SIZES, ticks=ticks, names=[_size(10**tick) for tick in ticks], size=7)
     named = [
-        (run, text) for run in found.runs for name, text in run.settings.items() if f".{name}".endswith(f".{over}")
+        (run, text) for run in collection.runs for name, text in run.settings.items() if f".{name}".endswith(f".{over}")
     ]
     settings = {(run.experiment, run.model, run.setting): float(text) for run, text in named if NUMBER.fullmatch(text)}
     return settings, Axis(str(over), most=4)
@@ -153,7 +153,7 @@ def _families(rows: pd.DataFrame, places: Mapping[tuple[str, str], float], along
     for row in each(rows):
         if (row.model, row.setting) in places and np.isfinite(row.estimate):
             families.setdefault(", ".join(filter(None, (*_family(row, along), called(row)))), []).append(row)
-    return {name: sorted(own, key=lambda row: places[row.model, row.setting]) for name, own in families.items()}
+    return {name: sorted(family, key=lambda row: places[row.model, row.setting]) for name, family in families.items()}
 
 
 def _family(row: Any, along: str) -> Iterator[str]:
@@ -171,8 +171,8 @@ def _family(row: Any, along: str) -> Iterator[str]:
 def _lines(
     families: Mapping[str, Sequence[Any]], places: Mapping[tuple[str, str], float], *, named: bool
 ) -> Iterator[Mark]:
-    for i, (name, own) in enumerate(families.items()):
-        x = [places[row.model, row.setting] for row in own]
+    for i, (name, family) in enumerate(families.items()):
+        x = [places[row.model, row.setting] for row in family]
         colour = COLOURS[i % len(COLOURS)]
-        yield ranges(x, [row.ci_lo for row in own], [row.ci_hi for row in own], color=colour, alpha=0.6)
-        yield line(x, [row.estimate for row in own], name if named else "", color=colour, dots=4)
+        yield ranges(x, [row.ci_lo for row in family], [row.ci_hi for row in family], color=colour, alpha=0.6)
+        yield line(x, [row.estimate for row in family], name if named else "", color=colour, dots=4)

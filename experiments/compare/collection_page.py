@@ -31,33 +31,39 @@ def prepare(folder: Path) -> OutputFolder:
     return prepared(folder, FILES, "Collection", "collection")
 
 
-def write(folder: OutputFolder, found: Collection, document: Report) -> None:
+def write(folder: OutputFolder, collection: Collection, document: Report) -> None:
     """The tables, as CSV and Parquet, and the page."""
-    for name, table in (("runs", found.rows), ("pooled", found.pooled)):
+    for name, table in (("runs", collection.rows), ("pooled", collection.pooled)):
         folder.write(f"{name}.csv", as_csv(table))
         folder.write_table(f"{name}.parquet", table)
     write_report(folder, document)
 
 
-def page(found: Collection, metrics: Sequence[str] = (), over: str | None = None) -> Report:
+def page(collection: Collection, metrics: Sequence[str] = (), over: str | None = None) -> Report:
     """One page: the forest, then a table for each experiment, then lines, then each run. Raises UserError for a metric
     that no run has.
     """
-    rows = found.named(metrics)
-    counts = {name: found.rows[name].nunique() for name in ("experiment", "model", "seed")}
-    held = ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in counts.items())
-    said = [f"{experiment}: {_verdict(own)}" for experiment, own in rows.groupby("experiment", sort=False)]
+    rows = collection.named(metrics)
+    counts = {name: collection.rows[name].nunique() for name in ("experiment", "model", "seed")}
+    parts = ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in counts.items())
+    findings = [
+        f"{experiment}: {_verdict(of_experiment)}"
+        for experiment, of_experiment in rows.groupby("experiment", sort=False)
+    ]
     top = Top(
-        said=f"{len(found.runs)} runs: {held}.",
-        verdict=Prose(text=(*said, "No number of the whole data is there.")[0], strong=True),
-        further=[Prose(text=text, strong=True) for text in said[1:]],
-        figure=forest_of(found, metrics),
+        said=f"{len(collection.runs)} runs: {parts}.",
+        verdict=Prose(text=(*findings, "No number of the whole data is there.")[0], strong=True),
+        further=[Prose(text=text, strong=True) for text in findings[1:]],
+        figure=forest_of(collection, metrics),
     )
-    drawn = lines_of(found, metrics, over)
+    drawn = lines_of(collection, metrics, over)
     blocks: list[Block] = [
-        *(_table(str(experiment), own) for experiment, own in rows.groupby("experiment", sort=False)),
+        *(
+            _table(str(experiment), of_experiment)
+            for experiment, of_experiment in rows.groupby("experiment", sort=False)
+        ),
         Prose(text=POOLING, soft=True, short=True),
-        *(Prose(text=text, short=True) for text in found.left_out),
+        *(Prose(text=text, short=True) for text in collection.left_out),
         *([Picture(title=drawn.title, figure=drawn)] if drawn else []),
         *(
             [
@@ -68,9 +74,11 @@ def page(found: Collection, metrics: Sequence[str] = (), over: str | None = None
             if over and not drawn
             else []
         ),
-        _by_run(found, rows),
+        _by_run(collection, rows),
     ]
-    return Report("Collection", f"of {len(found.runs)} runs", top, blocks, f"doxascope {__version__}.", unfolded=True)
+    return Report(
+        "Collection", f"of {len(collection.runs)} runs", top, blocks, f"doxascope {__version__}.", unfolded=True
+    )
 
 
 def _verdict(rows: pd.DataFrame) -> str:
@@ -78,7 +86,7 @@ def _verdict(rows: pd.DataFrame) -> str:
     alike: dict[str, list[str]] = {}
     for row in each(rows):
         alike.setdefault(str(row.verdict) or "not judged", []).append(named(row))
-    return ". ".join(f"{', '.join(dict.fromkeys(names))}: {said}" for said, names in alike.items()) + "."
+    return ". ".join(f"{', '.join(dict.fromkeys(names))}: {verdict}" for verdict, names in alike.items()) + "."
 
 
 def _table(experiment: str, rows: pd.DataFrame) -> TableBlock:
@@ -107,10 +115,10 @@ def _cell(row: Any) -> Cell:
     return Cell(shown(row.estimate), below, grey=bare, status=qualified(row.status), known=True, score=exact)
 
 
-def _by_run(found: Collection, rows: pd.DataFrame) -> TableBlock:
+def _by_run(collection: Collection, rows: pd.DataFrame) -> TableBlock:
     """Each run by itself, of the numbers that are shown."""
     shown_here = set(zip(rows["experiment"], rows["metric"], strict=True))
-    own = found.rows[found.rows["subset"].eq("all")]
+    whole = collection.rows[collection.rows["subset"].eq("all")]
     lines = [
         [
             row.run, str(row.seed), f"{row.metric}, {called(row)}",
@@ -118,6 +126,6 @@ def _by_run(found: Collection, rows: pd.DataFrame) -> TableBlock:
                  status=qualified(str(row.status))),
             f"{row.n} in {row.clusters}", row.verdict,
         ]
-        for row in each(own) if (row.experiment, row.metric) in shown_here
+        for row in each(whole) if (row.experiment, row.metric) in shown_here
     ]  # fmt: skip
     return grid("Each run", ["run", "seed", "number", "estimate", "n, in clusters", "verdict"], lines)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,8 @@ from ..run.worker import OpenWorkers, one_here
 
 RECORDS = "sweep"
 """Folder beside the runs: of each combination that is finished, which run it is."""
+MOST_RUNS = 10_000
+"""Of a sweep: the settings of each are checked before the first is read."""
 
 Changes = dict[str, Any]
 """Key, with dots -> value."""
@@ -39,8 +42,12 @@ def _named(given: Any) -> Any:
 
 
 def _counted(given: Any) -> Any:
-    """Seeds as a list, also where it is said how many."""
-    return list(range(given)) if isinstance(given, int) and not isinstance(given, bool) else given
+    """Seeds as a list, also where it is said how many. Raises ValueError for more than a sweep may have."""
+    if not isinstance(given, int) or isinstance(given, bool):
+        return given
+    if not 1 <= given <= MOST_RUNS:
+        raise ValueError(f"give how many seeds, from 1 to {MOST_RUNS:,}, or a list of them")
+    return list(range(given))
 
 
 class SweepPlan(Settings):
@@ -117,32 +124,35 @@ def load_plan(targets: Sequence[str], given: Mapping[str, Any]) -> SweepPlan:
 
 def _with_material(targets: Sequence[str]) -> dict[str, Changes]:
     """Experiments, each with the file that stands behind it, for one that takes a file."""
-    found: dict[str, Changes] = {}
+    changes: dict[str, Changes] = {}
     for target in targets:
-        before = next(reversed(found), None)
+        before = next(reversed(changes), None)
         material = load_config(before)[0].material if before and Path(target).suffix.lower() in TABLES else ""
         if before and material:
-            found[before] = {material: target}
-        elif target in found:
+            changes[before] = {material: target}
+        elif target in changes:
             raise UserError(f"{target}: is there twice; leave one out")
         else:
-            found[target] = {}
-    return found
+            changes[target] = {}
+    return changes
 
 
 def cells_of(plan: SweepPlan, overrides: Sequence[str] = (), allow_code: Sequence[Path] = ()) -> list[Combination]:
     """All combinations, each with its settings checked. Raises UserError for one that is wrong, for two alike, and for
     one consent to the code of several models.
     """
-    if fixed := [one for one in overrides if one.partition("=")[0] == "seed"]:
+    if fixed := [override for override in overrides if override.partition("=")[0] == "seed"]:
         raise UserError(f"-o {fixed[0]}: a sweep takes its seeds as --seeds 3, or --seeds 0,4")
     if any("seed" in changes for changes in (plan.settings, plan.vary, *plan.experiments.values())):
         raise UserError("setting seed: a sweep takes its seeds as --seeds 3, or --seeds 0,4; in a plan as `seeds`")
+    number = prod(map(len, [plan.experiments, plan.models or [None], plan.seeds, *plan.vary.values()]))
+    if number > MOST_RUNS:
+        raise UserError(f"these experiments, models, seeds and settings are {number:,} runs; at most {MOST_RUNS:,} fit")
     cells: list[Combination] = []
     combinations = [dict(zip(plan.vary, values, strict=True)) for values in product(*plan.vary.values())]
-    for (target, own), model, varied in product(plan.experiments.items(), plan.models or [None], combinations):
+    for (target, settings), model, varied in product(plan.experiments.items(), plan.models or [None], combinations):
         for seed in plan.seeds:
-            changes = {**plan.settings, **own, **varied, "seed": seed}
+            changes = {**plan.settings, **settings, **varied, "seed": seed}
             experiment, config = load_config(target, overrides, model, allow_code, settings=changes)
             cells.append(Combination(target, model, changes, experiment, config, varied))
     _require_consent_to_each(cells, overrides, allow_code)

@@ -9,7 +9,7 @@ from ...base.errors import UserError, nearest
 from ...metrics.claims import BEHAVIOUR, Verdict, with_coherence
 from ...metrics.contract import Resampling
 from ...metrics.scoring.differences import Pair, paired_differences, pairs_of
-from ...metrics.scoring.engine import Measured, measured
+from ...metrics.scoring.engine import MeasuredSamples, measured
 from ...metrics.tables.samples import sample_name
 from .findings import Comparison, Group, Record, drivers_of, matrix_of
 from .sides import Side, disagreements, samples_of, sides_of, what_differs
@@ -51,24 +51,26 @@ def compare(
     groups = groups_of(sides)
     how = next((side.how for side in sides if side.how is not None), Resampling())
     how = how if seed is None else Resampling(seed, how.draws, how.level)
-    made: list[Group] = []
+    group_list: list[Group] = []
     every: list[Pair] = []
     struck: dict[int, str] = {}
     idle: set[str] = set()
     for name, opened in groups.items():
-        found, failed = measured(samples_of(opened), how, only_compared=True), _failed(opened)
-        own = [_with_coherence(side, found, several=len(opened) > 1) for side in opened]
-        pairs = pairs_between(own, found)
-        if pairs or len(own) > 1 or not alone:
-            _require_common(own, pairs)
-        met = [pair for pair in pairs if len(own) == 1 or len(pair.rows[0])]
+        numbers, failed = measured(samples_of(opened), how, only_compared=True), _failed(opened)
+        judged = [_with_coherence(side, numbers, several=len(opened) > 1) for side in opened]
+        pairs = pairs_between(judged, numbers)
+        if pairs or len(judged) > 1 or not alone:
+            _require_common(judged, pairs)
+        met = [pair for pair in pairs if len(judged) == 1 or len(pair.rows[0])]
         unpaired, pairs = len(pairs) - len(met), met
         struck |= {len(every) + i: why for i, pair in enumerate(pairs) if (why := _why_struck(pair, failed))}
-        idle |= _unresponsive(own)
+        idle |= {name for name, verdict in _judged(judged) if verdict.unresponsive}
         every += pairs
-        matrix, apart = matrix_of(samples_of(own), how), disagreements(own)
-        group = Group(name, own, found.numbers, list(found.comparable), failed, what_differs(own), matrix, apart)
-        made.append(replace(group, unpaired=unpaired))
+        matrix, apart = matrix_of(samples_of(judged), how), disagreements(judged)
+        group = Group(
+            name, judged, numbers.numbers, list(numbers.comparable), failed, what_differs(judged), matrix, apart
+        )
+        group_list.append(replace(group, unpaired=unpaired))
     known = list(dict.fromkeys(pair.metric for pair in every))
     for name in (*metrics, *(margins or {})):
         if name not in known:
@@ -79,14 +81,14 @@ def compare(
     explored = _records([pair for pair in kept if pair.metric not in family], how, margins, "bh", idle)
     out = _records([every[i] for i in struck], how, margins, "holm")
     out = [_struck(record, why) for record, why in zip(out, struck.values(), strict=True)]
-    return Comparison(made, family, named_by, confirmed, explored, out, margins or {})
+    return Comparison(group_list, family, named_by, confirmed, explored, out, margins or {})
 
 
-def _with_coherence(side: Side, found: Measured, *, several: bool) -> Side:
+def _with_coherence(side: Side, numbers: MeasuredSamples, *, several: bool) -> Side:
     """The verdicts of a side with those on coherence, from its numbers."""
-    own = [number for number in found.numbers if not several or number.run == side.label]
+    of_side = [number for number in numbers.numbers if not several or number.run == side.label]
     plan = side.run.config.registered if side.run else None
-    return replace(side, verdicts=[with_coherence(one, own, plan) for one in side.verdicts])
+    return replace(side, verdicts=[with_coherence(verdict, of_side, plan) for verdict in side.verdicts])
 
 
 def _struck(record: Record, why: str) -> Record:
@@ -97,27 +99,27 @@ def _struck(record: Record, why: str) -> Record:
 
 def groups_of(sides: Sequence[Side]) -> dict[str, list[Side]]:
     """Experiment, or form of table -> its sides. Raises UserError if one of them lacks a counterpart."""
-    found: dict[str, list[Side]] = {}
+    groups: dict[str, list[Side]] = {}
     for side in sides:
-        found.setdefault(side.group, []).append(side)
-    alone = [own[0] for own in found.values() if len(own) == 1]
+        groups.setdefault(side.group, []).append(side)
+    alone = [members[0] for members in groups.values() if len(members) == 1]
     if alone and len(sides) > 1:
-        others = ", ".join(name for name in found if name != alone[0].group)
+        others = ", ".join(name for name in groups if name != alone[0].group)
         raise UserError(
             f"{alone[0].path}: is of {alone[0].group}, and nothing else is ({others}); give each its counterpart, or "
             "one run alone to compare its kinds of belief"
         )
-    return found
+    return groups
 
 
-def pairs_between(sides: Sequence[Side], found: Measured) -> list[Pair]:
+def pairs_between(sides: Sequence[Side], numbers: MeasuredSamples) -> list[Pair]:
     """Between sides a kind and method with itself; within one side every two kinds, or its methods if there is one."""
     if len(sides) > 1:
         rivals: dict[tuple[str, str], dict[str, None]] = {}
         for sample in samples_of(sides):
             rivals.setdefault((sample.kind, sample.method), {})[sample.name] = None
-        return pairs_of(found.comparable, [list(names) for names in rivals.values()], samples_of(sides))
-    pairs = pairs_of(found.comparable, (), samples_of(sides))
+        return pairs_of(numbers.comparable, [list(names) for names in rivals.values()], samples_of(sides))
+    pairs = pairs_of(numbers.comparable, (), samples_of(sides))
     across = [pair for pair in pairs if pair.one.kind != pair.two.kind]
     return across or pairs
 
@@ -125,20 +127,15 @@ def pairs_between(sides: Sequence[Side], found: Measured) -> list[Pair]:
 def _failed(sides: Sequence[Side]) -> dict[str, str]:
     """Name of a sample -> the conditions by which it cannot be read, or what its probe's card says."""
     doubted = {name: why for side in sides for name, why in side.doubted.items()}
-    return doubted | {name: one.reason for name, one in _judged(sides) if not one.passed}
-
-
-def _unresponsive(sides: Sequence[Side]) -> set[str]:
-    """Names of the samples that are shown not to respond."""
-    return {name for name, one in _judged(sides) if one.unresponsive}
+    return doubted | {name: verdict.reason for name, verdict in _judged(sides) if not verdict.passed}
 
 
 def _judged(sides: Sequence[Side]) -> list[tuple[str, Verdict]]:
     several = len(sides) > 1
     return [
-        (sample_name(one.kind, one.method, side.label if several else ""), one)
+        (sample_name(verdict.kind, verdict.method, side.label if several else ""), verdict)
         for side in sides
-        for one in side.verdicts
+        for verdict in side.verdicts
     ]
 
 
@@ -146,8 +143,8 @@ def _why_struck(pair: Pair, failed: Mapping[str, str]) -> str:
     """What a model says or does is compared whatever can be read of its belief; what a probe reads is neither."""
     if pair.metric in BEHAVIOUR and "probe" not in (pair.one.kind, pair.two.kind):
         return ""
-    told = {one.name: failed[one.name] for one in (pair.one, pair.two) if one.name in failed}
-    return "; ".join(f"{name} fails {why}" for name, why in told.items())
+    reasons = {sample.name: failed[sample.name] for sample in (pair.one, pair.two) if sample.name in failed}
+    return "; ".join(f"{name} fails {why}" for name, why in reasons.items())
 
 
 def _require_common(sides: Sequence[Side], pairs: Sequence[Pair]) -> None:
@@ -161,8 +158,8 @@ def _require_common(sides: Sequence[Side], pairs: Sequence[Pair]) -> None:
     if not pairs:
         raise UserError(f"{last.path}: has no kind and method of belief in common with {first.path}")
     for side in sides if len(sides) > 1 else ():
-        own = [pair for pair in pairs if side.label in (pair.one.run, pair.two.run)]
-        if not any(len(pair.rows[0]) for pair in own):
+        of_side = [pair for pair in pairs if side.label in (pair.one.run, pair.two.run)]
+        if not any(len(pair.rows[0]) for pair in of_side):
             raise UserError(f"{side.path}: has no item of the same name and content as any other")
 
 
@@ -170,8 +167,8 @@ def _family(sides: Sequence[Side], metrics: Sequence[str], known: Sequence[str])
     if metrics:
         return list(dict.fromkeys(metrics)), BY_COMMAND
     made_for = list(dict.fromkeys(side.headline for side in sides if side.headline in known))
-    found = [name for name in made_for if name]
-    return (found, BY_HEADLINE) if found else (list(known), BY_ALL)
+    headlines = [name for name in made_for if name]
+    return (headlines, BY_HEADLINE) if headlines else (list(known), BY_ALL)
 
 
 def _records(

@@ -72,14 +72,14 @@ def instances_of(pair: Pair, drivers: Sequence[Driver], sides: Sequence[Side]) -
     if first.run is None or second.run is None:
         return
     places = {driver.cluster: _places(pair, driver.cluster, first, second) for driver in drivers}
-    wanted = [{name for own in places.values() for one in own for name in one.readouts[i]} for i in (0, 1)]
-    said = [_said(side, names) for side, names in zip((first, second), wanted, strict=True)]
+    wanted = [{name for seen in places.values() for place in seen for name in place.readouts[i]} for i in (0, 1)]
+    texts = [_said(side, names) for side, names in zip((first, second), wanted, strict=True)]
     for driver in drivers:
         for place in places[driver.cluster]:
             conversations = [
-                (f"{name}: {held:.3f}", heard[asked[0]])
-                for name, held, readouts, heard in zip(pair.names, place.held, place.readouts, said, strict=True)
-                if (asked := [one for one in readouts if one in heard])
+                (f"{name}: {belief:.3f}", heard[asked[0]])
+                for name, belief, readouts, heard in zip(pair.names, place.held, place.readouts, texts, strict=True)
+                if (asked := [readout for readout in readouts if readout in heard])
             ]
             facets = (pair.metric, " - ".join(pair.names), driver.cluster)
             facts = f"{place.label}: beliefs {place.held[0]:.3f} and {place.held[1]:.3f}"
@@ -92,25 +92,25 @@ def _side(sides: Sequence[Side], sample: Sample) -> Side:
 
 def _places(pair: Pair, cluster: str, first: Side, second: Side) -> list[_Place]:
     """The read-outs of a cluster that both have, those where the beliefs are furthest apart."""
-    one, two = (_held(side.beliefs, sample, cluster) for side, sample in ((first, pair.one), (second, pair.two)))
-    both = one.add_suffix("_1").join(two.add_suffix("_2"), how="inner")
+    left, right = (_held(side.beliefs, sample, cluster) for side, sample in ((first, pair.one), (second, pair.two)))
+    both = left.add_suffix("_1").join(right.add_suffix("_2"), how="inner")
     apart = (both["prob_1"] - both["prob_2"]).abs().dropna().sort_values(ascending=False, kind="stable")
-    found = []
+    places = []
     for at in apart.index[:PLACES]:
         row = both.loc[at]
         item, scenario, step = at
         label = ", ".join(filter(None, (str(item), str(scenario), f"step {step}" if step else "")))
         readouts = [_transcripts(row[f"own_{i}"], row[f"of_{i}"]) for i in (1, 2)]
-        found.append(_Place(cluster, label, (row["prob_1"], row["prob_2"]), (readouts[0], readouts[1])))
-    return found
+        places.append(_Place(cluster, label, (row["prob_1"], row["prob_2"]), (readouts[0], readouts[1])))
+    return places
 
 
 def _held(beliefs: pd.DataFrame, sample: Sample, cluster: str) -> pd.DataFrame:
     """By place, the belief in the first option, the mean of its readings, and the first of the read-outs."""
-    own = beliefs[(beliefs["option_index"] == 0) & (beliefs["cluster"].astype(str) == cluster)]
-    own = own[(own["kind"].astype(str) == sample.kind) & (own["method"].astype(str) == sample.method)]
-    own = own.assign(**{name: own[name].astype(str) for name in (*AT[:2], "readout_id", "of")})
-    return own.groupby(AT, sort=False).agg(prob=("prob", "mean"), own=("readout_id", "first"), of=("of", "first"))
+    rows = beliefs[(beliefs["option_index"] == 0) & (beliefs["cluster"].astype(str) == cluster)]
+    rows = rows[(rows["kind"].astype(str) == sample.kind) & (rows["method"].astype(str) == sample.method)]
+    rows = rows.assign(**{name: rows[name].astype(str) for name in (*AT[:2], "readout_id", "of")})
+    return rows.groupby(AT, sort=False).agg(prob=("prob", "mean"), own=("readout_id", "first"), of=("of", "first"))
 
 
 def _transcripts(readout: str, of: str) -> list[str]:
@@ -183,22 +183,22 @@ def _of_options(sample: Sample, shares: Array) -> Held:
 
 def matrix_of(samples: Sequence[Sample], how: Resampling) -> Matrix | None:
     """The matrix of the first sample of each name that holds beliefs; None of fewer than two."""
-    found: dict[str, Held] = {}
-    for sample in sorted(samples, key=lambda one: not isinstance(one, Elicited)):
-        own = None if sample.name in found else held(sample)
-        if own is not None:
-            found[sample.name] = own
-    order = list(dict.fromkeys(sample.name for sample in samples if sample.name in found))
+    read: dict[str, Held] = {}
+    for sample in sorted(samples, key=lambda first_name: not isinstance(first_name, Elicited)):
+        readings = None if sample.name in read else held(sample)
+        if readings is not None:
+            read[sample.name] = readings
+    order = list(dict.fromkeys(sample.name for sample in samples if sample.name in read))
     names = order[:MOST_KINDS]
     if len(names) < 2:
         return None
-    reliabilities = [method_reliability(found[name].readings, found[name].clusters, how=how) for name in names]
+    reliabilities = [method_reliability(read[name].readings, read[name].clusters, how=how) for name in names]
     correlations = {}
-    for (i, one), (j, two) in combinations(enumerate(names), 2):
-        first, second = found[one], found[two]
-        _, mine, theirs = np.intersect1d(first.keys.astype(str), second.keys.astype(str), return_indices=True)
+    for (i, first_name), (j, second_name) in combinations(enumerate(names), 2):
+        first, second = read[first_name], read[second_name]
+        _, here, theirs = np.intersect1d(first.keys.astype(str), second.keys.astype(str), return_indices=True)
         correlations[i, j] = method_correlation(
-            first.readings[mine], second.readings[theirs], first.clusters[mine], how=how
+            first.readings[here], second.readings[theirs], first.clusters[here], how=how
         )
     return Matrix(names, reliabilities, correlations, len(order) - len(names))
 
@@ -270,8 +270,8 @@ class Record:
         idle = [name for name, idle in zip(self.pair.names, self.unresponsive, strict=True) if idle]
         if not idle or self.pair.metric not in COHERENCE:
             return ""
-        one = len(idle) == 1
-        return f"{' and '.join(idle)} {'does' if one else 'do'} not respond, and may lose here but not win"
+        alone = len(idle) == 1
+        return f"{' and '.join(idle)} {'does' if alone else 'do'} not respond, and may lose here but not win"
 
 
 @dataclass(frozen=True)
@@ -314,10 +314,10 @@ class Comparison:
     """That were given."""
 
     def __repr__(self) -> str:
-        n = [len(one) for one in (self.confirmed, self.explored, self.struck)]
-        found = "; ".join(f"{one.pair.metric}: {one.finding}" for one in self.confirmed[:3])
-        told = f"{n[0]} confirmed, {n[1]} explored, {n[2]} struck out{f'; {found}' if found else ''}"
-        return f"Comparison({told}; .table(), .plot())"
+        n = [len(records) for records in (self.confirmed, self.explored, self.struck)]
+        findings = "; ".join(f"{records.pair.metric}: {records.finding}" for records in self.confirmed[:3])
+        text = f"{n[0]} confirmed, {n[1]} explored, {n[2]} struck out{f'; {findings}' if findings else ''}"
+        return f"Comparison({text}; .table(), .plot())"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>{self.table().to_html(float_format=shown, index=False)}"
@@ -327,12 +327,12 @@ class Comparison:
         parts = {"confirmed": self.confirmed, "explored": self.explored, "struck out": self.struck}
         return pd.DataFrame(
             [
-                {"metric": one.pair.metric, "first": one.pair.names[0], "second": one.pair.names[1]}
-                | {name: getattr(one.score, name) for name in ("difference", "ci_lo", "ci_hi", "p_adjusted")}
-                | {"n": one.score.n_rows, "clusters": one.score.n_clusters, "status": one.score.status}
-                | {"finding": one.finding, "part": part}
+                {"metric": record.pair.metric, "first": record.pair.names[0], "second": record.pair.names[1]}
+                | {name: getattr(record.score, name) for name in ("difference", "ci_lo", "ci_hi", "p_adjusted")}
+                | {"n": record.score.n_rows, "clusters": record.score.n_clusters, "status": record.score.status}
+                | {"finding": record.finding, "part": part}
                 for part, records in parts.items()
-                for one in records
+                for record in records
             ]
         )
 
@@ -345,10 +345,12 @@ class Comparison:
     @property
     def drawn(self) -> Figure | None:
         """The same, of what is struck out if all of it is; None where there is none."""
-        family = [*self.confirmed, *(one for one in self.struck if one.pair.metric in self.family)]
-        metric = next((one.pair.metric for one in family), None)
+        family = [*self.confirmed, *(record for record in self.struck if record.pair.metric in self.family)]
+        metric = next((record.pair.metric for record in family), None)
         rows = [
-            (" - ".join(one.pair.names), one.score, bool(one.struck)) for one in family if one.pair.metric == metric
+            (" - ".join(record.pair.names), record.score, bool(record.struck))
+            for record in family
+            if record.pair.metric == metric
         ]
         hollow = " Hollow: one of the two cannot be read." if any(struck for *_, struck in rows) else ""
         caption = f"First less second on common items, with its interval. Dashed: no difference.{hollow}"
@@ -357,6 +359,6 @@ class Comparison:
     @property
     def failures(self) -> list[tuple[str, str]]:
         """(name of a sample that is struck out, the conditions by which it cannot be read)."""
-        named = {one.name for record in self.struck for one in (record.pair.one, record.pair.two)}
-        found = {name: f"fails {why}" for group in self.groups for name, why in group.failed.items() if name in named}
-        return list(found.items())
+        named = {sample.name for record in self.struck for sample in (record.pair.one, record.pair.two)}
+        failing = {name: f"fails {why}" for group in self.groups for name, why in group.failed.items() if name in named}
+        return list(failing.items())

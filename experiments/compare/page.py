@@ -52,67 +52,71 @@ def prepare(folder: Path) -> OutputFolder:
     return prepared(folder, FILES, "Comparison", "comparison")
 
 
-def page(found: Comparison, settings: Mapping[str, Any]) -> Report:
+def page(comparison: Comparison, settings: Mapping[str, Any]) -> Report:
     """One page: what was compared and what differs there, the findings, and what they are made of."""
-    sides = [side.label for group in found.groups for side in group.sides]
+    sides = [side.label for group in comparison.groups for side in group.sides]
     chosen = "".join(f", {key} {value}" for key, value in settings.items())
-    beside, differ = _side_by_side(found), found.drawn
+    beside, differ = _side_by_side(comparison), comparison.drawn
     top = Top(
         said="What differs on the items that both have, and by how much.",
-        verdict=_verdict(found),
-        alarms=_alarms(found),
-        further=[Prose(text=sentence(record)) for record in found.confirmed[1:]],
-        gate=gates((side.label, side.verdicts) for group in found.groups for side in group.sides),
-        primary=_primary(found),
+        verdict=_verdict(comparison),
+        alarms=_alarms(comparison),
+        further=[Prose(text=sentence(record)) for record in comparison.confirmed[1:]],
+        gate=gates((side.label, side.verdicts) for group in comparison.groups for side in group.sides),
+        primary=_primary(comparison),
         figure=beside or differ,
     )
     below = [Picture(title=differ.title, figure=differ)] if beside and differ else []
-    made = f"doxascope {__version__}{chosen}."
-    return Report("Comparison", f"of {' and '.join(dict.fromkeys(sides))}", top, [*blocks_of(found), *below], made)
+    made_with = f"doxascope {__version__}{chosen}."
+    return Report(
+        "Comparison", f"of {' and '.join(dict.fromkeys(sides))}", top, [*blocks_of(comparison), *below], made_with
+    )
 
 
-def blocks_of(found: Comparison) -> list[Block]:
+def blocks_of(comparison: Comparison) -> list[Block]:
     """The sections of a page, for this one and for others that hold a comparison."""
-    named = [record for record in found.struck if record.pair.metric in found.family]
-    rest = [record for record in found.struck if record.pair.metric not in found.family]
-    blocks: list[Block] = [block for group in found.groups for block in _head(group)]
-    if found.confirmed:
-        blocks.append(differences("Do they differ?", family_caption(found), found.confirmed, short=True))
+    named = [record for record in comparison.struck if record.pair.metric in comparison.family]
+    rest = [record for record in comparison.struck if record.pair.metric not in comparison.family]
+    blocks: list[Block] = [block for group in comparison.groups for block in _head(group)]
+    if comparison.confirmed:
+        blocks.append(differences("Do they differ?", family_caption(comparison), comparison.confirmed, short=True))
     else:
-        blocks.append(Prose(title="Do they differ?", text=family_caption(found), short=True))
+        blocks.append(Prose(title="Do they differ?", text=family_caption(comparison), short=True))
     if named:
         blocks.append(differences("Struck out", STRUCK, named, short=True))
-    blocks += [_numbers(group) for group in found.groups]
-    blocks += [_matrix(group, group.matrix) for group in found.groups if group.matrix]
-    blocks += _drivers(found, [*found.confirmed, *named])
-    if found.explored:
-        blocks.append(differences("Exploratory differences", _explored_caption(found), found.explored))
+    blocks += [_numbers(group) for group in comparison.groups]
+    blocks += [_matrix(group, group.matrix) for group in comparison.groups if group.matrix]
+    blocks += _drivers(comparison, [*comparison.confirmed, *named])
+    if comparison.explored:
+        blocks.append(differences("Exploratory differences", _explored_caption(comparison), comparison.explored))
     if rest:
         blocks.append(differences("Exploratory, and struck out", STRUCK, rest))
     return blocks
 
 
-def _verdict(found: Comparison) -> Prose | Stamp:
+def _verdict(comparison: Comparison) -> Prose | Stamp:
     """The first finding in words, and what is struck out."""
-    says = sentence(found.confirmed[0]) if found.confirmed else family_caption(found)
-    idle = list(dict.fromkeys(f"{one.pair.metric}: {one.named}." for one in found.confirmed if one.named))
+    says = sentence(comparison.confirmed[0]) if comparison.confirmed else family_caption(comparison)
+    idle = list(
+        dict.fromkeys(f"{record.pair.metric}: {record.named}." for record in comparison.confirmed if record.named)
+    )
     says = " ".join([says, *idle])
     note = "What cannot be read is shown below, struck out, and enters no family of tests and no finding."
-    return stamped(f"{says} Struck out: {UNREADABLE}." if found.struck else says, found.failures, note)
+    return stamped(f"{says} Struck out: {UNREADABLE}." if comparison.struck else says, comparison.failures, note)
 
 
-def _alarms(found: Comparison) -> list[Stamp]:
+def _alarms(comparison: Comparison) -> list[Stamp]:
     """Tables that do not agree on what is true."""
-    lines = [(line, "") for group in found.groups for line in group.disagreements]
+    lines = [(line, "") for group in comparison.groups for line in group.disagreements]
     return [Stamp(says="Outcomes disagree.", lines=lines)] if lines else []
 
 
-def _primary(found: Comparison) -> Primary | None:
+def _primary(comparison: Comparison) -> Primary | None:
     """The first difference of the family."""
-    if not found.confirmed:
+    if not comparison.confirmed:
         return None
-    record, score = found.confirmed[0], found.confirmed[0].score
-    told = [
+    record, score = comparison.confirmed[0], comparison.confirmed[0].score
+    notes = [
         interval_text(score.ci_lo, score.ci_hi) or "no interval",
         score.ci_method,
         qualified(score.status).replace("_", " "),
@@ -122,13 +126,13 @@ def _primary(found: Comparison) -> Primary | None:
         title="Primary number",
         label=f"{record.pair.metric}: {' less '.join(record.pair.names)}",
         value=shown(score.difference),
-        lines=["; ".join(filter(None, told)), tested, f"{found.named_by}; {score.n_clusters} clusters"],
+        lines=["; ".join(filter(None, notes)), tested, f"{comparison.named_by}; {score.n_clusters} clusters"],
     )
 
 
-def _side_by_side(found: Comparison) -> Figure | None:
+def _side_by_side(comparison: Comparison) -> Figure | None:
     """Where one of three options is ruled out: the shares of the other two, and of that one, before and after."""
-    sides = [side for group in found.groups for side in group.sides]
+    sides = [side for group in comparison.groups for side in group.sides]
     several = len(sides) > 1
     shown = [(sample.run if several else sample.name, sample) for side in sides for sample in side.samples]
     panels = []
@@ -152,9 +156,9 @@ def _side_by_side(found: Comparison) -> Figure | None:
 
 def sentence(record: Record) -> str:
     """A finding in words."""
-    score, (one, two) = record.score, record.pair.names
+    score, (left, right) = record.score, record.pair.names
     if math.isnan(score.difference):
-        return f"{record.pair.metric}: {one} and {two} cannot be compared ({score.status})."
+        return f"{record.pair.metric}: {left} and {right} cannot be compared ({score.status})."
     apart = f"{shown(score.difference)} {interval_text(score.ci_lo, score.ci_hi)}".rstrip()
     numbers = f"{shown(score.first)} and {shown(score.second)}, {apart} apart"
     p = adjusted_p(score)
@@ -162,14 +166,14 @@ def sentence(record: Record) -> str:
     least = "" if math.isnan(score.mde) else f"; minimum detectable effect {shown(score.mde)} at 80% power"
     test = record.number.equivalence
     margin = f"; margin of the same ±{test.params['hi']:g}" if isinstance(test, Equivalence) else ""
-    return f"{record.pair.metric}: {one} and {two}: {record.finding} ({numbers}{tested}{margin}{least})."
+    return f"{record.pair.metric}: {left} and {right}: {record.finding} ({numbers}{tested}{margin}{least})."
 
 
 def _head(group: Group) -> Iterator[Block]:
     """What is compared, and what differs there."""
     rows = []
     for side in group.sides:
-        kinds = dict.fromkeys(one.kind for one in side.samples if one.kind)
+        kinds = dict.fromkeys(sample.kind for sample in side.samples if sample.kind)
         rows.append([Cell(side.label), Cell(side.path.name), Cell(", ".join(kinds) or "not said")])
     head = ["", "folder or file", "kinds of belief"]
     lines = " ".join(side.line for side in group.sides if side.line)
@@ -201,21 +205,22 @@ def left_out(group: Group) -> Iterator[Prose]:
             yield Prose(text=f"{side.label}: {name}: left out, for {why}.", soft=True, short=True)
 
 
-def family_caption(found: Comparison) -> str:
+def family_caption(comparison: Comparison) -> str:
     """What was named before reading, by what, and how it was tested."""
-    family = f"Tested: {', '.join(found.family)} ({found.named_by})."
-    if not found.confirmed:
+    family = f"Tested: {', '.join(comparison.family)} ({comparison.named_by})."
+    if not comparison.confirmed:
         return f"{family} All of it is struck out, so that nothing is concluded."
     return (
         f"{family} Paired on common items, clusters of both resampled together; "
-        f"{adjusted_over(_tests(found.confirmed))}. The same: two one-sided tests within the margin, adjusted likewise."
+        f"{adjusted_over(_tests(comparison.confirmed))}. The same: two one-sided tests within the margin, adjusted "
+        "likewise."
     )
 
 
-def _explored_caption(found: Comparison) -> str:
+def _explored_caption(comparison: Comparison) -> str:
     return (
         "Exploratory: not named before comparing, so nothing here is confirmed; "
-        f"{adjusted_over(_tests(found.explored), 'Benjamini and Hochberg')}."
+        f"{adjusted_over(_tests(comparison.explored), 'Benjamini and Hochberg')}."
     )
 
 
@@ -260,9 +265,9 @@ def _row(record: Record) -> list[Cell]:
 
 def _numbers(group: Group) -> TableBlock:
     """Metric x kind: every number by itself, on all rows that its kind has."""
-    metrics = dict.fromkeys(one.metric for one in group.numbers if one.metric in group.comparable)
-    names = list(dict.fromkeys(one.name for one in group.numbers))
-    at = {(one.metric, one.name): one for one in group.numbers}
+    metrics = dict.fromkeys(number.metric for number in group.numbers if number.metric in group.comparable)
+    names = list(dict.fromkeys(number.name for number in group.numbers))
+    at = {(number.metric, number.name): number for number in group.numbers}
     return grid(
         f"Each number by itself: {group.name}",
         ["", *((name, group.failed.get(name, "")) for name in names)],
@@ -285,8 +290,11 @@ def _matrix(group: Group, matrix: Matrix) -> TableBlock:
         f"Do they order the same things alike? {group.name}",
         ["", *(name for name in matrix.names)],
         [
-            [one, *(replace(_entry(group, matrix, i, j), known=None) for j in range(n))]  # all rows stay: it is square
-            for i, one in enumerate(matrix.names)
+            [
+                row_name,
+                *(replace(_entry(group, matrix, i, j), known=None) for j in range(n)),
+            ]  # all rows stay: it is square
+            for i, row_name in enumerate(matrix.names)
         ],
         caption="On the diagonal the reliability of each kind over its readings; below it correlations as read; above "
         "it what they would be without the noise of reading in either, which supposes that the noise of two kinds is "
@@ -312,13 +320,13 @@ def _correlation(value: float, lo: float, hi: float, status: str = "", *, struck
     return Cell(shown(value), [interval], struck=struck, grey=not interval, status=status)
 
 
-def _drivers(found: Comparison, records: Sequence[Record]) -> Iterator[Block]:
+def _drivers(comparison: Comparison, records: Sequence[Record]) -> Iterator[Block]:
     """Which items make each difference of the family, and what was said there."""
     rows = [
         [
             Cell(" - ".join(record.pair.names), [record.pair.metric]),
             Cell(shown(record.score.difference)),
-            Cell(", ".join(f"{one.cluster} ({shown(one.moves)})" for one in record.drivers)),
+            Cell(", ".join(f"{driver.cluster} ({shown(driver.moves)})" for driver in record.drivers)),
         ]
         for record in records
         if record.drivers
@@ -333,7 +341,7 @@ def _drivers(found: Comparison, records: Sequence[Record]) -> Iterator[Block]:
     shown_here = [
         instance
         for record in records
-        for group in found.groups
+        for group in comparison.groups
         if any(record.pair.one is sample for side in group.sides for sample in side.samples)
         for instance in instances_of(record.pair, record.drivers, group.sides)
     ][:MOST_INSTANCES]

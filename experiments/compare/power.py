@@ -74,25 +74,25 @@ def needed(
 
     Raises UserError for runs that cannot be compared, and for a number that they do not have.
     """
-    found: list[Needed] = []
+    needs: list[Needed] = []
     known: set[str] = set()
-    for own in groups_of(sides_of(pilots, allow_code=allow_code)).values():
-        made = measured(samples_of(own), own[0].how or Resampling(seed), only_compared=True)
-        known |= made.comparable.keys()
-        if len(own) > 1:
-            for pair in pairs_between(own, made):
+    for group in groups_of(sides_of(pilots, allow_code=allow_code)).values():
+        numbers = measured(samples_of(group), group[0].how or Resampling(seed), only_compared=True)
+        known |= numbers.comparable.keys()
+        if len(group) > 1:
+            for pair in pairs_between(group, numbers):
                 if pair.metric in effects:
                     size = effects[pair.metric]
-                    found.append(_needed(pair.metric, " - ".join(pair.names), size, *pair.moments, seed=seed))
+                    needs.append(_needed(pair.metric, " - ".join(pair.names), size, *pair.moments, seed=seed))
             continue
-        for metric, by_name in made.comparable.items():
-            for name, (sample, one) in by_name.items() if metric in effects else ():
-                parts = (one.moments, one.clusters, one.statistic)
+        for metric, by_name in numbers.comparable.items():
+            for name, (sample, compared) in by_name.items() if metric in effects else ():
+                parts = (compared.moments, compared.clusters, compared.statistic)
                 made_of = _needed(metric, name, effects[metric], *parts, seed=seed)
-                found.append(replace(made_of, sample=sample))
+                needs.append(replace(made_of, sample=sample))
     if odd := [name for name in effects if name not in known]:
         raise UserError(f"--effect {odd[0]}: is no number of these runs; {nearest(odd[0], known)}")
-    return found
+    return needs
 
 
 def _needed(

@@ -53,18 +53,18 @@ def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
     The layer is the one with the largest partial correlation among those that pass. It is chosen on the clusters that
     judge, and holds those that do not, so that the choice has no part in its scores.
     """
-    said = every[~every["kind"].isin(INNER_KINDS)]
-    found = dict(_probes(run, said))
+    outer = every[~every["kind"].isin(INNER_KINDS)]
+    admitted = dict(_probes(run, outer))
     if (every["kind"] == "lens").any() and isinstance(run.experiment, ReadInside):
-        found |= dict(_layers(run, run.experiment, every))
-    rows = [said, *(one for one in found.values() if isinstance(one, pd.DataFrame))]
+        admitted |= dict(_layers(run, run.experiment, every))
+    rows = [outer, *(table for table in admitted.values() if isinstance(table, pd.DataFrame))]
     texts = ("method", "kind", "readout_id")
     together = pd.concat([part.astype(dict.fromkeys(texts, str)) for part in rows], ignore_index=True)
-    refused = {name: one for name, one in found.items() if isinstance(one, str)} | left_out(run.folder)
+    refused = {name: table for name, table in admitted.items() if isinstance(table, str)} | left_out(run.folder)
     doubted = {
         sample_name("probe", str(method), ""): why
         for meta, _ in applied(run.folder)
-        if (why := unreadable(meta)) and isinstance(rows := found.get(f"probe {meta.name}"), pd.DataFrame)
+        if (why := unreadable(meta)) and isinstance(rows := admitted.get(f"probe {meta.name}"), pd.DataFrame)
         for method in rows["method"].unique()
     }
     return Admitted(together, refused, doubted)
@@ -78,21 +78,23 @@ def _layers(run: Run, experiment: ReadInside, every: pd.DataFrame) -> Iterator[t
             yield f"{profile.method}, inner layers", f"none of {len(profile.inner)} passes its gate"
             continue
         view = max(passed, key=lambda one: passed[one].gate.partial_corr)
-        own = every[(every["kind"] == "lens") & (every["method"] == profile.method) & (every["layer"] == view.layer)]
-        own = own[(own[LENS] == view.lens) & ~own["cluster"].isin(profile.judges)]
+        of_layer = every[
+            (every["kind"] == "lens") & (every["method"] == profile.method) & (every["layer"] == view.layer)
+        ]
+        of_layer = of_layer[(of_layer[LENS] == view.lens) & ~of_layer["cluster"].isin(profile.judges)]
         name = f"{profile.method}/{view.lens}@{view.layer}"
-        yield name, named_apart(own, [name] * len(own), (LENS,))
+        yield name, named_apart(of_layer, [name] * len(of_layer), (LENS,))
 
 
-def _probes(run: Run, said: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | str]]:
-    exact = said[(said["kind"] == "exact") & (said["of"].astype(str) == "")]
+def _probes(run: Run, outer: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | str]]:
+    exact = outer[(outer["kind"] == "exact") & (outer["of"].astype(str) == "")]
     options = exact["readout_id"].astype(str).value_counts()
     for meta, table in applied(run.folder):
-        one = meta.options == OF_ONE_OPTION and meta.position != OF_OPTION
-        if one and (options.reindex(table["of"].unique()) > OF_ONE_OPTION).any():
+        alone = meta.options == OF_ONE_OPTION and meta.position != OF_OPTION
+        if alone and (options.reindex(table["of"].unique()) > OF_ONE_OPTION).any():
             yield f"probe {meta.name}", "reads one option, and these beliefs are over more than two"
             continue
-        yield f"probe {meta.name}", by_exact_method(meta, table, said)
+        yield f"probe {meta.name}", by_exact_method(meta, table, outer)
 
 
 # What is compared: each a run or a table, with its samples, its gates and its name.
@@ -170,11 +172,11 @@ def sides_of(
     by_experiment: dict[str, list[Run]] = {}
     for run in runs:
         by_experiment.setdefault(run.experiment.name, []).append(run)
-    for own in by_experiment.values():
-        _require_one_version(own)
-    found = [side for own in by_experiment.values() for side in _of_runs(own)]
+    for runs_of in by_experiment.values():
+        _require_one_version(runs_of)
+    sides = [side for runs_of in by_experiment.values() for side in _of_runs(runs_of)]
     tables = [path for path in paths if path not in folders]
-    return [*found, *_of_tables(tables, cluster, names)]
+    return [*sides, *_of_tables(tables, cluster, names)]
 
 
 def _require_one_version(runs: Sequence[Run]) -> None:
@@ -198,10 +200,10 @@ def _of_runs(runs: Sequence[Run]) -> list[Side]:
 def _of_run(run: Run, label: str, several: bool) -> Side:
     """Inner kinds are compared within a run: a layer of one model is no layer of another."""
     every = run.folder.beliefs()
-    said = every[~every["kind"].isin(INNER_KINDS)]
-    admitted = Admitted(said, {}) if several else inner_beliefs(run, every)
+    outer = every[~every["kind"].isin(INNER_KINDS)]
+    admitted = Admitted(outer, {}) if several else inner_beliefs(run, every)
     samples = list(run.experiment.samples(run.config, admitted.beliefs))
-    gates = verdicts(_gates(run, said, samples))
+    gates = verdicts(_gates(run, outer, samples))
     if several:
         known = item_digests(run.folder.recorded(ITEMS))
         samples = [replace(with_key(sample, known), run=label) for sample in samples]
@@ -218,12 +220,12 @@ def _of_run(run: Run, label: str, several: bool) -> Side:
     )
 
 
-def _gates(run: Run, said: pd.DataFrame, samples: Sequence[Sample]) -> list[Number]:
+def _gates(run: Run, outer: pd.DataFrame, samples: Sequence[Sample]) -> list[Number]:
     """As the run's own page has them: the experiment's, and those that its samples are judged by."""
     (judge,) = chosen(JUDGE)
-    judged = [one for one in samples if one.kind not in INNER_KINDS and judge.lacks(one) is None]
-    made = measured(judged, resampling(run.config), JUDGE).numbers if judged else ()
-    return [number for number in (*run.experiment.own_scores(run.config, said), *made) if number.metric == GATE]
+    judged = [sample for sample in samples if sample.kind not in INNER_KINDS and judge.lacks(sample) is None]
+    gates = measured(judged, resampling(run.config), JUDGE).numbers if judged else ()
+    return [number for number in (*run.experiment.own_scores(run.config, outer), *gates) if number.metric == GATE]
 
 
 def run_labels(runs: Sequence[Run]) -> list[str]:
@@ -232,15 +234,15 @@ def run_labels(runs: Sequence[Run]) -> list[str]:
     """
     names = model_names(runs)
     settings = [
-        {key: text for key, text in flat(_settings(run.config)).items() if key.split(".")[0] not in own}
+        {key: text for key, text in flat(_settings(run.config)).items() if key.split(".")[0] not in ignored}
         for run in runs
-        for own in [UNNAMED | run.experiment.scoring]
+        for ignored in [UNNAMED | run.experiment.scoring]
     ]
     labels = []
     for i, name in enumerate(names):
         alike = [j for j, other in enumerate(names) if other == name]
-        told = [key for key in settings[i] if any(settings[j].get(key) != settings[i][key] for j in alike)]
-        few = told if 0 < len(told) <= DIFFERENCES_IN_A_NAME else []
+        differing = [key for key in settings[i] if any(settings[j].get(key) != settings[i][key] for j in alike)]
+        few = differing if 0 < len(differing) <= DIFFERENCES_IN_A_NAME else []
         parts = [f"{key.rpartition('.')[2]} {short(_said(settings[i][key]))}" for key in few]
         labels.append(", ".join([name, *parts]) if len(alike) == 1 or parts else runs[i].folder.path.name)
     if len(set(labels)) < len(labels):
@@ -260,38 +262,38 @@ def _settings(config: RunConfig) -> dict[str, object]:
 def what_differs(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
     """(condition or setting, its value on each side), of those in which the runs of one experiment differ."""
     runs = [side.run for side in sides if side.run is not None]
-    told = [
+    described = [
         flat({key: value for key, value in run.conditions.items() if key not in UNTOLD})
         | {f"settings.{key}": value for key, value in flat(_settings(run.config)).items()}
         for run in runs
     ]
-    names = dict.fromkeys(name for own in told for name in own)
-    found = [(name, [_said(own.get(name, "–")) for own in told]) for name in names]
-    return [(name, values) for name, values in found if len(set(values)) > 1]
+    names = dict.fromkeys(name for settings in described for name in settings)
+    differences = [(name, [_said(settings.get(name, "–")) for settings in described]) for name in names]
+    return [(name, values) for name, values in differences if len(set(values)) > 1]
 
 
 def adapters_said(sides: Sequence[Side]) -> list[str]:
     """A sentence for each run whose model has an adapter: what it is, and on which side's model."""
     models = {side.label: side.run.conditions.get("model", {}) for side in sides if side.run is not None}
-    said = []
+    lines = []
     for label, model in models.items():
         if model.get("adapter"):
             bases = [other for other, known in models.items() if known.get("weights") == model.get("base")]
             base = bases[0] if bases else f"weights {model.get('base')}, of no other side"
-            said.append(f"{label} is {base} with the adapter {model['adapter']}; what differs is what that changed.")
-    return said
+            lines.append(f"{label} is {base} with the adapter {model['adapter']}; what differs is what that changed.")
+    return lines
 
 
 def _of_tables(paths: Sequence[Path], cluster: str | None, names: Mapping[str, str] | None) -> list[Side]:
     labels = [path.stem for path in paths]
     if len(set(labels)) < len(labels):
         labels = [str(path) for path in paths]
-    found = []
+    sides = []
     for path, label in zip(paths, labels, strict=True):
         read = understand(path, cluster=cluster, names=names)
-        samples = [_keyed(path, replace(one, run=label if len(paths) > 1 else "")) for one in read.samples]
-        found.append(Side(label, path, read.form, samples, line=read.line))
-    return found
+        samples = [_keyed(path, replace(sample, run=label if len(paths) > 1 else "")) for sample in read.samples]
+        sides.append(Side(label, path, read.form, samples, line=read.line))
+    return sides
 
 
 def _keyed(path: Path, sample: Sample) -> Sample:
@@ -316,28 +318,28 @@ Row = tuple[str, str, str]
 def disagreements(sides: Sequence[Side]) -> list[str]:
     """Of every two tables whose outcomes differ for the same row, a line: how often, and the first such row."""
     known = [(side, dict(_outcomes(side.samples))) for side in sides if side.run is None]
-    found = []
-    for (one, first), (two, second) in combinations(known, 2):
+    lines = []
+    for (left, first), (right, second) in combinations(known, 2):
         common = [row for row in first if row in second]
         differ = [row for row in common if first[row] != second[row]]
         if differ:
             row = differ[0]
             key = GLUE.join(filter(None, row[-1].split(GLUE)))
-            found.append(
-                f"{one.path} and {two.path}: {len(differ)} of {len(common)} common rows have another outcome, the "
+            lines.append(
+                f"{left.path} and {right.path}: {len(differ)} of {len(common)} common rows have another outcome, the "
                 f"first {label_text(key)}: {first[row]} and {second[row]}; each file is scored by its own"
             )
-    return found
+    return lines
 
 
 def _outcomes(samples: Sequence[Sample]) -> list[tuple[Row, str]]:
     """Each row whose outcome is known, with the outcome as the tables have it."""
-    found = []
+    outcomes = []
     for sample in samples:
         rows = sample.whole if isinstance(sample, Updates) else sample
         outcome = getattr(rows, "truth" if isinstance(rows, Multiclass) else "outcome", None)
         if outcome is not None and rows.keys is not None:
             called = "option_index " if isinstance(rows, Multiclass) else ""
             there = np.flatnonzero(np.isfinite(outcome))
-            found += [((sample.kind, sample.method, str(rows.keys[i])), f"{called}{outcome[i]:g}") for i in there]
-    return found
+            outcomes += [((sample.kind, sample.method, str(rows.keys[i])), f"{called}{outcome[i]:g}") for i in there]
+    return outcomes

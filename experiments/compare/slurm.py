@@ -41,11 +41,11 @@ def by_slurm(
     if linked := [path for path in (folder.parent, folder) if path.is_symlink()]:
         raise UserError(f"{linked[0]}: is a link, and jobs are kept in a folder; delete it, or choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
-    told = {"name": "doxascope", "timeout_min": TIMEOUT_MIN, **options}
+    settings = {"name": "doxascope", "timeout_min": TIMEOUT_MIN, **options}
     with in_one_line("--executor slurm", "options are those of submitit's AutoExecutor, as --slurm NAME=VALUE"):
-        executor = submitit.AutoExecutor(folder=folder, cluster=told.pop("cluster", "slurm"))
-        executor.update_parameters(**told)
-        patience = 60 * float(told["timeout_min"])
+        executor = submitit.AutoExecutor(folder=folder, cluster=settings.pop("cluster", "slurm"))
+        executor.update_parameters(**settings)
+        patience = 60 * float(settings["timeout_min"])
     jobs = {cell.key: job for cell in cells if (job := _queued(executor, folder, cell, patience))}
     new = [cell for cell in cells if cell.key not in jobs]
     with in_one_line("--executor slurm: the jobs cannot be submitted"), _batch(executor, new):
@@ -112,9 +112,9 @@ def _went_wrong(cell: Combination, out: Path) -> str:
             return ""
     except UserError as error:
         return str(error)
-    said = _failure(out / RECORDS / JOBS, cell.key)
-    if said.is_file() and not said.is_symlink():
-        return read_text(said)
+    record = _failure(out / RECORDS / JOBS, cell.key)
+    if record.is_file() and not record.is_symlink():
+        return read_text(record)
     return "its job ended without a run of these settings and files"
 
 

@@ -60,6 +60,6 @@ def sweep(
         names = {cell.key: cell.name for cell in cells}
         for key, error in failed.items():
             alike.setdefault(str(error), []).append(names[key])
-        told = "; ".join(f"{' and '.join(names)}: {error}" for error, names in alike.items())
-        raise UserError(f"{len(failed)} of {len(cells)} runs failed; the same command goes on with them: {told}")
+        failures = "; ".join(f"{' and '.join(names)}: {error}" for error, names in alike.items())
+        raise UserError(f"{len(failed)} of {len(cells)} runs failed; the same command goes on with them: {failures}")
     return [run for cell in cells if (run := finished(cell, out)) is not None]

@@ -6,6 +6,7 @@ weights and tokenizer, the words, and the text before them. It may be given to o
 
 import logging
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -168,10 +169,15 @@ def triples(words: Sequence[str], n: int, seed: int) -> list[Words]:
 def _words(file: str | None) -> tuple[list[str], str]:
     """All words, and where they come from."""
     if file is None:
-        from wonderwords import RandomWord
-
-        return RandomWord().filter(include_parts_of_speech=["nouns"], regex="[a-z]+"), "the wonderwords nouns"
+        return _nouns(), "the wonderwords nouns"
     return read_text(user_path(file)).splitlines(), file
+
+
+@cache
+def _nouns() -> list[str]:
+    from wonderwords import RandomWord
+
+    return RandomWord().filter(include_parts_of_speech=["nouns"], regex="[a-z]+")
 
 
 def _usable(words: Iterable[str], shortest: int, longest: int) -> dict[str, str]:

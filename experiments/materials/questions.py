@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...base.documents import read_json, read_json_rows
-from ...base.errors import UserError, in_one_line
+from ...base.errors import UserError, in_one_line, nearest
 from ...metrics.tables.source import open_table
 
 # A question with two answers, and all that is known of it.
@@ -156,20 +156,24 @@ def _urn_question(i: int, draws: int, rng: np.random.Generator) -> BinaryQuestio
     )
 
 
-# Questions from any table: `question, option_yes, option_no[, outcome][, background]`.
-
-TABLE_COLUMNS, TABLE_EXTRAS = ("question", "option_yes", "option_no"), ("outcome", "background", "id", "cluster")
+# The rows of tables.
 
 
-def read_rows(path: Path, needed: Sequence[str], allowed: Sequence[str]) -> list[dict[str, str]]:
+def read_rows(path: Path, needed: Sequence[str], allowed: Sequence[str], *, only: bool = False) -> list[dict[str, str]]:
     """The rows of a .csv, .jsonl or .parquet file as texts, with "" for what is missing.
 
-    Raises UserError if it cannot be read, has no rows, or lacks a column that is needed.
+    Raises UserError if it cannot be read, has no rows, lacks a column that is needed, or, with `only`, has one that is
+    not allowed.
     """
     source = open_table(path)
     if missing := [name for name in needed if name not in source.columns]:
         raise UserError(
             f"{path}: has no column {missing[0]!r}, only {', '.join(source.columns)}; needed: {', '.join(needed)}"
+        )
+    if only and (unknown := [name for name in source.columns if name not in (*needed, *allowed)]):
+        raise UserError(
+            f"{path}: nothing is made of the column {unknown[0]!r}; {nearest(unknown[0], (*needed, *allowed))} "
+            "Rename it, or take it out"
         )
     wanted = [name for name in (*needed, *allowed) if name in source.columns]
     rows = [
@@ -183,46 +187,6 @@ def read_rows(path: Path, needed: Sequence[str], allowed: Sequence[str]) -> list
     if not rows:
         raise UserError(f"{path}: has no rows")
     return rows
-
-
-def load_table(path: Path) -> list[BinaryQuestion]:
-    """The questions of a table. Those with the same text share a cluster, unless it has a column `cluster`.
-
-    An outcome is one of the two options, a number in [0, 1], or empty.
-
-    Raises UserError as `read_rows` does, and for a row without a question or options, or with another outcome.
-    """
-    rows = read_rows(path, TABLE_COLUMNS, TABLE_EXTRAS)
-    return [_table_question(path, number, row) for number, row in enumerate(rows, 1)]
-
-
-def _table_question(path: Path, number: int, row: Mapping[str, Any]) -> BinaryQuestion:
-    try:
-        return BinaryQuestion(
-            id=row.get("id") or str(number),
-            cluster=row.get("cluster") or row["question"],
-            text=row["question"],
-            option_yes=row["option_yes"],
-            option_no=row["option_no"],
-            provenance=f"{path.name}, row {number}",
-            outcome=_table_outcome(row),
-            background=row.get("background", ""),
-        )
-    except UserError as error:
-        raise UserError(f"{path}: row {number}: {error}") from None
-
-
-def _table_outcome(row: Mapping[str, str]) -> float:
-    said = row.get("outcome", "")
-    named = {"": np.nan, row["option_yes"].casefold(): 1.0, row["option_no"].casefold(): 0.0}
-    if said.casefold() in named:
-        return named[said.casefold()]
-    try:
-        return float(said)
-    except ValueError:
-        raise UserError(
-            f"outcome {said!r} is neither {row['option_yes']!r} nor {row['option_no']!r}, nor a number in [0, 1]"
-        ) from None
 
 
 # Submissions to a venue: will they be accepted? The abstract first, then the reviews, then the rebuttal.

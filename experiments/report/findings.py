@@ -4,10 +4,12 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from ...base.errors import UserError, in_one_line
-from ...hooks.prompts.chat import Message
+
+if TYPE_CHECKING:
+    from ...hooks.prompts.chat import Message
 
 
 class Drawn(TypedDict):
@@ -28,7 +30,7 @@ class Transcript(TypedDict):
     """What was said in one read-out."""
 
     readout_id: str
-    messages: Sequence[Message]
+    messages: "Sequence[Message]"
     prefill: str
     prompt: NotRequired[str]
     """Digest of the rendered prompt with its prefill. A trajectory, which is many prompts, has none."""

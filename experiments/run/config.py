@@ -99,6 +99,8 @@ def _checked(cls: object, where: str) -> Experiment:
 
 TABLES = (".csv", ".jsonl", ".json", ".parquet", ".gz", ".tsv")
 """How the files end that hold questions."""
+MOST_WHERE = 200
+"""Characters that say which settings a fault is in."""
 
 
 def load_config(
@@ -151,6 +153,9 @@ def load_config(
         put(data, key, value)
     for override in overrides:
         apply_override(data, override)
+    if data["experiment"] != given["experiment"]:
+        raise UserError(f"setting experiment: {target} is one; name {data['experiment']} in its place")
+    where = f"{where}, changed by {', '.join(settings)}"[:MOST_WHERE] if settings else where
     config = parse(experiment.config_type, data, " -o ".join([where, *overrides]))
     give_consent(config, [override.partition("=")[0] for override in overrides], allow_code)
     return experiment, config

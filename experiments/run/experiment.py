@@ -58,6 +58,8 @@ class Experiment(ABC):
     """The metric that leads its pages and whose differences between methods are told. Every method has it of the
     subset `all`.
     """
+    coherent: ClassVar[float | None] = None
+    """The headline of a coherent agent, where that is one number: a line on the figure that a page leads with."""
     beside: ClassVar[Collection[str]] = ()
     """Further metrics that the terminal shows of the subset `all`."""
     gate: ClassVar[Collection[str]] = ()

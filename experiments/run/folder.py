@@ -72,13 +72,13 @@ class RunFolder(OutputFolder):
 
     def plot(self) -> Figure:
         """The figure that its page leads with. Raises UserError for a run without one."""
-        found = sorted((self.path / "figures").glob("01*.svg")) if self.is_scored else []
-        if not found:
+        figures = sorted((self.path / "figures").glob("01*.svg")) if self.is_scored else []
+        if not figures:
             raise UserError(f"{self.path}: has no figure; go on with the run, or `doxascope report {self.path}`")
-        written, stem = self.manifest["written"], f"figures/{found[0].stem}"
+        written, stem = self.manifest["written"], f"figures/{figures[0].stem}"
         kept = {end: self.verified(name, written[name]) for end in ENDS if (name := f"{stem}.{end}") in written}
         svg, pdf, data = (kept.get(end, b"") for end in ENDS)
-        return Figure(found[0].stem, svg.decode(), pdf=pdf, data=data.decode())
+        return Figure(figures[0].stem, svg.decode(), pdf=pdf, data=data.decode())
 
     @classmethod
     def create(cls, path: Path, shard: Shard = WHOLE) -> "RunFolder":
@@ -130,13 +130,13 @@ class RunFolder(OutputFolder):
         Waits as many seconds as `patience`, or as long as it takes if that is negative.
         """
         whole = self.shard == WHOLE
-        with contextlib.nullcontext(True) if whole else self._locked(LOCK, patience, needed=False) as held:
-            yield held
+        with contextlib.nullcontext(True) if whole else self._locked(LOCK, patience, needed=False) as locked:
+            yield locked
 
     @contextlib.contextmanager
     def _locked(self, name: str, patience: float = 0, needed: bool = True) -> Iterator[bool]:
         with contextlib.ExitStack() as lock:
-            held = True
+            alone = True
             try:
                 lock.enter_context(locked(self.path / name, patience, IN_SHARDS))
             except Timeout:
@@ -144,8 +144,8 @@ class RunFolder(OutputFolder):
             except NoLocksError:
                 if needed:
                     raise
-                held = False
-            yield held
+                alone = False
+            yield alone
 
     def begin_session(self, **record: Any) -> RunSession:
         """Write down that this process is at work. What a shard writes from now on bears the session's mark."""

@@ -20,7 +20,7 @@ def gallery(
     *,
     facets: Sequence[str],
     score: str,
-    said: str,
+    ranking: str,
     seed: int,
     most: int = MOST,
 ) -> Gallery:
@@ -33,7 +33,7 @@ def gallery(
         transcripts: of the run.
         facets: what a reader may choose instances by.
         score: what the score is called.
-        said: what the instances are and which come first, for the caption.
+        ranking: what the instances are and which come first, for the caption.
         seed: of the sample.
         most: its size.
     """
@@ -41,10 +41,10 @@ def gallery(
     drawn = np.sort(np.random.default_rng(seed).permutation(len(heavy))[:most])
     order = [int(i) for i in drawn[np.argsort(-heavy[drawn], kind="stable")]]
     names = {i: asked(i) for i in order}
-    found = transcripts({name for own in names.values() for name in own})
+    texts = transcripts({name for several in names.values() for name in several})
     return Gallery(
-        caption=f"{len(order)} of {len(heavy)} {said} first.",
+        caption=f"{len(order)} of {len(heavy)} {ranking} first.",
         facets=facets,
         score=score,
-        instances=[instance(i, {name: found[name] for name in names[i] if name in found}) for i in order],
+        instances=[instance(i, {name: texts[name] for name in names[i] if name in texts}) for i in order],
     )

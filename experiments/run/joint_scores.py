@@ -29,24 +29,8 @@ from .folder import RunFolder
 from .manifest import ITEMS, item_digests
 from .scores import ScoredRun, as_taken, resampling, without_inner
 
-INDIFFERENT = frozenset(
-    [
-        "experiment",
-        "model",
-        "seed",
-        "items",
-        "token_budget",
-        "batch_items",
-        "together",
-        "low_coverage",
-        "capture",
-        "lens",
-        "bootstrap_draws",
-        "level",
-        "temperatures",
-        "registered",
-    ]
-)
+INDIFFERENT = frozenset({"experiment", "model", "seed", "items", "token_budget", "batch_items", "together"})
+INDIFFERENT |= {"low_coverage", "capture", "lens", "bootstrap_draws", "level", "temperatures", "registered"}
 """Settings that change neither what is asked nor what an answer means."""
 WHERE = {"device", "threads", "kernel", "path", "sampler"}
 """Of what is recorded of a model: how it was run, which makes it no other."""

@@ -90,23 +90,23 @@ def run_page(
         remarks: what else a reader is to know of the scores.
         drawn: at the top; None: the headline of every method.
     """
-    told = _Told({(one.metric, one.method, one.subset): one for one in numbers}, notes, lead.verdicts)
-    methods = [one.method for one in numbers if one.metric == experiment.headline and one.subset == ALL]
+    cells = _Cells({(item.metric, item.method, item.subset): item for item in numbers}, notes, lead.verdicts)
+    methods = [item.method for item in numbers if item.metric == experiment.headline and item.subset == ALL]
     tables = {table.title for table in findings.tables}
     folded = {"Conditions": manifest["conditions"], "Configuration": config.model_dump(mode="json")}
-    further = list(_tables(told, findings, methods))
-    pictures = (Picture(title=one.title, figure=one) for one in findings.figures if one.title not in tables)
+    further = list(_tables(cells, findings, methods))
+    pictures = (Picture(title=item.title, figure=item) for item in findings.figures if item.title not in tables)
     scores = [
         Prose(title="What was measured", text=findings.question),
-        *_headline(told, findings, methods, config, manifest),
+        *_headline(cells, findings, methods, config, manifest),
         *(Prose(text=remark, short=True) for remark in remarks),
         *_differences(numbers, findings, notes),
     ]
     said_there = [
-        _competitors(told, beliefs, methods, config),
+        _competitors(cells, beliefs, methods, config),
         *([Instances.of(findings.gallery, "Instances")] if findings.gallery else []),
     ]
-    made = [
+    made_of = [
         Prose(title="Provenance", text=_provenance(manifest)),
         Folded(texts=[(name, _yaml(part)) for name, part in folded.items()]),
     ]
@@ -116,28 +116,33 @@ def run_page(
         *in_chapter("Figures", pictures),
         *in_chapter("What was said, item by item", said_there),
         *in_chapter("Beside the scores", added),
-        *in_chapter(MADE, made),
+        *in_chapter(MADE, made_of),
     ]
-    said = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
+    question = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
     every = [*findings.columns, *(column for table in findings.tables for column in table.columns)]
-    top = lead.top(said, drawn or _lead_figure(told, every, methods, config), _stamps(manifest))
+    figure = drawn or _lead_figure(cells, every, methods, config, experiment.coherent)
+    top = lead.top(question, figure, _stamps(manifest))
     return Report(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.")
 
 
-def _lead_figure(told: "_Told", columns: Sequence[Column], methods: Sequence[str], config: RunConfig) -> Figure | None:
-    """The registered number of every method, or the headline where the page has no column of it."""
+def _lead_figure(
+    cells: "_Cells", columns: Sequence[Column], methods: Sequence[str], config: RunConfig, coherent: float | None
+) -> Figure | None:
+    """The registered number of every method, or the headline, of which a `coherent` agent's may be known, where the
+    page has no column of it.
+    """
     plan = config.registered
     registered = [column for column in columns if plan and column.metric == plan.metric and column.field is None]
     column = registered[0] if registered else columns[0]
-    reference = plan.coherent if plan and registered else None
+    reference = plan.coherent if plan and registered else coherent
     dashed = "" if reference is None else f" Dashed: {reference:g}, coherent."
     keys = [(column.metric, method, ALL) for method in methods]
-    numbers = [told.numbers[key] for key in keys if key in told.numbers]
+    numbers = [cells.numbers[key] for key in keys if key in cells.numbers]
     rows = [
-        (f"{told.method(one.method).value}, n {one.score.n_rows}", one.score, one.method in told.failed)
-        for one in numbers
+        (f"{cells.method(number.method).value}, n {number.score.n_rows}", number.score, number.method in cells.failed)
+        for number in numbers
     ]
-    chance = {one.beside.get(column.beside, "") for one in numbers} if column.beside else set()
+    chance = {number.beside.get(column.beside, "") for number in numbers} if column.beside else set()
     if len(chance) == 1 and (value := chance.pop()):  # what knows nothing comes before what is perfect
         reference, dashed = float(value), f" Dashed: {value}, {column.beside}."
     hollow = " Hollow: cannot be read." if any(failed for *_, failed in rows) else ""
@@ -147,7 +152,7 @@ def _lead_figure(told: "_Told", columns: Sequence[Column], methods: Sequence[str
     return forest(column.title[:1].upper() + column.title[1:], rows, column.title, caption, reference=reference)
 
 
-class _Told:
+class _Cells:
     """The numbers of a page as text."""
 
     def __init__(self, numbers: Numbers, notes: Mapping[Key, str], verdicts: Sequence[Verdict]) -> None:
@@ -203,22 +208,22 @@ def _stamps(manifest: Mapping[str, Any]) -> list[Stamp]:
 
 
 def _headline(
-    told: _Told, findings: Findings, methods: Sequence[str], config: RunConfig, manifest: Mapping[str, Any]
+    cells: _Cells, findings: Findings, methods: Sequence[str], config: RunConfig, manifest: Mapping[str, Any]
 ) -> list[Block]:
     """The first table, and how its numbers were made."""
     columns = findings.columns
-    scores = [told.numbers[columns[0].metric, method, ALL].score for method in methods]
+    scores = [cells.numbers[columns[0].metric, method, ALL].score for method in methods]
     rows = [
         [
-            told.method(method),
-            told.cell(columns[0], method, ALL),
+            cells.method(method),
+            cells.cell(columns[0], method, ALL),
             _denominator(score, clusters=True),
-            *(told.cell(column, method, ALL) for column in columns[1:]),
+            *(cells.cell(column, method, ALL) for column in columns[1:]),
         ]
         for method, score in zip(methods, scores, strict=True)
     ]
     titled = [(column.title, column.explanation) for column in columns]
-    made = "".join(f", {key} {value}" for key, value in scores[0].params.items())
+    settings = "".join(f", {key} {value}" for key, value in scores[0].params.items())
     checked = manifest["verification"]
     how = (
         f"{len(checked['readouts'])} read-outs were recomputed by one ordinary forward pass per surface form: largest "
@@ -235,33 +240,33 @@ def _headline(
             notes=titled,
             short=True,
         ),
-        Prose(text=f"Interval of {titled[0][0]}: {scores[0].ci_method}{made}. {how}", soft=True),
+        Prose(text=f"Interval of {titled[0][0]}: {scores[0].ci_method}{settings}. {how}", soft=True),
     ]
 
 
-def _tables(told: _Told, findings: Findings, methods: Sequence[str]) -> Iterator[Block]:
+def _tables(cells: _Cells, findings: Findings, methods: Sequence[str]) -> Iterator[Block]:
     """The further tables, each with the figure of the same title."""
     for table in findings.tables:
-        block = _table(told, table, methods)
+        block = _table(cells, table, methods)
         if block:
             yield block
-        own = [one for one in findings.figures if one.title == table.title]
-        yield from (Picture(title="" if block else one.title, figure=one) for one in own)
+        figures = [figure for figure in findings.figures if figure.title == table.title]
+        yield from (Picture(title="" if block else figure.title, figure=figure) for figure in figures)
 
 
-def _table(told: _Told, table: Table, methods: Sequence[str]) -> TableBlock | None:
+def _table(cells: _Cells, table: Table, methods: Sequence[str]) -> TableBlock | None:
     """A further table: the methods and subsets for which there is its score; None if there are none."""
     metric = table.metric or table.columns[0].metric
     rows = [
         [
-            told.method(method),
+            cells.method(method),
             Cell(subset),
-            *(told.cell(column, method, subset) for column in table.columns),
-            _denominator(told.numbers[metric, method, subset].score),
+            *(cells.cell(column, method, subset) for column in table.columns),
+            _denominator(cells.numbers[metric, method, subset].score),
         ]
         for method in methods
         for subset in table.subsets
-        if (metric, method, subset) in told.numbers
+        if (metric, method, subset) in cells.numbers
     ]
     head = [("method", ""), ("", ""), *((column.title, column.explanation) for column in table.columns), ("n", "")]
     return grid(table.title, head, rows, caption=table.caption) if rows else None
@@ -287,21 +292,21 @@ def _differences(numbers: Sequence[Number], findings: Findings, notes: Mapping[K
     return [scored_table(paired, below, named, title="Do the methods differ?", caption=caption)] if paired else []
 
 
-def _competitors(told: _Told, beliefs: BeliefTable, methods: Sequence[str], config: RunConfig) -> TableBlock:
+def _competitors(cells: _Cells, beliefs: BeliefTable, methods: Sequence[str], config: RunConfig) -> TableBlock:
     """The tokens that most often are likelier than any option's first, and how many read-outs are flagged."""
     counts: dict[str, Counter[str]] = {method: Counter() for method in methods}
     flagged: Counter[str] = Counter()
     for part in in_parts(beliefs):
         readouts = part[(~part["readout_id"].duplicated()) & (part["competitor"] != "")]
-        for method, own in readouts.groupby("method", observed=True, sort=False):
+        for method, of_method in readouts.groupby("method", observed=True, sort=False):
             if str(method) in counts:
-                counts[str(method)].update(own["competitor"].tolist())
-                flagged[str(method)] += int((own["status"] == "low_coverage").sum())
+                counts[str(method)].update(of_method["competitor"].tolist())
+                flagged[str(method)] += int((of_method["status"] == "low_coverage").sum())
     rows = []
-    for method, own in counts.items():
-        if n := own.total():  # answers that are counted have none
-            likely = ", ".join(f"{token!r} {count / n:.0%}" for token, count in own.most_common(3))
-            rows.append([told.method(method), Cell(f"{flagged[method] / n:.0%}"), Cell(likely, code=True)])
+    for method, of_method in counts.items():
+        if n := of_method.total():  # answers that are counted have none
+            likely = ", ".join(f"{token!r} {count / n:.0%}" for token, count in of_method.most_common(3))
+            rows.append([cells.method(method), Cell(f"{flagged[method] / n:.0%}"), Cell(likely, code=True)])
     return grid(
         "What the model would rather say",
         ["method", "low coverage", "likeliest other tokens (share of read-outs)"],
@@ -316,10 +321,10 @@ def _provenance(manifest: Mapping[str, Any]) -> str:
     statuses = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in manifest["statuses"].items())
     model = manifest["conditions"]["model"]
     weights = {"adapter": model.get("adapter"), "weights": model.get("quantisation")}
-    said = "".join(f" {name.capitalize()}: {text}." for name, text in weights.items() if text)
+    source = "".join(f" {name.capitalize()}: {text}." for name, text in weights.items() if text)
     return (
         f"{totals['readouts']} read-outs in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
-        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. By status: {statuses}.{said}"
+        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. By status: {statuses}.{source}"
     )
 
 

@@ -24,19 +24,19 @@ def tables_of(folders: Sequence[RunFolder], allow_code: Sequence[Path] = ()) -> 
     for folder in folders:
         run = opened(folder, allow_code)
         by_experiment.setdefault(run.experiment.name, []).append(run)
-    found = []
+    tables = []
     for runs in by_experiment.values():
         stored = [read_json(run.folder.path / "scores.json") for run in runs]
         numbers = [
-            numbers_of(name, run.config, one["scores"], one["lead"])
-            for name, run, one in zip(model_names(runs), runs, stored, strict=True)
+            numbers_of(name, run.config, record["scores"], record["lead"])
+            for name, run, record in zip(model_names(runs), runs, stored, strict=True)
         ]
-        made = runs[0].experiment.tables(numbers)
-        found += [table for table in made if not table.empty]
-    if not found:
-        told = "; ".join([f"holds no number of a paper's table ({', '.join(by_experiment)})", *scored_earlier(folders)])
-        raise UserError(f"{folders[0].path}: {told}")
-    return found
+        of_paper = runs[0].experiment.tables(numbers)
+        tables += [table for table in of_paper if not table.empty]
+    if not tables:
+        why = "; ".join([f"holds no number of a paper's table ({', '.join(by_experiment)})", *scored_earlier(folders)])
+        raise UserError(f"{folders[0].path}: {why}")
+    return tables
 
 
 def scored_earlier(folders: Sequence[RunFolder]) -> list[str]:

@@ -89,27 +89,30 @@ def told(folder: Path, began: str) -> Iterator[str]:
         yield f"Registered at {record['written']}, {when} anything was read ({began}); digest {record['digest']}."
     else:
         yield "The registered number is fixed within this folder alone: no registration file was given."
-    found = list(siblings(folder))
-    named = "; ".join(found[:MOST]) + (f"; and {len(found) - MOST} more" if len(found) > MOST else "")
-    if found:
-        yield f"It is one of {len(found) + 1} runs of this experiment and model that lie together; the others: {named}."
+    others = list(siblings(folder))
+    named = "; ".join(others[:MOST]) + (f"; and {len(others) - MOST} more" if len(others) > MOST else "")
+    if others:
+        n = len(others) + 1
+        yield f"It is one of {n} runs of this experiment and model that lie together; the others: {named}."
     else:
         yield "No other run of this experiment and model lies beside it."
 
 
 def siblings(folder: Path) -> Iterator[str]:
     """The runs of the same experiment and model in the folder around it: name, and what they were set to otherwise."""
-    mine = _config(folder)
-    if mine is None:
+    settings = _config(folder)
+    if settings is None:
         return
     for path in sorted(folder.resolve().parent.glob(f"*/{MANIFEST}")):
         other = None if path.parent == folder.resolve() else _config(path.parent)
-        if other is not None and _study(other) == _study(mine):
+        if other is not None and _study(other) == _study(settings):
             changed = [
-                name for name in sorted({*mine, *other}) if name != "model" and mine.get(name) != other.get(name)
+                name
+                for name in sorted({*settings, *other})
+                if name != "model" and settings.get(name) != other.get(name)
             ]
-            said = ", ".join(f"{name} {_short(other.get(name))}" for name in changed) or "the same settings"
-            yield f"{path.parent.name} ({said})"
+            differences = ", ".join(f"{name} {_short(other.get(name))}" for name in changed) or "the same settings"
+            yield f"{path.parent.name} ({differences})"
 
 
 def _study(config: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -126,7 +129,7 @@ def _short(value: object) -> str:
 def _config(folder: Path) -> dict[str, Any] | None:
     """Settings of a run, or None of what cannot be read: a stranger's folder is no reason to stop."""
     try:
-        found = yaml.safe_load(read_text(folder / CONFIG))
+        settings = yaml.safe_load(read_text(folder / CONFIG))
     except (OSError, UserError, ValueError, yaml.YAMLError):
         return None
-    return found if isinstance(found, dict) else None
+    return settings if isinstance(settings, dict) else None

@@ -124,7 +124,7 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     numbers, left_out = score_and_tell(experiment, config, beliefs)
     scored = ScoredRun(folder, experiment, config, whole, beliefs, numbers)
     added = [addon.finish(scored) for addon in ADDONS]
-    every_number = [*numbers, *(number for one in added for number in one.numbers)]
+    every_number = [*numbers, *(number for addition in added for number in addition.numbers)]
     lead = Lead(verdicts(numbers, config.registered), every_number, config.registered, folder.manifest.get("gate", []))
     rows = [as_row(number) for number in every_number]
     record = folder.manifest | _totals(folder) | {"sessions": folder.sessions}
@@ -140,27 +140,27 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     of_run |= {"adapter": folder.manifest["conditions"].get("model", {}).get("adapter") or ""}
     table = pd.DataFrame([of_run | row | {key: json.dumps(row[key]) for key in nested} for row in rows])
     folder.write_table("scores.parquet", table)
-    for name, data in (file for one in added for file in one.files.items()):
+    for name, data in (file for addition in added for file in addition.files.items()):
         folder.write(name, data) if isinstance(data, str) else folder.write_json(name, jsonable(data))
     if len(answers := experiment.answers(beliefs)):
         folder.write(ANSWERS, as_csv(answers))
-    notes = {key: note for one in added for key, note in one.notes.items()}
+    notes = {key: note for addition in added for key, note in addition.notes.items()}
     of_paper = experiment.tables([numbers_of(config.model.name, config, rows, lead.as_dict())])
     if len(published := as_rows(of_paper)):
         folder.write("published.csv", as_csv(published))
-    blocks = [*as_blocks(of_paper), *(block for one in added for block in one.blocks)]
+    blocks = [*as_blocks(of_paper), *(block for addition in added for block in addition.blocks)]
     began = min((str(session["began"]) for session in record["sessions"]), default="")
     fixed = " ".join(told(folder.path, began))
     blocks.append(Prose(title="What was fixed, and what lies beside", chapter=MADE, text=fixed))
     remarks = [f"Of {part} alone; go on with the run for the rest." for part in partial.values()]
     remarks += [*(f"Not scored: {name} {why}." for name, why in left_out.items()), *findings.advice]
-    drawn = next((one.lead for one in added if one.lead), None)
+    drawn = next((addition.lead for addition in added if addition.lead), None)
     page = run_page(experiment, config, record, lead, findings, numbers, beliefs, notes, blocks, remarks, drawn)
     written = [
         "scores.json",
         "scores.parquet",
         *write_report(folder, page),
-        *(name for one in added for name in one.files),
+        *(name for addition in added for name in addition.files),
     ]
     written += ["published.csv"] if len(published) else []
     written += [ANSWERS] if len(answers) else []

@@ -94,12 +94,14 @@ def score_and_tell(
 ) -> tuple[list[Number], dict[str, str]]:
     """The same, and metric -> why it was left out of a run that is too large for it."""
     taken = as_taken(experiment, beliefs)
-    found = score_samples(experiment.samples(config, taken), resampling(config), compared={experiment.headline})
-    numbers = [*found.all, *experiment.own_scores(config, taken)]
+    scored = score_samples(experiment.samples(config, taken), resampling(config), compared={experiment.headline})
+    numbers = [*scored.all, *experiment.own_scores(config, taken)]
     require_unique(numbers)
     if not any(number.metric == experiment.headline and number.subset == ALL for number in numbers):
         raise UserError(f"{experiment.name}: its headline {experiment.headline!r} is no number of the subset {ALL!r}")
-    return numbers, {name: f"{why} of `doxascope score`" for name, why in found.skipped.items() if chosen(name)[0].slow}
+    return numbers, {
+        name: f"{why} of `doxascope score`" for name, why in scored.skipped.items() if chosen(name)[0].slow
+    }
 
 
 # What a run may add to its experiment: the engine goes through a list of these and knows none by name.

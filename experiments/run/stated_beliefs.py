@@ -96,7 +96,7 @@ def planned_answers(config: RunConfig, places: Sequence[BeliefPlace]) -> int:
     """Most tokens of the answers that `stated_rows` has written."""
     plan = config.stated
     drawn = [*plan.greedy, *(name for name in plan.sampled for _ in range(plan.draws))]
-    return sum(_longest(one) for name in drawn for place in places for one in FORMATS[name].over(place.options))
+    return sum(_longest(form) for name in drawn for place in places for form in FORMATS[name].over(place.options))
 
 
 def _longest(number_format: NumberFormat) -> int:
@@ -125,32 +125,32 @@ class StatedRead(NamedTuple):
 
 def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageModel) -> StatedRead:
     """What is stated at these places in all formats that `config.stated` asks for."""
-    plan, found = config.stated, StatedRead([], [], [])
+    plan, result = config.stated, StatedRead([], [], [])
     for name in plan.formats if places else ():
         asked = _asked(config, name, places, lm.reader, config.capture)
-        every = [question for one in asked for question in one.questions]
+        every = [question for asking in asked for question in asking.questions]
         answers: list[list[Answer]] = [[] for _ in every]
         longest = max(_longest(question.format) for question in every)
         if name in plan.numbers:
-            read = iter(read_numbers(lm, every, budget=config.budget, capture=config.capture, captured=found.captured))
-            for place, one in zip(places, asked, strict=True):
-                said = [next(read).stated(config.low_coverage) for _ in one.questions]
-                found.rows.extend(place.columns() | row for row in one.rows("numbers", said))
+            read = iter(read_numbers(lm, every, budget=config.budget, capture=config.capture, captured=result.captured))
+            for place, asking in zip(places, asked, strict=True):
+                stated = [next(read).stated(config.low_coverage) for _ in asking.questions]
+                result.rows.extend(place.columns() | row for row in asking.rows("numbers", stated))
         if name in plan.greedy:
             law = Sampling(temperature=0, max_new_tokens=longest)
             written = write_answers(lm, every, law)
-            found.rows.extend(_answered(config, "greedy", places, asked, written))
+            result.rows.extend(_answered(config, "greedy", places, asked, written))
             answers = [[*before, *more] for before, more in zip(answers, written, strict=True)]
         if name in plan.sampled:
             law = config.sampling.model_copy(update={"max_new_tokens": longest})
             written = write_answers(lm, every, law, draws=plan.draws, seed=config.seed)
-            found.rows.extend(_answered(config, "sampled", places, asked, written))
+            result.rows.extend(_answered(config, "sampled", places, asked, written))
             answers = [[*before, *more] for before, more in zip(answers, written, strict=True)]
         of_question = iter(zip(every, answers, strict=True))
-        for one in asked:
-            for question, written in (next(of_question) for _ in one.questions):
-                found.transcripts.append(number_transcript(lm.reader.chat, question, one.options, written))
-    return found
+        for asking in asked:
+            for question, written in (next(of_question) for _ in asking.questions):
+                result.transcripts.append(number_transcript(lm.reader.chat, question, asking.options, written))
+    return result
 
 
 def _asked(
@@ -193,13 +193,13 @@ def _answered(
 ) -> Iterator[dict[str, Any]]:
     """The rows of written answers; several of a place in two halves, where it wants them."""
     written = iter(answers)
-    for place, one in zip(places, asked, strict=True):
-        own = [(question.format, next(written)) for question in one.questions]
-        middle = len(own[0][1]) // 2
+    for place, asking in zip(places, asked, strict=True):
+        texts = [(question.format, next(written)) for question in asking.questions]
+        middle = len(texts[0][1]) // 2
         halves = (slice(middle), slice(middle, None)) if method == "sampled" and place.halves else (slice(None),)
         for reading, half in enumerate(halves):
-            said = [stated_by(each[half], form.n_values, config.low_coverage) for form, each in own]
-            for row in one.rows(method, said):
+            stated = [stated_by(each[half], form.n_values, config.low_coverage) for form, each in texts]
+            for row in asking.rows(method, stated):
                 apart = {"readout_id": f"{row['readout_id']}.{reading}", "reading": reading} if len(halves) > 1 else {}
                 yield place.columns() | row | apart
 
@@ -259,10 +259,10 @@ def _one_judge(
             ask_number(lm.reader, f"{place.name}/{mark}", [message], config.number_format("unit", *place.options))
         )
     rows: Rows = []
-    for (place, *_), one in zip(shown, read_numbers(lm, asked, budget=config.budget), strict=True):
-        rows += [place.columns() | row for row in one.rows(place.options, config.low_coverage)]
+    for (place, *_), judgement in zip(shown, read_numbers(lm, asked, budget=config.budget), strict=True):
+        rows += [place.columns() | row for row in judgement.rows(place.options, config.low_coverage)]
     return rows, [
-        number_transcript(lm.reader.chat, own, one.place.options) for one, own in zip(shown, asked, strict=True)
+        number_transcript(lm.reader.chat, query, place.options) for (place, *_), query in zip(shown, asked, strict=True)
     ]
 
 
@@ -270,26 +270,28 @@ def _whole_trajectories(
     config: RunConfig, judge: Judge, mark: str, shown: Sequence[Shown], lm: LanguageModel
 ) -> tuple[Rows, list[Transcript]]:
     """One query for all places of a trajectory: those that share its name and draw, in their order."""
-    of_one: dict[tuple[str, object], list[Shown]] = {}
-    for one in shown:
-        of_one.setdefault((one.place.name.rpartition("/")[0], one.place.conditions.get("draw")), []).append(one)
+    of_chain: dict[tuple[str, object], list[Shown]] = {}
+    for judgement in shown:
+        of_chain.setdefault(
+            (judgement.place.name.rpartition("/")[0], judgement.place.conditions.get("draw")), []
+        ).append(judgement)
     asked = []
-    for (name, draw), seen in of_one.items():
+    for (name, draw), seen in of_chain.items():
         place, question, steps = seen[0]
         text = judge.trajectory.format(question=question, steps=_numbered(steps))
         message: Message = {"role": "user", "content": text}
         form = judge.line_format(len(steps), *place.options)
         asked.append(ask_number(lm.reader, f"{name}/{'given' if draw is None else draw}/{mark}", [message], form))
     rows: Rows = []
-    for seen, one in zip(of_one.values(), read_numbers(lm, asked, budget=config.budget), strict=True):
+    for seen, judgement in zip(of_chain.values(), read_numbers(lm, asked, budget=config.budget), strict=True):
         for place, *_ in seen:
-            line = one.lines[place.step]
+            line = judgement.lines[place.step]
             status = line.status(config.low_coverage)
-            number = one.question.belief_rows(
+            number = judgement.question.belief_rows(
                 "numbers", place.options, mean=line.mean, coverage=line.coverage, status=status
             )
             rows += [place.columns() | row | {"readout_id": f"{place.name}/{mark}/numbers"} for row in number]
-    places = (seen[0].place for seen in of_one.values())
+    places = (seen[0].place for seen in of_chain.values())
     return rows, [
         number_transcript(lm.reader.chat, question, place.options)
         for place, question in zip(places, asked, strict=True)

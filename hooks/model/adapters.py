@@ -25,15 +25,8 @@ if TYPE_CHECKING:
 ADAPTER_WEIGHTS, TOKENIZER = "adapter_model.safetensors", "tokenizer_config.json"
 FILES = (ADAPTER_CONFIG, ADAPTER_WEIGHTS, "tokenizer*", "*.jinja", "special_tokens_map.json", "*.model", "*.txt")
 """What is fetched of an adapter on the hub."""
-PROMPTS = (
-    "PROMPT_TUNING",
-    "MULTITASK_PROMPT_TUNING",
-    "P_TUNING",
-    "PREFIX_TUNING",
-    "ADAPTION_PROMPT",
-    "CPT",
-    "CARTRIDGE",
-)
+PROMPTS = ("PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING")
+PROMPTS += ("ADAPTION_PROMPT", "CPT", "CARTRIDGE")
 """Methods that put something before the prompt, whose tokens the tree would not know."""
 FAULTS = ("gated_repo", "missing_entries", "connection_errors")
 QUIETLY: Mapping[str, Any] = {f"_raise_exceptions_for_{what}": False for what in FAULTS}
@@ -163,23 +156,23 @@ def adapter_tokenizer(
     """
     from transformers import AutoTokenizer
 
-    found = [each for each in adapters if (each.folder / TOKENIZER).is_file()]
-    if not found:
+    bringing = [each for each in adapters if (each.folder / TOKENIZER).is_file()]
+    if not bringing:
         return None
-    words = {file_digest(path) if (path := each.folder / "tokenizer.json").is_file() else "" for each in found}
+    words = {file_digest(path) if (path := each.folder / "tokenizer.json").is_file() else "" for each in bringing}
     if len(words) > 1:
-        names = ", ".join(each.adapter.name for each in found)
+        names = ", ".join(each.adapter.name for each in bringing)
         raise UserError(f"adapters {names}: bring different tokenizers, which no model has at once; give one of them")
-    where = f"adapter {found[-1].adapter.place}"
+    where = f"adapter {bringing[-1].adapter.place}"
     with in_one_line(f"{where}: its tokenizer"):
-        own = AutoTokenizer.from_pretrained(found[-1].folder, trust_remote_code=False)
-    ids = own.get_vocab()
+        tokenizer_of = AutoTokenizer.from_pretrained(bringing[-1].folder, trust_remote_code=False)
+    ids = tokenizer_of.get_vocab()
     if base and (other := [word for word, token in base.get_vocab().items() if ids.get(word) != token]):
         raise UserError(
             f"{where}: its tokenizer gives {len(other)} tokens of the model other ids, {other[0]!r} first; give the "
             "model that it was trained on"
         )
-    return own
+    return tokenizer_of
 
 
 def fit_vocabulary(model: "PreTrainedModel", adapters: Sequence[AdapterFiles]) -> None:
@@ -201,11 +194,11 @@ def fit_vocabulary(model: "PreTrainedModel", adapters: Sequence[AdapterFiles]) -
         if rows and max(rows) != inside.weight.shape[0]:
             model.resize_token_embeddings(int(max(rows)), mean_resizing=False)
             inside = model.get_input_embeddings()
-    own = adapter_tokenizer(adapters)
-    if own is not None and len(own) > (known := int(inside.weight.shape[0])):
+    tokenizer = adapter_tokenizer(adapters)
+    if tokenizer is not None and len(tokenizer) > (known := int(inside.weight.shape[0])):
         raise UserError(
-            f"adapter {adapters[-1].adapter.place}: its tokenizer has {len(own)} tokens, and embeddings are there for "
-            f"{known}; save it with its embeddings (save_embedding_layers=True)"
+            f"adapter {adapters[-1].adapter.place}: its tokenizer has {len(tokenizer)} tokens, and embeddings are "
+            f"there for {known}; save it with its embeddings (save_embedding_layers=True)"
         )
 
 
@@ -236,8 +229,8 @@ def apply_adapters(spec: ModelSpec, model: "PreTrainedModel", adapters: Sequence
         model = _merged(model, adapters[0])
     else:
         model = _summed(model, adapters)
-    said = ", ".join(map(str, adapters))
-    setattr(model, _DONE, Adapted(f"{said}, {spec.adapted}", base))
+    names = ", ".join(map(str, adapters))
+    setattr(model, _DONE, Adapted(f"{names}, {spec.adapted}", base))
     return model
 
 
@@ -290,8 +283,8 @@ def _peft(model: "PreTrainedModel", files: AdapterFiles) -> "PeftModel":
     from peft import PeftModel
 
     where = f"adapter {files.adapter.place}"
-    said = files.settings.get("base_model_name_or_path")
-    advice = f"it is not of this model; give the one that it was trained on ({said})"
+    base = files.settings.get("base_model_name_or_path")
+    advice = f"it is not of this model; give the one that it was trained on ({base})"
     with in_one_line(where, advice), _quiet():
         attached = PeftModel.from_pretrained(model, str(files.folder))
         result: Any = attached.load_adapter(str(files.folder), "default")

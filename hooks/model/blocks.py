@@ -47,15 +47,8 @@ def forward_order(point: Point) -> tuple[int, int]:
 
 PLACES = ("layers", "h", "blocks", "decoder.layers", "language_model.layers")
 """Where architectures keep their blocks, below the body."""
-NORMS = (
-    "norm",
-    "ln_f",
-    "norm_f",
-    "final_layernorm",
-    "final_layer_norm",
-    "decoder.final_layer_norm",
-    "language_model.norm",
-)
+NORMS = ("norm", "ln_f", "norm_f", "final_layernorm", "final_layer_norm")
+NORMS += ("decoder.final_layer_norm", "language_model.norm")
 """And the norm after the last of them."""
 ATTENTIONS = ("self_attn", "attn", "attention", "self_attention")
 """Where blocks keep their attention,"""

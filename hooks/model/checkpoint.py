@@ -159,10 +159,10 @@ def _mostly(gguf: Path) -> str:
     """In what a file holds most of its weights, such as `Q4_1`."""
     from gguf import GGUFReader
 
-    held: Counter[str] = Counter()
+    elements: Counter[str] = Counter()
     for tensor in GGUFReader(gguf).tensors:
-        held[tensor.tensor_type.name] += int(tensor.n_elements)
-    return held.most_common(1)[0][0]
+        elements[tensor.tensor_type.name] += int(tensor.n_elements)
+    return elements.most_common(1)[0][0]
 
 
 # What is said of quantised weights: by which method, and whether they are held so.

@@ -54,10 +54,10 @@ def changed(spec: ModelSpec, given: Mapping[str, object]) -> ModelSpec:
     """A model with other settings, as a call in Python gives them, its consent among them. Raises UserError for one
     that is wrong.
     """
-    made = parse(ModelSpec, spec.model_dump() | dict(given), "load()")
-    if given.get(KEY) is True or (spec.code_allowed and made.code_place == spec.code_place):
-        made.allow_code()
-    return made
+    other = parse(ModelSpec, spec.model_dump() | dict(given), "load()")
+    if given.get(KEY) is True or (spec.code_allowed and other.code_place == spec.code_place):
+        other.allow_code()
+    return other
 
 
 def _models(settings: object, path: str = "") -> Iterator[tuple[str, ModelSpec]]:

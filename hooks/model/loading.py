@@ -121,13 +121,13 @@ def load_text_side(spec: ModelSpec) -> TextSide:
     with _explained(spec, source):
         tokenizer = AutoTokenizer.from_pretrained(source.place, **options)
         config = _config(source)
-        own = adapter_tokenizer(find_adapters(spec, source.place, source.revision), tokenizer)
+        brought = adapter_tokenizer(find_adapters(spec, source.place, source.revision), tokenizer)
     with _explained(spec, source):
         try:
             generation = GenerationConfig.from_pretrained(source.place, **options)
         except OSError:  # a model need not bring one
             generation = GenerationConfig.from_model_config(config)
-    return text_side(own or tokenizer, config, generation, source.place, len(own) if own else 0)
+    return text_side(brought or tokenizer, config, generation, source.place, len(brought) if brought else 0)
 
 
 def text_side(
@@ -150,8 +150,8 @@ def text_side(
     text = config.get_text_config()
     size = max(getattr(text, "vocab_size", None) or 0, brought) or None
     if odd := [end for end in named if type(end) is not int or not 0 <= end < (size or math.inf)]:
-        told = f"eos_token_id {odd[0]!r}: is none of its {size or ''} tokens"
-        raise UserError(f"model {place}: {told}; correct generation_config.json, config.json or the tokenizer")
+        fault = f"eos_token_id {odd[0]!r}: is none of its {size or ''} tokens"
+        raise UserError(f"model {place}: {fault}; correct generation_config.json, config.json or the tokenizer")
     ids = set(named)
     context, n_layers = (getattr(text, name, None) for name in ("max_position_embeddings", "num_hidden_layers"))
     return TextSide(tokenizer, tuple(sorted(ids)), context, n_layers, size)
@@ -338,11 +338,11 @@ def handed_over(
         raise UserError(f"load(): {late[0]}: says how a model is loaded, and this one is an object")
     refuse_adapted_head(whole, "model")
     note_attached(whole)
-    held: dict[str, Any] = {
+    known: dict[str, Any] = {
         "name": Path(whole.name_or_path or type(whole).__name__).name,
         "path": IN_MEMORY,
         "device": str(whole.device),
         "dtype": str(whole.dtype).removeprefix("torch."),
     }
-    spec = parse(ModelSpec, {**held, **settings}, "load()")
+    spec = parse(ModelSpec, {**known, **settings}, "load()")
     return spec, whole.eval(), text_side(tokenizer, whole.config, whole.generation_config, spec.name)

@@ -175,11 +175,11 @@ def _installed(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
 
 def _preset(path: Path) -> Mapping[str, Any]:
     """What a shipped file says: a model, or a `base` among them and an adapter of the package."""
-    said = dict(read_yaml(path))
-    if base := said.pop("base", None):
-        adapter = Path(str(files("doxascope"))) / said["adapter"]
+    settings = dict(read_yaml(path))
+    if base := settings.pop("base", None):
+        adapter = Path(str(files("doxascope"))) / settings["adapter"]
         return {**_preset(path.with_name(f"{base}.yaml")), "adapter": str(adapter)}
-    return said
+    return settings
 
 
 def require_preset(spec: ModelSpec) -> None:
@@ -199,12 +199,16 @@ def _packaged(preset: Mapping[str, Any]) -> dict[str, Any] | None:
 ADAPTER_CONFIG = "adapter_config.json"
 
 
-def _base_of(folder: Path) -> ModelSpec:
+DEEPEST = 8
+"""Adapters that were trained on one another: more, or a ring of them, have no model."""
+
+
+def _base_of(folder: Path, depth: int) -> ModelSpec:
     """The model that an adapter says it was trained on, with it. Raises UserError if that is not to be found here."""
-    said = read_json(folder / ADAPTER_CONFIG)
-    given = said.get("base_model_name_or_path") if isinstance(said, dict) else None
+    settings = read_json(folder / ADAPTER_CONFIG)
+    given = settings.get("base_model_name_or_path") if isinstance(settings, dict) else None
     try:
-        base = resolve_model(str(given or "/"))
+        base = resolve_model(str(given or "/") if depth < DEEPEST else "/", depth + 1)
     except UserError:
         raise UserError(
             f"{folder}: is an adapter, of a model that is not to be found ({given}); give its model, -m MODEL "
@@ -213,8 +217,12 @@ def _base_of(folder: Path) -> ModelSpec:
     return parse(ModelSpec, base.model_dump() | {"adapter": [*base.adapter, str(folder)]}, f"model {str(folder)!r}")
 
 
-def resolve_model(model: str) -> ModelSpec:
-    """What a name on the command line means: a preset, else a path that exists, else a hub id."""
+def resolve_model(model: str, depth: int = 0) -> ModelSpec:
+    """What a name on the command line means: a preset, else a path that exists, else a hub id.
+
+    Args:
+        model: the name; as an adapter gives that of its model, `depth` is how many adapters stand before it.
+    """
     known = presets()
     if model in known:
         return parse(ModelSpec, {"name": model, **known[model]}, f"preset {model}")
@@ -223,7 +231,7 @@ def resolve_model(model: str) -> ModelSpec:
         if path.suffix == ".yaml":
             return parse(ModelSpec, {"name": path.stem} | read_yaml(path), model)
         if (path / ADAPTER_CONFIG).is_file() and not (path / "config.json").is_file():
-            return _base_of(path)
+            return _base_of(path, depth)
         name = path.stem if path.suffix == ".gguf" else path.resolve().name
         return parse(ModelSpec, {"name": name, "path": str(path)}, f"model {model!r}")
     if model.count("/") == 1 and not model.startswith((".", "/", "~")):

@@ -92,6 +92,10 @@ def check_messages(messages: Conversation) -> None:
             raise UserError(f"message {i}: {more[0]!r} is not read; leave it out")
 
 
+_template = lru_cache(4)(ChatTemplate)
+"""Models that are loaded one after the other mostly have one template, whose process is kept."""
+
+
 class Boundary(NamedTuple):
     """The end of a prompt, which is all of it that decides how a text that follows is tokenised."""
 
@@ -137,7 +141,7 @@ class ChatRenderer:
         self.tokenizer, self.template, self.thinking = tokenizer, template, thinking
         if template == "own":
             with in_one_line("the model's chat template"):
-                self._own = ChatTemplate(tokenizer.get_chat_template(), day)
+                self._own = _template(tokenizer.get_chat_template(), day)
         added = {str(token.content): (i, token.special) for i, token in tokenizer.added_tokens_decoder.items()}
         self._special = {text: i for text, (i, special) in added.items() if special or text in (THINK, CLOSE)}
         self._tokeniser = Tokeniser(tokenizer, self._special)
@@ -301,8 +305,8 @@ class ChatRenderer:
     def _render(self, turns: _Turns) -> str:
         text = self._written(turns)
         if half := HALF.search(text):
-            own = any(HALF.search(content) for _, content in turns)
-            whose = "a message" if own else "what the model's chat template writes"
+            asked = any(HALF.search(content) for _, content in turns)
+            whose = "a message" if asked else "what the model's chat template writes"
             raise UserError(f"prompt: {whose} holds {half[0]!a}, half of a character that takes two; take it out")
         return text
 

@@ -19,6 +19,9 @@ from ..identity import Identity
 if TYPE_CHECKING:
     import torch
 
+OF_OPTION = "option"
+"""The position of a row that is about one option: where that option's own text ends, which a store has as `option-0`,
+`option-1`, ..., by the number of the option."""
 DType = Literal["float32", "float16", "bfloat16"]
 Residuals: TypeAlias = "torch.Tensor | NDArray[Any]"
 STORED: dict[DType, np.dtype[Any]] = {

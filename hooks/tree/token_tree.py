@@ -222,8 +222,8 @@ def cut_into_packs(tree: TokenTree, read: Iterable[int], budget: int, *, continu
     needed = _with_ancestors(tree, rows) if continues and rows else []
     most_repeated = REPEATED * len(needed) if continues else np.inf
     packs, repeated = list[tuple[list[int], list[int]]](), 0
-    for inside, own in _cut(tree, rows, budget):
-        packs.append((inside, own))
+    for inside, nodes in _cut(tree, rows, budget):
+        packs.append((inside, nodes))
         repeated += len(inside)
         if continues and (len(inside) > budget or repeated > len(needed) + most_repeated):
             return [replace(_make_pack(numbers, needed, rows), most=min(budget, DENSE))]

@@ -264,7 +264,7 @@ def ranking_numbers(options: Sequence[str]) -> tuple[WrittenNumber, ...]:
     if k > MOST_RANKED:
         raise UserError(f"format 'ranking': ranks at most {MOST_RANKED} options, and here are {k}; take another format")
     centroid = [sum(1 / j for j in range(place, k + 1)) / k for place in range(1, k + 1)]
-    found = []
+    rankings = []
     for ranks in product(range(k), repeat=k):
         if {*ranks} != {*range(max(ranks) + 1)}:
             continue
@@ -274,8 +274,8 @@ def ranking_numbers(options: Sequence[str]) -> tuple[WrittenNumber, ...]:
         before = [sum(rank < ranks[i] for rank in ranks) for i in range(k)]
         shares = [centroid[start : start + ranks.count(rank)] for start, rank in zip(before, ranks, strict=True)]
         each = tuple(sum(share) / len(share) for share in shares)
-        found.append(WrittenNumber(forms[0], each[0], forms, each if k > 2 else ()))
-    return tuple(found)
+        rankings.append(WrittenNumber(forms[0], each[0], forms, each if k > 2 else ()))
+    return tuple(rankings)
 
 
 RANKING = NumberFormat(

@@ -240,19 +240,19 @@ class OptionNumbers:
             return replace(first, readout_id=self.readout_id).belief_rows(
                 method, self.options, mean=means[-1], coverage=coverage, status=status
             )
-        said = np.array([mean for one in stated for mean in one.means], dtype=np.float64)
-        coverage, status = min(one.coverage for one in stated), worst_status(one.status for one in stated)
-        total = float(said.sum())
-        prob = said / total if total > 0 else np.full(len(said), np.nan)
+        numbers = np.array([mean for number in stated for mean in number.means], dtype=np.float64)
+        coverage, status = min(number.coverage for number in stated), worst_status(number.status for number in stated)
+        total = float(numbers.sum())
+        prob = numbers / total if total > 0 else np.full(len(numbers), np.nan)
         status = status if np.isfinite(prob).all() or status not in VALUED else "nan"
         names = {
             "readout_id": f"{self.readout_id}/{method}",
             "method": f"{first.format.name} {method}",
             "estimate": method,
         }
-        prob = prob if status in VALUED else np.full(len(said), np.nan)
-        made = option_rows(self.options, prob.tolist(), kind="verbal", coverage=coverage, status=status, **names)
-        return [row | {"stated": one} for row, one in zip(made, said.tolist(), strict=True)]
+        prob = prob if status in VALUED else np.full(len(numbers), np.nan)
+        rows = option_rows(self.options, prob.tolist(), kind="verbal", coverage=coverage, status=status, **names)
+        return [row | {"stated": number} for row, number in zip(rows, numbers.tolist(), strict=True)]
 
 
 def ask_options(
@@ -270,7 +270,7 @@ def ask_options(
     """
     worded = number_format.over(options)
     names = [readout_id] if len(worded) == 1 else [f"{readout_id}.{i}" for i in range(len(worded))]
-    asked = [ask_number(reader, name, messages, one, **how) for name, one in zip(names, worded, strict=True)]
+    asked = [ask_number(reader, name, messages, form, **how) for name, form in zip(names, worded, strict=True)]
     return OptionNumbers(readout_id, tuple(options), tuple(asked))
 
 

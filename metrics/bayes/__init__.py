@@ -1,68 +1,12 @@
 """Is an update the one that Bayes' rule asks for, and what does a user's testimony do to it? (METRICS D)"""
 
 from .noise_floor import BayesNoiseFloor, BeyondFloor, bayes_noise_floor, beyond_floor
-from .posterior import (
-    BayesError,
-    BayesPosterior,
-    CoherentPosterior,
-    Direction,
-    DirectionRates,
-    GretherRegression,
-    PyBounds,
-    bayes_error,
-    bayes_posterior,
-    coherent_posterior,
-    direction,
-    direction_rates,
-    grether_regression,
-    hybrid_probability,
-    py_bounds,
-)
-from .sycophancy import (
-    ChangeCorrelation,
-    LicensedExcess,
-    LicensedPosterior,
-    PairedSignificance,
-    SycophancyChange,
-    SycophancyError,
-    brier_vs_bayes_correlation,
-    licensed_excess,
-    licensed_posterior,
-    paired_significance,
-    sycophancy_change,
-    sycophancy_error,
-)
+from .posterior import *
+from .sycophancy import *
 
-__all__ = [
-    "BayesError",
-    "BayesNoiseFloor",
-    "BayesPosterior",
-    "BeyondFloor",
-    "ChangeCorrelation",
-    "CoherentPosterior",
-    "Direction",
-    "DirectionRates",
-    "GretherRegression",
-    "LicensedExcess",
-    "LicensedPosterior",
-    "PairedSignificance",
-    "PyBounds",
-    "SycophancyChange",
-    "SycophancyError",
-    "bayes_error",
-    "bayes_noise_floor",
-    "bayes_posterior",
-    "beyond_floor",
-    "brier_vs_bayes_correlation",
-    "coherent_posterior",
-    "direction",
-    "direction_rates",
-    "grether_regression",
-    "hybrid_probability",
-    "licensed_excess",
-    "licensed_posterior",
-    "paired_significance",
-    "py_bounds",
-    "sycophancy_change",
-    "sycophancy_error",
-]
+__all__ = ["BayesError", "BayesNoiseFloor", "BayesPosterior", "BeyondFloor", "ChangeCorrelation", "CoherentPosterior"]
+__all__ += ["Direction", "DirectionRates", "GretherRegression", "LicensedExcess", "LicensedPosterior"]
+__all__ += ["PairedSignificance", "PyBounds", "SycophancyChange", "SycophancyError", "bayes_error", "bayes_noise_floor"]
+__all__ += ["bayes_posterior", "beyond_floor", "brier_vs_bayes_correlation", "coherent_posterior", "direction"]
+__all__ += ["direction_rates", "grether_regression", "hybrid_probability", "licensed_excess", "licensed_posterior"]
+__all__ += ["paired_significance", "py_bounds", "sycophancy_change", "sycophancy_error"]

@@ -142,8 +142,8 @@ def bayes_error(
     error = posterior - bayes
     moments = np.column_stack([error**2, np.ones(n)])
     rmse = float(np.sqrt(np.mean(error**2)))
-    made = moment_interval(moments, rows.codes, lambda s: np.sqrt(s[:, 0] / s[:, 1]), how=how)
-    interval = made.within(0.0, 1.0, rmse)
+    root = moment_interval(moments, rows.codes, lambda s: np.sqrt(s[:, 0] / s[:, 1]), how=how)
+    interval = root.within(0.0, 1.0, rmse)
     return BayesError(
         rmse=rmse,
         mae=float(np.mean(np.abs(error))),
@@ -252,9 +252,9 @@ def direction_rates(
             method = {"ci_method": "Wilson", "params": {"tol": tol, "level": how.level}}
         else:
             moments = np.column_stack([here, np.ones(n)]).astype(np.float64)
-            made = moment_interval(moments, rows.codes, lambda s: s[:, 0] / s[:, 1], how=how)
-            intervals[name] = (made.lo, made.hi)
-            method = {"ci_method": made.method, "params": made.params | {"tol": tol}}
+            rate = moment_interval(moments, rows.codes, lambda s: s[:, 0] / s[:, 1], how=how)
+            intervals[name] = (rate.lo, rate.hi)
+            method = {"ci_method": rate.method, "params": rate.params | {"tol": tol}}
     lo, hi = intervals.get("incorrect", (NAN, NAN))
     return DirectionRates(
         **share,
@@ -340,7 +340,7 @@ def grether_regression(
     method = evidence.method or f"none: {status}"
     if status == "no_df" or n_clusters <= 3:
         status, method, lo, hi = "no_df", "none: too few clusters", NAN, NAN
-        const, evidence, slope = (found._replace(se=NAN) for found in (const, evidence, slope))
+        const, evidence, slope = (term._replace(se=NAN) for term in (const, evidence, slope))
     elif np.ptp(y) <= TIE:
         status = "constant_posterior"
     elif status == "ok" and n_clipped > MANY_CLIPPED * n:

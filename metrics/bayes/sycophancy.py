@@ -56,9 +56,9 @@ def licensed_posterior(p: ArrayLike, says_given_x: ArrayLike, says_given_not_x: 
     x, yes, no = (probabilities(values, name) for name, values in names.items())
     same_shape(p=x, says_given_x=yes, says_given_not_x=no)
     usable = (yes > 0) & (no > 0)
-    said = x * yes
-    total = said + (1 - x) * no
-    posterior = said / np.where(usable & (total > 0), total, np.nan)
+    joint = x * yes
+    total = joint + (1 - x) * no
+    posterior = joint / np.where(usable & (total > 0), total, np.nan)
     n_undefined = int(np.isnan(posterior).sum())
     return LicensedPosterior(
         posterior=posterior[()],
@@ -113,7 +113,7 @@ def licensed_excess(
     of_user = odds["user"][0] - odds["licensed_user"][0]
     of_agent = odds["agent"][0] - odds["licensed_agent"][0]
     difference = of_user - of_agent
-    made = studentised_mean(difference, rows.codes, longer=True, how=how)
+    test = studentised_mean(difference, rows.codes, longer=True, how=how)
     mean = float(difference.mean())
     return LicensedExcess(
         sycophancy=mean,
@@ -122,8 +122,8 @@ def licensed_excess(
         share_moved=share_moved(difference, rows.codes, tol),
         n_clipped=sum(n for _, n in odds.values()),
         status=few_scenarios(rows.n_clusters, "ok" if rows.n_clusters > 1 else "one_cluster"),
-        **made.fields(tol=tol),
-        **made.test_of_zero(mean),
+        **test.fields(tol=tol),
+        **test.test_of_zero(mean),
         **rows.counts,
     )
 
@@ -177,7 +177,7 @@ def sycophancy_change(
     difference = syc - base
     change = logit_syc - logit_base
     mean = float(change.mean())
-    made = studentised_mean(change, rows.codes, longer=True, how=how)
+    test = studentised_mean(change, rows.codes, longer=True, how=how)
     return SycophancyChange(
         mean_logit_change=mean,
         share_moved=share_moved(change, rows.codes, tol),
@@ -187,8 +187,8 @@ def sycophancy_change(
         n_zero_base=int((~positive).sum()),
         n_clipped=clipped_base + clipped_syc,
         status=few_scenarios(rows.n_clusters, "ok" if positive.any() else "zero_base"),
-        **made.fields(tol=tol),
-        **made.test_of_zero(mean),
+        **test.fields(tol=tol),
+        **test.test_of_zero(mean),
         **rows.counts,
     )
 
@@ -323,15 +323,15 @@ def paired_significance(
         t, p_t = float(test.statistic), float(test.pvalue)
     flips = sign_flip_test(difference, rows.codes, how=how)
     mean = float(difference.mean())
-    made = studentised_mean(difference, rows.codes, longer=True, how=how)
+    interval = studentised_mean(difference, rows.codes, longer=True, how=how)
     return PairedSignificance(
         mean=mean,
         p_signflip=flips.p,
         t=t,
         p_t=p_t,
         status=few_scenarios(rows.n_clusters, status),
-        **made.fields(),
-        **made.test_of_zero(mean),
+        **interval.fields(),
+        **interval.test_of_zero(mean),
         **rows.counts,
     )
 

@@ -39,14 +39,14 @@ BIAS_UP_TO = 200
 def _top(sample: Answers, truth: Array | None = None) -> Array:
     """[n] B of the option that is likeliest by `chosen_by`, ties averaged; with a truth only where it is wrong."""
     by = sample.single if sample.chosen_by is None else sample.chosen_by
-    found = np.full(len(by), np.nan)
+    tops = np.full(len(by), np.nan)
     for i, (chances, b) in enumerate(zip(by, sample.single - sample.multi, strict=True)):
         if not np.isfinite(chances).all() or (truth is not None and np.isnan(truth[i])):
             continue
         right = None if truth is None else int(truth[i])
         top = top_b_score(dict(enumerate(chances)), dict.fromkeys(range(len(chances)), 0.0), right).top
-        found[i] = b[top].mean() if top else np.nan
-    return found
+        tops[i] = b[top].mean() if top else np.nan
+    return tops
 
 
 def _compare(sample: Answers) -> Compared | None:
@@ -82,8 +82,8 @@ def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
     if sample.counts is not None:
         held_out, alone = _held_out(sample, sample.counts, how.seed)
         ways = {"the question's other answers": ~alone, f"one half, in {SPLITS} splits": alone}
-        told = ", or on ".join(way for way, rows in ways.items() if rows.any())
-        note = {"chosen on": f"{told}, and scored on the rest"}
+        chosen_on = ", or on ".join(way for way, rows in ways.items() if rows.any())
+        note = {"chosen on": f"{chosen_on}, and scored on the rest"}
         yield _mean("top_b_held_out", "the same, chosen on other answers", sample, held_out, how, note)
     if sample.truth is not None:
         wrong = _top(sample, sample.truth)
@@ -92,16 +92,16 @@ def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
         why[np.isnan(sample.truth)] = NO_OUTCOME
         known = replace(sample, why=why)
         yield _mean("top_b_wrong", "B of the likeliest option where it is wrong", known, wrong, how)
-    size = [mean_abs_b_score(one, two) for one, two in both]
+    size = [mean_abs_b_score(first, second) for first, second in both]
     luck = {} if sample.counts is None else {"biased upward,": "because answers were sampled"}
     yield _mean("mean_abs_b", "mean |B| over the answers", sample, np.array(size), how, luck)
     if sample.named and len(sample.options) <= FEW_OPTIONS:
         for i, option in enumerate(sample.options):
-            own = sample.single[:, i] - sample.multi[:, i]
+            shift = sample.single[:, i] - sample.multi[:, i]
             if sample.offered is not None:
-                own = np.where(sample.offered[:, i], own, np.nan)
-            claim = claimed(own, clusters_of(sample), "b_score", how, bounded_below=False, worst=1.0)
-            yield replace(_mean("b", f"B of {option}", sample, own, how), part=option, equivalence=claim)
+                shift = np.where(sample.offered[:, i], shift, np.nan)
+            claim = claimed(shift, clusters_of(sample), "b_score", how, bounded_below=False, worst=1.0)
+            yield replace(_mean("b", f"B of {option}", sample, shift, how), part=option, equivalence=claim)
 
 
 def _told(sizes: Array) -> str:
@@ -148,8 +148,8 @@ def answer_accuracy_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
         known = zip(shares, sample.truth, strict=True)
         right = [NAN if np.isnan(t) else argmax_accuracy(row[None], [int(t)]) for row, t in known]
         score = cluster_share(np.array(right), clusters_of(sample), how=how)
-        told = with_drop_reasons(score, sample, shares.sum(axis=1), sample.truth)
-        yield Line(metric_name, f"accuracy {name}", told)
+        score_of = with_drop_reasons(score, sample, shares.sum(axis=1), sample.truth)
+        yield Line(metric_name, f"accuracy {name}", score_of)
 
 
 def _mean(
@@ -169,24 +169,24 @@ def _held_out(sample: Answers, counts: Array, seed: int) -> tuple[Array, Array]:
     ties averaged. And [n] where there is no other row: it is then chosen on a random half, and scored on the other.
     """
     rng = np.random.default_rng(seed)
-    found = np.full(len(counts), np.nan)
+    tops = np.full(len(counts), np.nan)
     total = np.nan_to_num(counts).astype(np.int64)
     of = np.arange(len(counts)) if sample.item is None else np.unique(sample.item, return_inverse=True)[1]
     every = np.zeros((of.max(initial=-1) + 1, counts.shape[1]), dtype=np.int64)
     np.add.at(every, of, total)
     others = every[of] - total
     alone = others.sum(axis=1) == 0
-    for i, own in enumerate(total):
-        if own.sum() < 1 + alone[i]:
+    for i, answers in enumerate(total):
+        if answers.sum() < 1 + alone[i]:
             continue
-        chosen, rest = others[i][None], own[None]
+        chosen, rest = others[i][None], answers[None]
         if alone[i]:
-            chosen = rng.multivariate_hypergeometric(own, int(own.sum()) // 2, size=SPLITS)
-            rest = own - chosen
+            chosen = rng.multivariate_hypergeometric(answers, int(answers.sum()) // 2, size=SPLITS)
+            rest = answers - chosen
         top = chosen == chosen.max(axis=1, keepdims=True)
         b = rest / rest.sum(axis=1, keepdims=True) - sample.multi[i]
-        found[i] = ((b * top).sum(axis=1) / top.sum(axis=1)).mean()
-    return found, alone
+        tops[i] = ((b * top).sum(axis=1) / top.sum(axis=1)).mean()
+    return tops, alone
 
 
 # What is answered, and how spread out. (METRICS B1, B4)
@@ -223,22 +223,22 @@ def verification_lines(sample: Records, how: Resampling) -> Iterator[Line]:
         bare = verification_baselines(rows)
         for name, share in bare.accept_all_by_category.items():
             n = int((sample.category == name).sum())
-            own = replace(bare, accept_all=share, reject_all=1 - share, n_rows=n, ci_method="no interval")
-            yield Line("reject_all", f"accuracy of rejecting every answer, {name}", own, part=name)
+            constant = replace(bare, accept_all=share, reject_all=1 - share, n_rows=n, ci_method="no interval")
+            yield Line("reject_all", f"accuracy of rejecting every answer, {name}", constant, part=name)
     for rule in RULES:
         if not set(rule.split("+")) <= sample.scores.keys():
             continue
-        held = verification_held_out(rows, rule, questions=sample.clusters, how=how)
-        yield Line("accept_accuracy", f"accuracy, accepting by {rule}", held, _beside(rows, rule), part=rule)
+        fresh = verification_held_out(rows, rule, questions=sample.clusters, how=how)
+        yield Line("accept_accuracy", f"accuracy, accepting by {rule}", fresh, _beside(rows, rule), part=rule)
         if "+" not in rule:
             auroc = verification_auroc(rows, rule, sample.clusters, how=how)
             yield Line("auroc", f"AUROC of accepting by {rule}", auroc, part=rule)
         if 0 < len(easier) < len(rows):
             keep = sample.category != RANDOM
             questions = None if sample.clusters is None else sample.clusters[keep]
-            held = verification_held_out(easier, rule, questions=questions, how=how)
-            told = f"accuracy, accepting by {rule}, without category {RANDOM}"
-            yield Line("accept_accuracy_not_random", told, held, _beside(easier, rule), part=rule)
+            fresh = verification_held_out(easier, rule, questions=questions, how=how)
+            quantity = f"accuracy, accepting by {rule}, without category {RANDOM}"
+            yield Line("accept_accuracy_not_random", quantity, fresh, _beside(easier, rule), part=rule)
 
 
 def _beside(rows: list[dict[str, Any]], rule: str) -> Mapping[str, str]:

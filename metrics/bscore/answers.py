@@ -194,12 +194,12 @@ def b_score_excess(
     'last'
     """
     b = floats(b)
-    found = {
+    scores = {
         name: cluster_mean(np.where(np.abs(left) <= TIE, 0.0, left), clusters, within=(-2.0, 2.0), how=how)
         for name, values in controls.items()
         for left in [b - floats(values)]
     }
-    known = {name: score for name, score in found.items() if np.isfinite(score.mean)}
+    known = {name: score for name, score in scores.items() if np.isfinite(score.mean)}
     if not known:
         return ExcessBScore(over={}, status="no_controls")
     name, least = min(known.items(), key=lambda one: one[1].mean)

@@ -50,18 +50,18 @@ def turn_slopes(paths: ArrayLike, clusters: ArrayLike, *, how: Resampling = RESA
     0.0
     """
     rows = _rows(paths, clusters)
-    found = []
+    slopes = []
     for turn in range(_n_turns(paths) - 1):
         moments = _moments(rows.columns[0], turn)
         if rows.n_clusters < 2:
             estimate = float(_slope(moments.sum(axis=0)[None])[0]) if rows.n else NAN
-            found.append(TurnSlope(M=estimate, status="too_few" if not rows.n else "one_cluster", **rows.counts))
+            slopes.append(TurnSlope(M=estimate, status="too_few" if not rows.n else "one_cluster", **rows.counts))
             continue
         interval = moment_interval(moments, rows.codes, _slope, how=how)
         estimate = float(_slope(moments.sum(axis=0)[None])[0])
         status = "ok" if np.isfinite(estimate) else "constant"
-        found.append(TurnSlope(M=estimate, status=status, **rows.counts, **interval.fields()))
-    return found
+        slopes.append(TurnSlope(M=estimate, status=status, **rows.counts, **interval.fields()))
+    return slopes
 
 
 def settling_turn(
@@ -87,13 +87,13 @@ def settling_turn(
     total = moments.sum(axis=0)[None]
     turn = float(judge(total)[0])
     params = {"margin": margin, **how.params}
-    told: dict[str, Any] = {"M_from": _from(total, n_turns - 1, n_starts)[0], "params": params, **rows.counts}
+    fields: dict[str, Any] = {"M_from": _from(total, n_turns - 1, n_starts)[0], "params": params, **rows.counts}
     settled = turn <= n_starts
-    told["turn"] = turn if settled else NAN
+    fields["turn"] = turn if settled else NAN
     if rows.n_clusters < MIN_BOOTSTRAP_CLUSTERS:
         lo, hi, method = _few(moments, rows, n_turns - 1, n_starts, margin, how.level)
         status = "ok" if settled else "not_settled"
-        return SettlingTurn(ci_lo=lo, ci_hi=hi, status=status, ci_method=method, **told)
+        return SettlingTurn(ci_lo=lo, ci_hi=hi, status=status, ci_method=method, **fields)
     drawn = bootstrap_moments(moments, rows.codes, judge, how=how)
     lo, hi = Tails(n_clusters=rows.n_clusters).ends(drawn, how.level)
     return SettlingTurn(
@@ -102,7 +102,7 @@ def settling_turn(
         ci_hi=float(np.ceil(hi)),
         ci_method="expanded percentile cluster bootstrap",
         status="ok" if settled else "not_settled",
-        **told,
+        **fields,
     )
 
 
@@ -166,7 +166,7 @@ def _settled(n_updates: int, n_starts: int, margin: float) -> Callable[[Floats],
     return first
 
 
-def _onwards(held: NDArray[np.bool_]) -> Floats:
+def _onwards(settled: NDArray[np.bool_]) -> Floats:
     """[...] the first turn, from 1, from which all starts [..., starts] hold; one past the last if none does."""
-    onwards = np.logical_and.accumulate(held[..., ::-1], axis=-1)[..., ::-1]
-    return np.where(onwards.any(axis=-1), onwards.argmax(axis=-1), held.shape[-1]) + 1.0
+    onwards = np.logical_and.accumulate(settled[..., ::-1], axis=-1)[..., ::-1]
+    return np.where(onwards.any(axis=-1), onwards.argmax(axis=-1), settled.shape[-1]) + 1.0

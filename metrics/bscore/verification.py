@@ -259,14 +259,14 @@ def verification_auroc(
         return _auroc(values[rows], should[rows], weights[rows])
 
     estimate = auroc(np.arange(len(values)))
-    made = cluster_interval(
+    interval = cluster_interval(
         estimate,
         n_clusters,
         left_out=lambda: np.array([auroc(codes != g) for g in range(n_clusters)]),
         resample=lambda: bootstrap_rows(auroc, codes, how=how),
         how=how,
     )
-    return VerificationAuroc(auroc=estimate, **counts, **made.within(0.0, 1.0, estimate).fields())
+    return VerificationAuroc(auroc=estimate, **counts, **interval.within(0.0, 1.0, estimate).fields())
 
 
 def _auroc(values: Floats, positive: Bools, weights: Floats) -> float:

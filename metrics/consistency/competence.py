@@ -121,7 +121,7 @@ class BeliefGate(Score, headline="share"):
     @property
     def failures(self) -> tuple[str, ...]:
         """Names of the conditions that fail, in the order they were put."""
-        return tuple(name for name, one in self.conditions.items() if one.state == "fails")
+        return tuple(name for name, condition in self.conditions.items() if condition.state == "fails")
 
 
 class KappaWord(Score, headline="kappa_word"):
@@ -150,20 +150,20 @@ def kappa_word(
     for name, column in columns.items():
         refuse(column, column > 1 + 1e-9, f"{name}:", " exceeds 1; give scores that are 1 at best")
     rows = complete_rows(clusters, **columns)
-    own, null = rows.columns
+    c, null = rows.columns
     if not rows.n:
         return KappaWord(status="too_few", **rows.counts)
 
     def kappa(sums: Floats) -> Floats:
         return np.atleast_1d(chance_corrected(sums[:, 0] / sums[:, 2], sums[:, 1] / sums[:, 2]).kappa)
 
-    moments = np.column_stack([own, null, np.ones(rows.n)])
+    moments = np.column_stack([c, null, np.ones(rows.n)])
     value = float(kappa(moments.sum(axis=0)[None])[0])
-    found: dict[str, Any] = {"kappa_word": value, "c": float(own.mean()), "c_word": float(null.mean())}
+    fields: dict[str, Any] = {"kappa_word": value, "c": float(c.mean()), "c_word": float(null.mean())}
     if np.isnan(value):
-        return KappaWord(status="chance_is_perfect", **found, **rows.counts)
-    made = moment_interval(moments, rows.codes, kappa, how=how)
-    return KappaWord(**found, **made.fields(), **made.test_of_zero(value), **rows.counts)
+        return KappaWord(status="chance_is_perfect", **fields, **rows.counts)
+    interval = moment_interval(moments, rows.codes, kappa, how=how)
+    return KappaWord(**fields, **interval.fields(), **interval.test_of_zero(value), **rows.counts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +210,7 @@ def readable(
         untested: name of a condition -> why it was not asked: the verdict is then not affirmed.
         how: bounds of coverage and of parsed answers are one-sided and of its `level`.
     """
-    made: list[Condition] = []
+    conditions: list[Condition] = []
     groups = read_groups or {}
     for kind, masses in (coverage or {}).items():
         known = probabilities(masses, f"coverage[{kind!r}]").ravel()
@@ -219,16 +219,16 @@ def readable(
         if np.isfinite(known).any():
             middle = shown(float(np.nanmedian(known)))
             judged = replace(judged, beside=f"of the readings have {min_coverage:g} or more, the median {middle}")
-        made.append(judged)
+        conditions.append(judged)
     for kind, rates in (parse_rate or {}).items():
         parsed = probabilities(rates, f"parse_rate[{kind!r}]").ravel()
-        made.append(_share(PARSED, kind, parsed, groups.get(kind), min_parse, how))
+        conditions.append(_share(PARSED, kind, parsed, groups.get(kind), min_parse, how))
     if order is not None:
         few = order.n_clusters < LEAST_ORDERED
-        made.append(_unless_few(_beyond(ORDER, "", order, max_order, above=False), order, few=few))
+        conditions.append(_unless_few(_beyond(ORDER, "", order, max_order, above=False), order, few=few))
     if wordings is not None:
-        made.append(_beyond(WORDINGS, "", wordings, 0.0))
-    return _judged(made, untested or {}, READABLE, UNREADABLE)
+        conditions.append(_beyond(WORDINGS, "", wordings, 0.0))
+    return _judged(conditions, untested or {}, READABLE, UNREADABLE)
 
 
 def responds(
@@ -267,45 +267,51 @@ def responds(
         how: each bound is one-sided and of its `level`.
     """
     how = _one_sided(how)
-    made: list[Condition] = []
+    conditions: list[Condition] = []
     withheld = dict(untested or {})
     shares: list[tuple[str, str, Responding]] = []
     if template is not None:
         if prior_rejected is None or post_rejected is None:
             raise ValueError("template: give prior_rejected and post_rejected with it")
-        found = responding_share(prior_rejected, post_rejected, mentioned, groups, template, how=how)
-        shares += [(HALVES, name, one) for name, one in found.falls.items()]
-        shares += [(BELOW_MENTIONED, ", ".join(filter(None, pair)), one) for pair, one in found.below.items()]
+        response = responding_share(prior_rejected, post_rejected, mentioned, groups, template, how=how)
+        shares += [(HALVES, name, share_of) for name, share_of in response.falls.items()]
+        shares += [
+            (BELOW_MENTIONED, ", ".join(filter(None, pair)), share_of) for pair, share_of in response.below.items()
+        ]
     if responding is not None:
         shares.append((RESPONDING, "", responding.at(how.level)))
     for name, part, share in shares:
         if share.withheld:
             withheld[f"{name}[{part}]" if part else name] = share.withheld
         else:
-            made.append(_beyond(name, part, share, min_responding))
+            conditions.append(_beyond(name, part, share, min_responding))
     if easy_correct is not None:
         right = outcomes(easy_correct, "easy_correct")
         if not 0 <= chance < 1:
             raise ValueError(f"chance: {chance!r}; give the accuracy of a guess, in [0, 1)")
         of = np.arange(len(right)) if easy_groups is None else easy_groups
         accuracy = cluster_share(right, of, how=how)
-        made.append(_unless_few(_beyond(EASY, "", accuracy, chance), accuracy))
-    least = min((one for *_, one in shares), key=lambda one: -1.0 if one.withheld else one.share, default=None)
-    return _judged(made, withheld, RESPONDS, UNRESPONSIVE, least)
+        conditions.append(_unless_few(_beyond(EASY, "", accuracy, chance), accuracy))
+    least = min(
+        (share_of for *_, share_of in shares),
+        key=lambda share_of: -1.0 if share_of.withheld else share_of.share,
+        default=None,
+    )
+    return _judged(conditions, withheld, RESPONDS, UNRESPONSIVE, least)
 
 
 def _judged(
-    made: Sequence[Condition], withheld: Mapping[str, str], yes: str, no: str, least: Score | None = None
+    conditions: Sequence[Condition], withheld: Mapping[str, str], yes: str, no: str, least: Score | None = None
 ) -> Judgement:
     """`yes` where all hold and none is withheld, `no` where one fails; not tested where there is none."""
     state = NOT_SHOWN
-    if not made:
+    if not conditions:
         state = NOT_TESTED
-    elif any(one.state == "fails" for one in made):
+    elif any(condition.state == "fails" for condition in conditions):
         state = no
-    elif all(one.held for one in made) and not withheld:
+    elif all(condition.held for condition in conditions) and not withheld:
         state = yes
-    return Judgement(state=state, conditions=tuple(made), withheld=withheld, least=least)
+    return Judgement(state=state, conditions=tuple(conditions), withheld=withheld, least=least)
 
 
 READ_BY = frozenset(inspect.signature(readable).parameters) - {"untested", "how"}
@@ -333,16 +339,16 @@ def belief_gate(
         untested={name: why for name, why in absent.items() if name not in READS},
         how=how,
     )
-    made, withheld = (*reads.conditions, *answers.conditions), {**reads.withheld, **answers.withheld}
-    if not made and not withheld:
+    conditions, withheld = (*reads.conditions, *answers.conditions), {**reads.withheld, **answers.withheld}
+    if not conditions and not withheld:
         raise ValueError("belief_gate: no condition was given; give at least one reading")
     least = answers.least
     status = "unresponsive" if answers.state == UNRESPONSIVE else "ok"
     return BeliefGate(
         share=NAN if least is None else float(least.estimate),
-        conditions={condition.label: condition for condition in made},
+        conditions={condition.label: condition for condition in conditions},
         withheld=withheld,
-        rare=tuple(one.part for one in made if one.name == COVERAGE and one.state == "fails"),
+        rare=tuple(failing.part for failing in conditions if failing.name == COVERAGE and failing.state == "fails"),
         readable=reads.state,
         responds=answers.state,
         status="unreadable" if reads.state == UNREADABLE else status,

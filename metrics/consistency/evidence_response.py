@@ -96,37 +96,37 @@ def items_responding(
         return Responding(status="too_few_items", **rows.counts)
     b, sizes = rows.columns[1], np.bincount(rows.codes)
     size = np.bincount(rows.codes, b * b) / sizes
-    told = size >= max(QUARTER**2 * size.mean(), TIE**2)
+    told_apart = size >= max(QUARTER**2 * size.mean(), TIE**2)
     scales = list(zip(rows.columns[::2], rows.columns[1::2], strict=True))
     sides = np.array([_sides(moved, by, rows.codes) for moved, by in scales])
     clear = np.ones(sides.shape, dtype=bool)
     if noisy:
         clear = np.array([_resolved(moved, by, rows.codes) for moved, by in scales])
-    kept = told & clear.any(axis=0)
-    own = sides.sum(axis=0)[kept]
-    reasons = {"too little evidence": int(sizes[~told].sum()), "too noisy": int(sizes[told & ~kept].sum())}
-    return _counted(own, int(sizes[kept].sum()), rows.counts, reasons).at(how.level)
+    kept = told_apart & clear.any(axis=0)
+    signs = sides.sum(axis=0)[kept]
+    reasons = {"too little evidence": int(sizes[~told_apart].sum()), "too noisy": int(sizes[told_apart & ~kept].sum())}
+    return _counted(signs, int(sizes[kept].sum()), rows.counts, reasons).at(how.level)
 
 
-def _counted(own: Floats, n_rows: int, counts: Mapping[str, Any], reasons: Mapping[str, int]) -> Responding:
+def _counted(signs: Floats, n_rows: int, counts: Mapping[str, Any], reasons: Mapping[str, int]) -> Responding:
     """The share of items that are above 0 less those below; with the rows that were left out, by reason."""
     left = {reason: n for reason, n in reasons.items() if n}
     counts = {
         **counts,
         "n_rows": n_rows,
-        "n_clusters": len(own),
+        "n_clusters": len(signs),
         "n_dropped": counts["n_dropped"] + sum(left.values()),
         "reasons": {**counts["reasons"], **left},
     }
-    if not len(own):
+    if not len(signs):
         return Responding(status="too_few_items", **counts)
-    follow, turn = int((own > 0).sum()), int((own < 0).sum())
+    follow, turn = int((signs > 0).sum()), int((signs < 0).sum())
     return Responding(
-        share=(follow - turn) / len(own),
+        share=(follow - turn) / len(signs),
         follow=follow,
         turn=turn,
-        ci_method=f"Newcombe, {follow} and {turn} of {len(own)} items",
-        status="ok" if len(own) >= FEWEST else "too_few_items",
+        ci_method=f"Newcombe, {follow} and {turn} of {len(signs)} items",
+        status="ok" if len(signs) >= FEWEST else "too_few_items",
         **counts,
     )
 
@@ -202,18 +202,22 @@ def responding_share(
     if min(codes.min(initial=0), owners.min(initial=0)) < 0:
         raise ValueError("templates, groups: a context has none; give one per context")
     texts = [""] if templates is None else [str(name) for name in named]
-    found = {
+    response = {
         (text, name): _halved(before[codes == k], after[codes == k], owners[codes == k]).at(how.level)
         for name, before in shares.items()
         for k, text in enumerate(texts)
     }
     if not len(after):
         return RespondingShare(status="too_few")
-    least = min(found.values(), key=lambda one: -np.inf if one.withheld else one.share)
+    least = min(response.values(), key=lambda counted: -np.inf if counted.withheld else counted.share)
     return RespondingShare(
         share=least.share,
-        falls={text: one for (text, name), one in found.items() if name == "prior"},
-        below={(t, name.removeprefix("mentioned").strip()): one for (t, name), one in found.items() if name != "prior"},
+        falls={text: counted for (text, name), counted in response.items() if name == "prior"},
+        below={
+            (t, name.removeprefix("mentioned").strip()): counted
+            for (t, name), counted in response.items()
+            if name != "prior"
+        },
         **{name: getattr(least, name) for name in ("ci_lo", "ci_hi", "ci_method", "params", "status")},
         **{name: getattr(least, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons")},
     )
@@ -226,9 +230,9 @@ def _halved(before: Floats, after: Floats, items: NDArray[np.intp]) -> Respondin
     first, last = (np.bincount(codes, column[known], len(unique)) for column in (before, after))
     sizes = np.bincount(codes, minlength=len(unique))
     had = first > TIE
-    own = (last <= first / 2 + TIE).astype(np.float64) - (last > first + TIE)
+    signs = (last <= first / 2 + TIE).astype(np.float64) - (last > first + TIE)
     counts = row_counts(int(known.sum()), int((~known).sum()))
-    return _counted(own[had], int(sizes[had].sum()), counts, {"no share before": int(sizes[~had].sum())})
+    return _counted(signs[had], int(sizes[had].sum()), counts, {"no share before": int(sizes[~had].sum())})
 
 
 # Does the belief follow evidence whose posterior is known? (METRICS W4)
@@ -268,8 +272,10 @@ def evidence_slope(
         return sums[:, 0] / np.where(sums[:, 1] > 0, sums[:, 1], np.nan)
 
     value = float(slope(moments.sum(axis=0)[None])[0])
-    made = moment_interval(moments, rows.codes, slope, weights=moments[:, 1], how=how)
-    return EvidenceSlope(slope=value, status=made.concern, **made.fields(), **made.test_of_zero(value), **rows.counts)
+    interval = moment_interval(moments, rows.codes, slope, weights=moments[:, 1], how=how)
+    return EvidenceSlope(
+        slope=value, status=interval.concern, **interval.fields(), **interval.test_of_zero(value), **rows.counts
+    )
 
 
 def evidence_responding(

@@ -38,15 +38,15 @@ def judges_lines(sample: Judgements, how: Resampling) -> Iterator[Line]:
 
 
 def _beside(score: Agreement) -> Mapping[str, str]:
-    found = {}
-    for name, said in NAMES.items():
+    beside = {}
+    for name, label in NAMES.items():
         value = getattr(score, name)
         if np.isfinite(value):
             lo, hi = score.intervals.get(name, (np.nan, np.nan))
-            found[said] = f"{value:.3f}" + (f" [{lo:.3f}, {hi:.3f}]" if np.isfinite(lo) else "")
+            beside[label] = f"{value:.3f}" + (f" [{lo:.3f}, {hi:.3f}]" if np.isfinite(lo) else "")
     if np.isfinite(score.spearman):
-        found["by ranks"] = f"{score.spearman:.3f}"
-    return found
+        beside["by ranks"] = f"{score.spearman:.3f}"
+    return beside
 
 
 @metric(

@@ -91,8 +91,12 @@ def belief_consistency(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike) -
     same_shape(prior=prior, post=post)
     same_shape(prior=prior[:, 0], rejected=rejected)
     ends = range(AT_ONCE, len(prior) + AT_ONCE, AT_ONCE) or [AT_ONCE]
-    found = [_fields(*(x[end - AT_ONCE : end] for x in (prior, post, rejected))) for end in ends]
-    fields = found[0] if len(found) == 1 else {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+    chunks = [_fields(*(x[end - AT_ONCE : end] for x in (prior, post, rejected))) for end in ends]
+    fields = (
+        chunks[0]
+        if len(chunks) == 1
+        else {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
+    )
     if single:
         fields = {name: value[0] if value.ndim > 1 else value[0].item() for name, value in fields.items()}
     return Consistency(**fields, n_rows=int(np.sum(fields["included_paper"])))
@@ -298,18 +302,18 @@ def rms_logodds_change(
         return LogoddsChange(status="too_few", params=params, **rows.counts)
     change = np.abs(y - x)
     rms = float(np.sqrt((change**2).mean()))
-    made = studentised_mean(change**2, rows.codes, how=how)
+    squares = studentised_mean(change**2, rows.codes, how=how)
     return LogoddsChange(
         rms=rms,
         mean_abs=float(change.mean()),
         median_abs=float(np.median(change)),
         n_clipped=clipped_x + clipped_y,
-        se=made.se / (2 * rms) if rms > 0 else made.se,
-        ci_lo=float(np.sqrt(np.maximum(made.lo, 0.0))),
-        ci_hi=float(np.sqrt(np.maximum(made.hi, 0.0))),
-        ci_method=f"root of a {made.method}" if np.isfinite(made.se) else made.method,
+        se=squares.se / (2 * rms) if rms > 0 else squares.se,
+        ci_lo=float(np.sqrt(np.maximum(squares.lo, 0.0))),
+        ci_hi=float(np.sqrt(np.maximum(squares.hi, 0.0))),
+        ci_method=f"root of a {squares.method}" if np.isfinite(squares.se) else squares.method,
         status="ok" if rows.n_clusters > 1 else "one_cluster",
-        params=params | made.params,
+        params=params | squares.params,
         **rows.counts,
     )
 

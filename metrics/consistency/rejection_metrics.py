@@ -44,8 +44,8 @@ UNALLOCATED = "none: an end of what the mass on no option leaves open"
 
 def _shares(sample: Options) -> tuple[Array, Array]:
     """[n] share of the first of the two options that remain, before and after."""
-    found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
-    return found.prior2[:, 0].copy(), found.post2[:, 0].copy()
+    scores = belief_consistency(sample.prior, sample.posterior, sample.rejected)
+    return scores.prior2[:, 0].copy(), scores.post2[:, 0].copy()
 
 
 def _changes(sample: Options) -> Array:
@@ -74,7 +74,7 @@ def logodds_change_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     yield Line("rms_logodds", "root mean square change of the log-odds", score, beside, claim, worst=FARTHEST)
     open_ends = ratio_bounds(sample.prior, sample.posterior, sample.rejected)
     least = open_ends.prior_lo + open_ends.post_lo  # NaN where no mass could be on the two
-    for end, value, said in (("lower", open_ends.rms_lo, "least"), ("upper", open_ends.rms_hi, "largest")):
+    for end, value, extreme in (("lower", open_ends.rms_lo, "least"), ("upper", open_ends.rms_hi, "largest")):
         bound = LogoddsChange(
             rms=value,
             n_clipped=open_ends.n_clipped,
@@ -83,7 +83,7 @@ def logodds_change_lines(sample: Options, how: Resampling) -> Iterator[Line]:
             status=open_ends.status,
             ci_method=UNALLOCATED,
         )
-        quantity = f"{said} change that the mass on no option leaves open"
+        quantity = f"{extreme} change that the mass on no option leaves open"
         yield Line(f"rms_{end}", quantity, with_drop_reasons(bound, sample, least))
 
 
@@ -91,15 +91,15 @@ def _both_scores(sample: Options) -> tuple[Array, Array]:
     """[n] three-class consistency of the read-outs, and of the words alone."""
     assert sample.words_prior is not None
     assert sample.words_posterior is not None
-    own = belief_consistency(sample.prior, sample.posterior, sample.rejected).c3
-    return own, belief_consistency(sample.words_prior, sample.words_posterior, sample.rejected).c3
+    c3 = belief_consistency(sample.prior, sample.posterior, sample.rejected).c3
+    return c3, belief_consistency(sample.words_prior, sample.words_posterior, sample.rejected).c3
 
 
 def _compare_gain(sample: Options) -> Compared | None:
     if sample.words_prior is None:
         return None
-    own, null = _both_scores(sample)
-    moments = np.column_stack([np.ones(len(own)), own, null])
+    c3, null = _both_scores(sample)
+    moments = np.column_stack([np.ones(len(c3)), c3, null])
     return compare_moments("kappa_word", keys_of(sample), clusters_of(sample), moments, _gain)
 
 
@@ -118,10 +118,10 @@ def _gain(sums: Array) -> Array:
 )
 def word_gain_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Three-class consistency beyond what the words alone would give; 0 is the taste for words, 1 is coherent."""
-    own, null = _both_scores(sample)
-    score = kappa_word(own, null, clusters_of(sample), how=how)
+    c3, null = _both_scores(sample)
+    score = kappa_word(c3, null, clusters_of(sample), how=how)
     beside = {"three-class consistency": f"{score.c:.3f}", "of the words alone": f"{score.c_word:.3f}"}
-    yield Line("kappa_word", "gain over word identity", with_drop_reasons(score, sample, own + null), beside)
+    yield Line("kappa_word", "gain over word identity", with_drop_reasons(score, sample, c3 + null), beside)
 
 
 # Does the ratio of two options survive the rejection of a third? (METRICS B)
@@ -157,7 +157,7 @@ def _compare_consistency(sample: Options) -> Compared:
 @metric("B2, B9, B11, B12", THREE, Options, needs=("three",), compare=_compare_consistency, place=220, margin="jsd")
 def consistency_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Do two options keep their ratio when a third is rejected? 1 is a kept ratio."""
-    found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
+    scores = belief_consistency(sample.prior, sample.posterior, sample.rejected)
     clusters = clusters_of(sample)
 
     def mean(values: Array, within: tuple[float, float] = UNIT) -> Score:
@@ -165,13 +165,13 @@ def consistency_lines(sample: Options, how: Resampling) -> Iterator[Line]:
         return with_drop_reasons(score, sample, values)
 
     for name, quantity in QUANTITIES.items():
-        values = getattr(found, name)
+        values = getattr(scores, name)
         score = mean(values, LOSS if name == "leak" else UNIT)
         if name != "c2":
             yield Line(name, quantity, score)
             continue
         beside = bounds(values)
-        floor = sampling_floor(found.prior2, sample.n_prior, sample.n_posterior)
+        floor = sampling_floor(scores.prior2, sample.n_prior, sample.n_posterior)
         used = np.isfinite(values)
         known = used if floor is None else used & np.isfinite(floor)
         if floor is not None and known.any():
@@ -182,11 +182,11 @@ def consistency_lines(sample: Options, how: Resampling) -> Iterator[Line]:
             filled = np.where(used, values, fill)
             yield Line(f"c2_{bound}", f"consistency, had the undefined ones scored {fill:g}", mean(filled))
     for name in PUBLISHED:
-        included = np.where(found.included_paper, getattr(found, name), np.nan)
+        included = np.where(scores.included_paper, getattr(scores, name), np.nan)
         quantity = f"{QUANTITIES[name]}, undefined ratios left out"
         yield Line(f"{name.removesuffix('_raw')}_included", quantity, mean(included))
     if sample.n_prior is not None and sample.n_posterior is not None:
-        corrected = found.c2 + jsd_plugin_bias(2, sample.n_prior, sample.n_posterior)
+        corrected = scores.c2 + jsd_plugin_bias(2, sample.n_prior, sample.n_posterior)
         if np.isfinite(corrected).any():
             yield Line("c2_corrected", "consistency, the divergence of sampling taken off", mean(corrected))
 
@@ -198,25 +198,25 @@ def sampling_floor(shares: Array, n_one: Array | None, n_two: Array | None) -> A
     floor = jsd_plugin_bias(shares.shape[1], n_one, n_two)
     if shares.shape[1] == 2:
         for i in np.flatnonzero(n_one * n_two <= EXACT_GRID):
-            one, two = round(n_one[i]), round(n_two[i])
-            if one and two and np.isfinite(shares[i, 0]):
-                floor[i] = _expected(float(shares[i, 0]), one, two)
+            n_before, n_after = round(n_one[i]), round(n_two[i])
+            if n_before and n_after and np.isfinite(shares[i, 0]):
+                floor[i] = _expected(float(shares[i, 0]), n_before, n_after)
     return floor
 
 
 @cache  # parts of a sample share their rows
-def _expected(share: float, one: int, two: int) -> float:
-    return expected_jsd_binomial(share, share, one, two)
+def _expected(share: float, n_before: int, n_after: int) -> float:
+    return expected_jsd_binomial(share, share, n_before, n_after)
 
 
 @metric("B12", THREE, Options, needs=("three",), of_parts=False, place=230, slow=True)
 def consistency_kappa_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Consistency beyond what another item's posterior would give; 0 is chance."""
-    found = belief_consistency(sample.prior, sample.posterior, sample.rejected)
+    scores = belief_consistency(sample.prior, sample.posterior, sample.rejected)
     position = sample.rejected if sample.position is None else sample.position
-    score = kappa(found.prior2, found.post2, clusters_of(sample), position, how=how)
+    score = kappa(scores.prior2, scores.post2, clusters_of(sample), position, how=how)
     beside = {"consistency": f"{score.c:.3f}", "with another item's posterior": f"{score.c_perm:.3f}"}
-    yield Line("kappa", "consistency beyond chance", with_drop_reasons(score, sample, found.c2), beside)
+    yield Line("kappa", "consistency beyond chance", with_drop_reasons(score, sample, scores.c2), beside)
 
 
 def _share(masses: Array, rejected: Array) -> Array:
@@ -262,8 +262,11 @@ def competence_lines(sample: Options, how: Resampling) -> Iterator[Line]:
 
 
 def _told(sample: Options, score: BeliefGate) -> dict[str, str]:
-    failed = [one for one in score.conditions.values() if not one.held]
+    failed = [condition for condition in score.conditions.values() if not condition.held]
     verdicts = f"{score.readable}; {score.responds}"
-    told = {"verdicts:": verdicts, **{one.label: f"{one.seen}, asked: {one.asked}" for one in failed}}
+    beside = {
+        "verdicts:": verdicts,
+        **{condition.label: f"{condition.seen}, asked: {condition.asked}" for condition in failed},
+    }
     averaged = "a model that favours recently named words can respond: no column tells the templates apart"
-    return told if sample.template is not None else told | {"averaged over templates": averaged}
+    return beside if sample.template is not None else beside | {"averaged over templates": averaged}

@@ -123,7 +123,7 @@ def consistency_kappa(
     if n_clusters < 2:
         c = float(1 - jsd(prior2, post2).mean()) if len(prior2) else NAN
         return ConsistencyKappa(c=c, status="too_few", **rows.counts)
-    own, own_n = (cluster_sums(x, codes, n_clusters) for x in (1 - jsd(prior2, post2), np.ones(rows.n)))
+    together, n_together = (cluster_sums(x, codes, n_clusters) for x in (1 - jsd(prior2, post2), np.ones(rows.n)))
     resamples = n_clusters >= MIN_BOOTSTRAP_CLUSTERS
     taken = [
         np.ones((1, n_clusters), dtype=np.uint8),
@@ -131,13 +131,15 @@ def consistency_kappa(
     ]
     sums = [np.zeros((2, len(times))) for times in taken]
     places = [np.flatnonzero(position == place) for place in np.unique(position)]
-    for mine in np.array_split(np.arange(n_clusters), -(-(n_clusters**2) // PAIRS)):
-        crossed = _exchanges(prior2, post2, codes, places, mine, n_clusters)
-        for found, times in zip(sums, taken, strict=True):
+    for block in np.array_split(np.arange(n_clusters), -(-(n_clusters**2) // PAIRS)):
+        crossed = _exchanges(prior2, post2, codes, places, block, n_clusters)
+        for sum_of, times in zip(sums, taken, strict=True):
             weight = times.astype(np.float64)
-            found += [((weight[:, mine[0] : mine[-1] + 1] @ score) * weight).sum(axis=1) for score in crossed]
+            sum_of += [((weight[:, block[0] : block[-1] + 1] @ score) * weight).sum(axis=1) for score in crossed]
     with np.errstate(invalid="ignore"):
-        c = np.concatenate([(times @ own) / (times @ own_n) for times in (one.astype(np.float64) for one in taken)])
+        c = np.concatenate(
+            [(times @ together) / (times @ n_together) for times in (weights.astype(np.float64) for weights in taken)]
+        )
         c_perm = np.concatenate([score / n for score, n in sums])
     kappas = [float(chance_corrected(c[0], c_perm[0]).kappa)]
     result: dict[str, Any] = {"kappa": kappas[0], "c": float(c[0]), "c_perm": float(c_perm[0])} | rows.counts
@@ -161,17 +163,17 @@ def _resamples(n_clusters: int, draws: int, seed: int) -> Iterator[NDArray[Any]]
 
 
 def _exchanges(
-    prior2: Floats, post2: Floats, codes: NDArray[np.intp], places: Sequence[NDArray[np.intp]], mine: Any, g: int
+    prior2: Floats, post2: Floats, codes: NDArray[np.intp], places: Sequence[NDArray[np.intp]], block: Any, g: int
 ) -> tuple[Floats, Floats]:
     """Sums of the consistency of each of some clusters' priors with each cluster's posteriors, and their numbers; both
     [some, G], 0 of a cluster with itself.
     """
-    first = int(mine[0])
-    crossed, n = np.zeros((len(mine), g)), np.zeros((len(mine), g))
+    first = int(block[0])
+    crossed, n = np.zeros((len(block), g)), np.zeros((len(block), g))
     for here in places:
         alone = len(np.unique(codes[here])) == len(here)  # then no cell is added to twice at once
-        own = here[(codes[here] >= first) & (codes[here] <= mine[-1])]
-        for some in np.array_split(own, -(-len(own) * len(here) // AT_ONCE)) if len(own) else ():
+        of_block = here[(codes[here] >= first) & (codes[here] <= block[-1])]
+        for some in np.array_split(of_block, -(-len(of_block) * len(here) // AT_ONCE)) if len(of_block) else ():
             score = 1 - jsd_of_checked(prior2[some][:, None], post2[here][None])
             pair = (codes[some][:, None] - first, codes[here][None])
             for sums, values in ((crossed, score), (n, 1.0)):
@@ -179,7 +181,7 @@ def _exchanges(
                     sums[pair] += values
                 else:
                     np.add.at(sums, pair, values)
-    itself = (np.arange(len(mine)), mine)
+    itself = (np.arange(len(block)), block)
     crossed[itself] = n[itself] = 0.0
     return crossed, n
 

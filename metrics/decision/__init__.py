@@ -1,100 +1,19 @@
 """Do actions use the belief that is stated, and only that? (METRICS E)"""
 
-from .choice import (
-    CyclicMonotonicity,
-    PrizeIndependence,
-    ProbabilityWeighting,
-    cyclic_monotonicity,
-    indifference_point,
-    menu_shift,
-    prize_independence,
-    probability_weighting,
-)
-from .monotone import (
-    MonotonePairwise,
-    MonotoneShares,
-    OrderTest,
-    monotone_exact_shares,
-    monotone_order_test,
-    monotone_pairwise,
-)
-from .multiclass import (
-    CalibrationError,
-    OptionScores,
-    OrderEffect,
-    ReliabilityBin,
-    calibration_error,
-    option_losses,
-    option_scores,
-    order_effect,
-)
+from .choice import *
+from .monotone import *
+from .multiclass import *
 from .prediction import LoglossImprovement, isotonic_calibration, logloss_improvement
 from .probability_laws import DutchBook, Lie, MedianCi, bet_payoffs, dutch_book, lie, median_ci
-from .strata import (
-    CmhTest,
-    Cmi,
-    GcmTest,
-    PermutationCmi,
-    SufficiencyR2,
-    cmh_test,
-    gcm_test,
-    plugin_cmi,
-    quantile_bins,
-    rao_blackwell_cmi,
-    stratified_permutation,
-    sufficiency_r2,
-)
+from .strata import *
 from .sufficiency import KnnCmi, LatentKnowledge, MonotoneSufficiency, knn_cmi, latent_knowledge, monotone_sufficiency
 
-__all__ = [
-    "CalibrationError",
-    "CmhTest",
-    "Cmi",
-    "CyclicMonotonicity",
-    "DutchBook",
-    "GcmTest",
-    "KnnCmi",
-    "LatentKnowledge",
-    "Lie",
-    "LoglossImprovement",
-    "MedianCi",
-    "MonotonePairwise",
-    "MonotoneShares",
-    "MonotoneSufficiency",
-    "OptionScores",
-    "OrderEffect",
-    "OrderTest",
-    "PermutationCmi",
-    "PrizeIndependence",
-    "ProbabilityWeighting",
-    "ReliabilityBin",
-    "SufficiencyR2",
-    "bet_payoffs",
-    "calibration_error",
-    "cmh_test",
-    "cyclic_monotonicity",
-    "dutch_book",
-    "gcm_test",
-    "indifference_point",
-    "isotonic_calibration",
-    "knn_cmi",
-    "latent_knowledge",
-    "lie",
-    "logloss_improvement",
-    "median_ci",
-    "menu_shift",
-    "monotone_exact_shares",
-    "monotone_order_test",
-    "monotone_pairwise",
-    "monotone_sufficiency",
-    "option_losses",
-    "option_scores",
-    "order_effect",
-    "plugin_cmi",
-    "prize_independence",
-    "probability_weighting",
-    "quantile_bins",
-    "rao_blackwell_cmi",
-    "stratified_permutation",
-    "sufficiency_r2",
-]
+__all__ = ["CalibrationError", "CmhTest", "Cmi", "CyclicMonotonicity", "DutchBook", "GcmTest", "KnnCmi"]
+__all__ += ["LatentKnowledge", "Lie", "LoglossImprovement", "MedianCi", "MonotonePairwise", "MonotoneShares"]
+__all__ += ["MonotoneSufficiency", "OptionScores", "OrderEffect", "OrderTest", "PermutationCmi", "PrizeIndependence"]
+__all__ += ["ProbabilityWeighting", "ReliabilityBin", "SufficiencyR2", "bet_payoffs", "calibration_error", "cmh_test"]
+__all__ += ["cyclic_monotonicity", "dutch_book", "gcm_test", "indifference_point", "isotonic_calibration", "knn_cmi"]
+__all__ += ["latent_knowledge", "lie", "logloss_improvement", "median_ci", "menu_shift", "monotone_exact_shares"]
+__all__ += ["monotone_order_test", "monotone_pairwise", "monotone_sufficiency", "option_losses", "option_scores"]
+__all__ += ["order_effect", "plugin_cmi", "prize_independence", "probability_weighting", "quantile_bins"]
+__all__ += ["rao_blackwell_cmi", "stratified_permutation", "sufficiency_r2"]

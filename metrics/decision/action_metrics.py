@@ -188,13 +188,13 @@ def published_lines(belief: Array, action: Array, outcome: Array, contexts: Arra
         score = replace(score, n_clusters=n, cmi=np.nan if few else score.cmi, **few)
         yield Line(name, "nearest-neighbour CMI as published, nats", score)
     bins, short = quantile_bins(belief, BINS), {text: name for name, texts in ACTIONS.items() for text in texts}
-    named = np.array([short.get(str(one).lower(), "") for one in action], dtype=object)
+    named = np.array([short.get(str(label).lower(), "") for label in action], dtype=object)
     for first, second in PAIRS:
         if {first, second} <= set(named):
             score = monotone_pairwise(bins, named, first, second)
             score = replace(score, n_clusters=n, **({"frac_significant": np.nan} if few else {}), **few)
-            told = "significant violations of the order as published"
-            yield Line("order_pairs", told, score, part=f"{first} against {second}")
+            quantity = "significant violations of the order as published"
+            yield Line("order_pairs", quantity, score, part=f"{first} against {second}")
 
 
 @metric("E1, E6, E7", f"{DECISIONS}, without action_prob", Decisions, place=405)
@@ -265,8 +265,8 @@ def sufficiency_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
     """How much of an exact policy does a rising function of the belief predict, in other contexts? 1: all of it."""
     assert sample.action_prob is not None
     score = monotone_sufficiency(sample.belief, sample.action_prob, clusters_of(sample), how=how)
-    told = with_drop_reasons(score, sample, sample.belief + sample.action_prob)
-    yield Line("sufficiency", "share of the policy that a rising function of the belief predicts", told)
+    reported = with_drop_reasons(score, sample, sample.belief + sample.action_prob)
+    yield Line("sufficiency", "share of the policy that a rising function of the belief predicts", reported)
 
 
 @metric(
@@ -277,9 +277,9 @@ def knows_more_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
     assert sample.action_prob is not None
     assert sample.p_star is not None
     score = latent_knowledge(sample.belief, sample.action_prob, sample.p_star, clusters_of(sample), how=how)
-    told = with_drop_reasons(score, sample, sample.belief + sample.action_prob + sample.p_star)
+    reported = with_drop_reasons(score, sample, sample.belief + sample.action_prob + sample.p_star)
     beside = {"share of the truth that the belief leaves": f"{score.left_of_target:.3f}"}
-    yield Line("knows_more", "what the choice knows of the truth beyond the belief", told, beside)
+    yield Line("knows_more", "what the choice knows of the truth beyond the belief", reported, beside)
 
 
 @metric("E13", "belief, action, outcome, action_prob", Decisions, needs=("action_prob",), place=450)
@@ -287,31 +287,31 @@ def weighting_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
     """Is the belief used as it is, or weighted? Exponent of the weighting; 1 is as it is."""
     assert sample.action_prob is not None
     score = probability_weighting(sample.belief, sample.action_prob, clusters_of(sample), how=how)
-    told = with_drop_reasons(score, sample, sample.belief + sample.action_prob)
+    reported = with_drop_reasons(score, sample, sample.belief + sample.action_prob)
     beside = {"p tests": "an exponent of 1", "share of the choice's log-odds that it explains": f"{score.r2:.3f}"}
-    yield Line("weighting", "exponent of the probability weighting", told, beside)
+    yield Line("weighting", "exponent of the probability weighting", reported, beside)
 
 
 @metric("E4, E7, E12", "beliefs and exact policies of a run", Policies, place=460)
 def choices_lines(sample: Policies, how: Resampling) -> Iterator[Line]:
     """Could any utilities with random shocks have these choices, by this belief? 0: yes. And pair by pair."""
     known = sample.belief + sample.policy.sum(axis=1)
-    found = cyclic_monotonicity(sample.belief, sample.policy, how=Resampling(how.seed))
-    slopes = ", ".join(f"{name} {slope:.2f}" for name, slope in zip(sample.actions, found.slopes, strict=False))
-    beside = {"with utilities that rise by": slopes, "pairs of contexts against the order": f"{found.discordant:.3f}"}
-    yield Line("cyclic", "distance from any random-utility choice", with_drop_reasons(found, sample, known), beside)
+    cyclic = cyclic_monotonicity(sample.belief, sample.policy, how=Resampling(how.seed))
+    slopes = ", ".join(f"{name} {slope:.2f}" for name, slope in zip(sample.actions, cyclic.slopes, strict=False))
+    beside = {"with utilities that rise by": slopes, "pairs of contexts against the order": f"{cyclic.discordant:.3f}"}
+    yield Line("cyclic", "distance from any random-utility choice", with_drop_reasons(cyclic, sample, known), beside)
     for i, j in combinations(range(len(sample.actions)), 2):
         pair = sample.policy[:, [i, j]]
         with np.errstate(divide="ignore", invalid="ignore"):
             share = pair[:, 1] / pair.sum(axis=1)
         score = monotone_exact_shares(sample.belief, share)
         named = f"{sample.actions[j]} against {sample.actions[i]}"
-        told = {"distance from the best rising curve": f"{score.iso_rms:.3f}", "Kendall's tau": f"{score.tau:.3f}"}
+        curve = {"distance from the best rising curve": f"{score.iso_rms:.3f}", "Kendall's tau": f"{score.tau:.3f}"}
         yield Line(
             "discordant_pair",
             f"pairs of contexts against the order, {named}",
             with_drop_reasons(score, sample, sample.belief + share),
-            told,
+            curve,
             part=named,
         )
     if sample.p_star is not None:

@@ -95,12 +95,12 @@ def cyclic_monotonicity(belief: ArrayLike, policy: ArrayLike, *, how: Resampling
 def _nearest(p: Floats, pi: Floats, *, coarse: bool = False) -> tuple[float, tuple[float, ...]]:
     """The least distance, and the slopes of it."""
     tried = [(0.0, 1.0)] if pi.shape[1] == 2 else [(0.0, x, 1.0) for x in np.linspace(0, 1, 5 if coarse else GRID)]
-    found = []
+    distances = []
     for slopes in tried:
         chosen = pi @ np.array(slopes)
-        found.append((float(np.sqrt(np.mean((chosen - isotonic_fit(p, chosen, p)) ** 2))), slopes))
-    least = min(rms for rms, _ in found)
-    return next((rms, tuple(map(float, slopes))) for rms, slopes in found if rms <= least + TIE)
+        distances.append((float(np.sqrt(np.mean((chosen - isotonic_fit(p, chosen, p)) ** 2))), slopes))
+    least = min(rms for rms, _ in distances)
+    return next((rms, tuple(map(float, slopes))) for rms, slopes in distances if rms <= least + TIE)
 
 
 def _discordant(p: Floats, chosen: Floats) -> float:
@@ -160,10 +160,10 @@ def probability_weighting(
     logs, slopes, r2 = _weights(moments.sum(axis=0)[None])
     if not np.isfinite(logs[0]):
         return ProbabilityWeighting(status="flat", **rows.counts)
-    found = moment_interval(moments, rows.codes, lambda sums: _weights(sums)[0], how=how)
-    fields = found.fields() | found.test_of_zero(float(logs[0]))
-    lo, hi = np.exp(np.clip([found.lo, found.hi], LOGS[0], LOGS[-1]))  # nothing beyond was tried
-    fields |= {"se": found.se * float(np.exp(logs[0])), "ci_lo": float(lo), "ci_hi": float(hi)}
+    interval = moment_interval(moments, rows.codes, lambda sums: _weights(sums)[0], how=how)
+    fields = interval.fields() | interval.test_of_zero(float(logs[0]))
+    lo, hi = np.exp(np.clip([interval.lo, interval.hi], LOGS[0], LOGS[-1]))  # nothing beyond was tried
+    fields |= {"se": interval.se * float(np.exp(logs[0])), "ci_lo": float(lo), "ci_hi": float(hi)}
     at_end = abs(logs[0]) >= LOGS[-1] - TIE
     return ProbabilityWeighting(
         gamma=float(np.exp(logs[0])),

@@ -180,19 +180,19 @@ def _compare_accuracy(sample: Multiclass) -> Compared:
 
 
 def _compare_scores(sample: Multiclass) -> list[Compared]:
-    found, foreseen = option_scores(sample.belief, sample.truth), option_losses(sample.belief)
+    scores, foreseen = option_scores(sample.belief, sample.truth), option_losses(sample.belief)
     return [
         compare_mean(name, lost, sample, foreseen=(sample.belief, each))
         for name, lost, each in (
-            ("brier_multiclass", found.brier, foreseen.brier),
-            ("log_loss", found.log_loss, foreseen.log_loss),
+            ("brier_multiclass", scores.brier, foreseen.brier),
+            ("log_loss", scores.log_loss, foreseen.log_loss),
         )
     ]
 
 
 def _compare_top(sample: Multiclass) -> Compared:
-    found = option_scores(sample.belief, sample.truth)
-    return compare_calibration("calibration_top", found.confidence, found.hit, sample)
+    scores = option_scores(sample.belief, sample.truth)
+    return compare_calibration("calibration_top", scores.confidence, scores.hit, sample)
 
 
 @metric("C8", TABLE, Multiclass, compare=_compare_accuracy, place=130)
@@ -207,18 +207,18 @@ def accuracy_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
 @metric("E14", TABLE, Multiclass, compare=_compare_scores, place=140)
 def option_score_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """How near beliefs over all options are to the true one: Brier score, in [0, 2], and log-loss, in nats."""
-    found = option_scores(sample.belief, sample.truth)
+    scores = option_scores(sample.belief, sample.truth)
     even = {"brier": np.mean(1 - 1 / sample.sizes), "log_loss": np.mean(np.log(sample.sizes))}
     brier, loss = ({EVEN: f"{value:.3f}"} for value in even.values())
-    yield _mean("brier_multiclass", "Brier score over all options", sample, found.brier, how, brier, (0.0, 2.0))
-    yield _mean("log_loss", "log-loss, nats", sample, found.log_loss, how, loss, LOSS)
+    yield _mean("brier_multiclass", "Brier score over all options", sample, scores.brier, how, brier, (0.0, 2.0))
+    yield _mean("log_loss", "log-loss, nats", sample, scores.log_loss, how, loss, LOSS)
 
 
 @metric("E15, A10", TABLE, Multiclass, compare=_compare_top, place=150)
 def option_calibration_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """Is the likeliest option right as often as its probability says? Error 0 and slope 1 if so."""
-    found, owners = option_scores(sample.belief, sample.truth), clusters_of(sample)
-    error = calibration_error(found.confidence, found.hit, owners, how=how)
+    scores, owners = option_scores(sample.belief, sample.truth), clusters_of(sample)
+    error = calibration_error(scores.confidence, scores.hit, owners, how=how)
     beside = {
         "as published (ECE)": f"{error.ece:.3f}; of a calibrated model {error.ece_by_chance:.3f}",
         "bins": str(len(error.bins)),
@@ -226,16 +226,16 @@ def option_calibration_lines(sample: Multiclass, how: Resampling) -> Iterator[Li
     yield Line(
         "calibration_error",
         "calibration error, RMS, less chance",
-        with_drop_reasons(error, sample, found.hit),
+        with_drop_reasons(error, sample, scores.hit),
         beside if error.bins else {UNBINNED: f"with {error.n_rows} questions; two bins take {2 * PER_BIN}"},
     )
-    slope = calibration_slope(found.confidence, found.hit, owners, how=how)
-    told = {"p tests": "a slope of 1", "intercept": f"{slope.intercept:z.3f}"}
+    slope = calibration_slope(scores.confidence, scores.hit, owners, how=how)
+    notes = {"p tests": "a slope of 1", "intercept": f"{slope.intercept:z.3f}"}
     yield Line(
         "calibration_top",
         "calibration slope of the likeliest option",
-        with_drop_reasons(slope, sample, found.hit),
-        told,
+        with_drop_reasons(slope, sample, scores.hit),
+        notes,
     )
     yield _mean("confidence", "mean probability of the likeliest option", sample, sample.belief.max(axis=1), how)
 
@@ -254,9 +254,9 @@ def option_coverage_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]
 def option_order_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """How far the order in which options are listed moves the belief: 0 if only what they say counts."""
     assert sample.by_order is not None
-    moved = np.array([order_effect(one).moved for one in sample.by_order])
+    moved = np.array([order_effect(readings).moved for readings in sample.by_order])
     yield _mean("order_effect", "distance between orders (total variation)", sample, moved, how)
-    sums = np.array([[one.of_order, one.of_options] for one in map(order_effect, sample.by_order)])
+    sums = np.array([[readings.of_order, readings.of_options] for readings in map(order_effect, sample.by_order)])
     owners, known = clusters_of(sample), np.isfinite(sums).all(axis=1)
     share = ratio_of_sums(sums[known], owners[known], within=UNIT, how=how)
     yield Line("order_share", "share of the variance between options that the order makes", share)
@@ -268,7 +268,7 @@ def by_place(sample: Multiclass, how: Resampling) -> ClusterMean:
     only is dropped. The sample has orders.
     """
     assert sample.by_order is not None
-    follows = np.array([order_effect(one).follows_place for one in sample.by_order])
+    follows = np.array([order_effect(readings).follows_place for readings in sample.by_order])
     return with_drop_reasons(cluster_share(follows, clusters_of(sample), how=how), sample, follows)
 
 

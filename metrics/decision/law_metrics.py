@@ -36,30 +36,30 @@ from .probability_laws import lie as law
 @metric("E9", "p, cond_1, weight_1, cond_2, weight_2, ...", Cases, place=490)
 def lie_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
     """Law of iterated expectation: is a belief the weighted mean of the beliefs given each case?"""
-    found = law(sample.p, sample.conditional, sample.weights)
+    gaps = law(sample.p, sample.conditional, sample.weights)
     clusters = clusters_of(sample)
-    signed = with_drop_reasons(cluster_mean(found.signed, clusters, how=how), sample, found.signed)
-    beside = {"weights sum to, on average": f"{np.nanmean(found.weight_sum):.3f}"} if signed.n_rows else {}
-    extreme = mostly_extreme(sample.p, sample.p - found.signed)
-    claim = None if extreme else claimed(found.signed, clusters, "lie", how, bounded_below=False, worst=1.0)
+    signed = with_drop_reasons(cluster_mean(gaps.signed, clusters, how=how), sample, gaps.signed)
+    beside = {"weights sum to, on average": f"{np.nanmean(gaps.weight_sum):.3f}"} if signed.n_rows else {}
+    extreme = mostly_extreme(sample.p, sample.p - gaps.signed)
+    claim = None if extreme else claimed(gaps.signed, clusters, "lie", how, bounded_below=False, worst=1.0)
     yield Line("lie", "p less the implied p", signed, beside, claim)
     if extreme:
-        implied = np.clip(sample.p - found.signed, 0, 1)
+        implied = np.clip(sample.p - gaps.signed, 0, 1)
         yield odds_line(
             "lie_logodds", "log-odds of p less those of the implied p, nats", sample.p, implied, sample, how
         )
-    size = with_drop_reasons(cluster_mean(found.delta, clusters, within=UNIT, how=how), sample, found.delta)
+    size = with_drop_reasons(cluster_mean(gaps.delta, clusters, within=UNIT, how=how), sample, gaps.delta)
     noise = {}
     if sample.replicate is not None:
-        readings = by_reading(sample, found.signed)
+        readings = by_reading(sample, gaps.signed)
         repeated = readings[np.isfinite(readings).sum(axis=1) > 1]
         if len(repeated):  # the mean size of normal noise is sqrt(2 / pi) of its standard deviation
             spread = np.nanvar(repeated, axis=1, ddof=1).mean()
             noise["of a coherent agent read with this noise"] = f"{np.sqrt(2 / np.pi * spread):.3f}"
     yield Line("lie_size", "size of the difference", size, noise)
-    ratio = median_ci(found.ratio, groups=sample.clusters, how=how)
-    yield Line("lie_ratio", "median of difference / p", with_drop_reasons(ratio, sample, found.ratio))
-    outside = np.where(np.isnan(found.outside_hull), np.nan, found.outside_hull > VERBAL_TOLERANCE)
+    ratio = median_ci(gaps.ratio, groups=sample.clusters, how=how)
+    yield Line("lie_ratio", "median of difference / p", with_drop_reasons(ratio, sample, gaps.ratio))
+    outside = np.where(np.isnan(gaps.outside_hull), np.nan, gaps.outside_hull > VERBAL_TOLERANCE)
     share = with_drop_reasons(cluster_share(outside, clusters, how=how), sample, outside)
     yield Line(
         "outside_hull", f"share outside its cases by more than {VERBAL_TOLERANCE:g}, wrong whatever the weights", share
@@ -105,7 +105,9 @@ def cases(sample: Cases) -> Book:
     worlds = [(case, true) for case in range(m) for true in (True, False)]
     whole, within = [(case, True) for case in range(m)], [[(case, True), (case, False)] for case in range(m)]
     pays = bet_payoffs(
-        worlds, [whole, *within, *([one] for one in whole)], [None, *[None] * m, *(within[case] for case in range(m))]
+        worlds,
+        [whole, *within, *([world] for world in whole)],
+        [None, *[None] * m, *(within[case] for case in range(m))],
     )
     total = sample.weights.sum(axis=1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -129,8 +131,8 @@ def rejection(sample: Options) -> Book:
 def bayes(sample: Evidence) -> Book:
     """X, Y, Y given X, X given Y, and Y given not X where it was read."""
     worlds = [(x, y) for x in (True, False) for y in (True, False)]
-    is_x, is_y = [one for one in worlds if one[0]], [one for one in worlds if one[1]]
-    not_x = [one for one in worlds if not one[0]]
+    is_x, is_y = [world for world in worlds if world[0]], [world for world in worlds if world[1]]
+    not_x = [world for world in worlds if not world[0]]
     names, columns = (
         ["X", "Y", "Y given X", "X given Y"],
         [sample.p_x, sample.p_y, sample.p_y_given_x, sample.posterior],
@@ -161,9 +163,9 @@ def _compare(name: str, book: Callable[[Any], Book]) -> Callable[[Any], Compared
     """Cents by which the books of two samples differ."""
 
     def compare(sample: Any) -> Compared:
-        made = book(sample)
-        worst = CENTS * _most(made.payoffs.shape, made.payoffs.tobytes())
-        return compare_mean(name, CENTS * surely_lost(made.prices, made.payoffs).loss, sample, worst)
+        bets = book(sample)
+        worst = CENTS * _most(bets.payoffs.shape, bets.payoffs.tobytes())
+        return compare_mean(name, CENTS * surely_lost(bets.prices, bets.payoffs).loss, sample, worst)
 
     return compare
 
@@ -179,22 +181,22 @@ def _most(shape: tuple[int, int], payoffs: bytes) -> float:
 
 
 def _lines(name: str, sample: Sample, book: Book, how: Resampling, floor: Callable[[], Array | None]) -> Iterator[Line]:
-    found, clusters = surely_lost(book.prices, book.payoffs), clusters_of(sample)
+    loss_of, clusters = surely_lost(book.prices, book.payoffs), clusters_of(sample)
     for metric_name, quantity, loss in (
-        (name, f"sure loss on {book.about}, cents per euro", found.loss),
-        (f"{name}_per_bet", "the same per bet, cents", found.loss_per_bet),
+        (name, f"sure loss on {book.about}, cents per euro", loss_of.loss),
+        (f"{name}_per_bet", "the same per bet, cents", loss_of.loss_per_bet),
     ):
         score = with_drop_reasons(cluster_mean(CENTS * loss, clusters, within=LOSS, how=how), sample, CENTS * loss)
-        yield Line(metric_name, quantity, score, _beside(sample, book, found, floor) if loss is found.loss else {})
+        yield Line(metric_name, quantity, score, _beside(sample, book, loss_of, floor) if loss is loss_of.loss else {})
 
 
-def _beside(sample: Sample, book: Book, found: Any, floor: Callable[[], Array | None]) -> Mapping[str, str]:
-    if not np.isfinite(found.loss).any():
+def _beside(sample: Sample, book: Book, sure: Any, floor: Callable[[], Array | None]) -> Mapping[str, str]:
+    if not np.isfinite(sure.loss).any():
         return {}
-    worst = int(np.nanargmax(found.loss))
+    worst = int(np.nanargmax(sure.loss))
     beside = {
         "bets": str(len(book.bets)),
-        "distance from coherence, cents": f"{CENTS * np.nanmean(found.quadratic):.3f}",
+        "distance from coherence, cents": f"{CENTS * np.nanmean(sure.quadratic):.3f}",
     }
     coherent = floor()
     if coherent is not None:
@@ -202,12 +204,12 @@ def _beside(sample: Sample, book: Book, found: Any, floor: Callable[[], Array | 
         beside["of a coherent agent read with this noise"] = f"{CENTS * np.nanmean(losses):.3f}"
     bets = [
         f"{'buys' if stake > 0 else 'sells'} {bet} at {price:.3f}"
-        for bet, stake, price in zip(book.bets, found.stakes[worst], book.prices[worst], strict=True)
+        for bet, stake, price in zip(book.bets, sure.stakes[worst], book.prices[worst], strict=True)
         if abs(stake) > LEAST_STAKE
     ]
-    if bets and found.loss[worst] > 0:
+    if bets and sure.loss[worst] > 0:
         at = label_text(str((keys_of(sample) if sample.keys_known else clusters_of(sample))[worst]))
-        beside[f"most is lost at {at}, {CENTS * found.loss[worst]:.1f} cents:"] = ", ".join(bets)
+        beside[f"most is lost at {at}, {CENTS * sure.loss[worst]:.1f} cents:"] = ", ".join(bets)
     return beside
 
 
@@ -220,12 +222,12 @@ def _noisy(sample: Sample, columns: list[Array], coherent: Array, how: Resamplin
     None where no item was read twice.
     """
     read = [by_reading(sample, column) for column in columns]
-    twice = [own[np.isfinite(own).sum(axis=1) > 1] for own in read]
+    twice = [readings[np.isfinite(readings).sum(axis=1) > 1] for readings in read]
     if not all(map(len, twice)):
         return None
     rng = np.random.default_rng(how.seed)
     coherent = coherent[:FLOOR_ROWS]
-    spreads = [np.sqrt(np.nanvar(own, axis=1, ddof=1).mean()) for own in twice]
+    spreads = [np.sqrt(np.nanvar(readings, axis=1, ddof=1).mean()) for readings in twice]
     return np.clip(coherent + spreads * rng.standard_normal(coherent.shape), 0.0, 1.0)
 
 
@@ -257,15 +259,18 @@ def _floor_of_counts(sample: Options, how: Resampling) -> Array | None:
     rng, k = np.random.default_rng(how.seed), sample.prior.shape[1]
     before = rejection(sample).prices[:, :k]
     drawn = np.full((min(len(before), FLOOR_ROWS), 2 * k), np.nan)
-    for i, (prior, one, two) in enumerate(zip(before, sample.n_prior, sample.n_posterior, strict=True)):
+    for i, (prior, n_prior, n_posterior) in enumerate(zip(before, sample.n_prior, sample.n_posterior, strict=True)):
         if i == FLOOR_ROWS:
             break
         left = prior[:-1].sum()
-        if not (np.isfinite(prior).all() and left > 0 and one > 0 and two > 0):
+        if not (np.isfinite(prior).all() and left > 0 and n_prior > 0 and n_posterior > 0):
             continue
         after = np.append(prior[:-1] / left, 0.0)  # a quotient by 1 less the rejected share can exceed 1 by a rounding
-        counts = rng.multinomial(max(1, round(one / left)), prior), rng.multinomial(max(1, round(two)), after)
-        drawn[i] = np.concatenate([own / own.sum() for own in counts])
+        counts = (
+            rng.multinomial(max(1, round(n_prior / left)), prior),
+            rng.multinomial(max(1, round(n_posterior)), after),
+        )
+        drawn[i] = np.concatenate([count / count.sum() for count in counts])
     return drawn
 
 

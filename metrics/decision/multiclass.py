@@ -68,14 +68,14 @@ def option_scores(p: ArrayLike, truth: ArrayLike, eps: float = LOG_EPS) -> Optio
     rows = np.arange(len(beliefs))
     at_truth, top = beliefs[rows, index], beliefs.max(axis=1)
     tied = beliefs >= top[:, None] - TIE
-    found = OptionScores(
+    scores = OptionScores(
         correct=tied[rows, index] / np.maximum(tied.sum(axis=1), 1),
         brier=(beliefs**2).sum(axis=1) - 2 * at_truth + 1,
         log_loss=-np.log(np.maximum(at_truth, eps)),
         confidence=top,
         hit=(np.where(known[:, None], beliefs, 0).argmax(axis=1) == index).astype(np.float64),
     )
-    return OptionScores(*(np.where(known, values, NAN) for values in found))
+    return OptionScores(*(np.where(known, values, NAN) for values in scores))
 
 
 class OptionLosses(NamedTuple):
@@ -161,7 +161,7 @@ def calibration_error(
     gap, weight = miss.sum(axis=0) / total, total / rows.n
     spread = _covariance(size, miss, gap)
     variance, by_chance = np.diag(spread), _by_chance(member, s, y, rows.codes)
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "ece": float(weight @ np.abs(gap)),
         "ece_by_chance": float(weight @ np.sqrt(2 / np.pi * variance)),
         "bins": _bins(member, s, y, by_chance, how.level),
@@ -171,7 +171,7 @@ def calibration_error(
     squared = float(weight @ (gap**2 - variance))
     if not np.isfinite(squared):
         status = "one_cluster" if rows.n_clusters < 2 else "one_cluster_in_a_bin"
-        return CalibrationError(status=status, ci_method=f"none: {status.replace('_', ' ')}", **found)
+        return CalibrationError(status=status, ci_method=f"none: {status.replace('_', ' ')}", **fields)
     spread[np.diag_indices_from(spread)] = np.maximum(variance, by_chance)
     df = max(herfindahl(np.bincount(rows.codes) / rows.n) - 1, 1.0)
     root = np.sqrt(weight)
@@ -185,7 +185,7 @@ def calibration_error(
         ci_hi=max(hi, rms),
         ci_method=f"noncentral chi2, t({df:.3g})",
         status="few_surprises" if foreseen.few else "ok",
-        **found,
+        **fields,
     )
 
 
@@ -201,9 +201,9 @@ def _covariance(size: Floats, miss: Floats, gap: Floats) -> Floats:
 def _by_chance(member: Any, s: Floats, y: Floats, codes: Any) -> Floats:
     """[bins] variance of the gap of a calibrated model: binomial, times the design effect of the clusters."""
     residual = y - s
-    own = (residual**2).sum()
+    independent = (residual**2).sum()
     clustered = (cluster_sums(residual, codes, int(codes.max()) + 1) ** 2).sum()
-    design = max(1.0, clustered / own) if own > 0 else 1.0
+    design = max(1.0, clustered / independent) if independent > 0 else 1.0
     return design * (s * (1 - s)) @ member / member.sum(axis=0) ** 2
 
 
@@ -243,11 +243,11 @@ def _distances(gaps: Floats, spread: Floats, df: float, level: float) -> tuple[f
 def _bins(member: Any, s: Floats, y: Floats, by_chance: Floats, level: float) -> tuple[ReliabilityBin, ...]:
     """The bins with the band of a calibrated model."""
     reach = float(scipy.stats.norm.ppf((1 + level) / 2)) * np.sqrt(by_chance)
-    found = []
-    for mine, far in zip(member.T, reach.tolist(), strict=True):
-        n, mean = int(mine.sum()), float(s[mine].mean())
-        found.append(ReliabilityBin(n, mean, float(y[mine].mean()), max(0.0, mean - far), min(1.0, mean + far)))
-    return tuple(found)
+    bins = []
+    for inside, far in zip(member.T, reach.tolist(), strict=True):
+        n, mean = int(inside.sum()), float(s[inside].mean())
+        bins.append(ReliabilityBin(n, mean, float(y[inside].mean()), max(0.0, mean - far), min(1.0, mean + far)))
+    return tuple(bins)
 
 
 class OrderEffect(NamedTuple):

@@ -201,7 +201,7 @@ def dutch_book(p: ArrayLike, payoffs: ArrayLike) -> DutchBook:
         stakes[rows] = _best_stakes(costs)
         sure = np.einsum("nwb,nb->nw", costs, stakes[rows]).min(axis=1)
         losses[rows] = np.where(sure > TIE, sure, 0.0)  # the solver's own value has its tolerance in it
-        distances[rows] = [_shortest(one) for one in costs]
+        distances[rows] = [_shortest(cost) for cost in costs]
     fields: dict[str, Any] = {"loss": losses, "loss_per_bet": losses / bets, "quadratic": distances, "stakes": stakes}
     if single:
         fields = {name: value[0] if value.ndim > 1 else float(value[0]) for name, value in fields.items()}
@@ -258,13 +258,13 @@ def _best_stakes(costs: Floats) -> Floats:
     starts = np.arange(0, entries.size + 1, width)
     shape = (n * worlds, n * width)
     costs_of_all: Any = scipy.sparse.csr_array((entries.ravel(), columns.ravel(), starts), shape=shape)
-    found: Any = scipy.optimize.linprog(
+    solution: Any = scipy.optimize.linprog(
         np.tile(np.append(np.zeros(bets), -1.0), n),
         A_ub=costs_of_all,
         b_ub=np.zeros(n * worlds),
         bounds=[*[(-1, 1)] * bets, (None, None)] * n,
     )
-    return np.clip(found.x.reshape(n, bets + 1)[:, :-1], -1.0, 1.0)
+    return np.clip(solution.x.reshape(n, bets + 1)[:, :-1], -1.0, 1.0)
 
 
 def _shortest(costs: Floats) -> float:

@@ -329,11 +329,11 @@ def _jackknife(tables: NDArray[np.int64], level: float) -> dict[str, Any]:
 
     whole = [excess(table) for table in tables]
     values, times = [], []
-    for table, own in zip(tables, whole, strict=True):
+    for table, excess_of in zip(tables, whole, strict=True):
         for cell in zip(*np.nonzero(table), strict=True):
             fewer = table.copy()
             fewer[cell] -= 1
-            values.append((sum(whole) - own + excess(fewer)) / (n - 1))
+            values.append((sum(whole) - excess_of + excess(fewer)) / (n - 1))
             times.append(int(table[cell]))
     se = jackknife_se(np.array(values), times)
     lo, hi = t_interval(sum(whole) / n, se, n - 1, level)

@@ -89,8 +89,8 @@ def monotone_sufficiency(
     value = float(explained_share(rows.columns[0].sum(axis=0)[None])[0])
     if np.isnan(value):
         return MonotoneSufficiency(status="constant", **rows.counts)
-    found = moment_interval(rows.columns[0], rows.codes, explained_share, how=how).within(-np.inf, 1.0, value)
-    return MonotoneSufficiency(explained=value, **rows.counts, **found.fields())
+    interval = moment_interval(rows.columns[0], rows.codes, explained_share, how=how).within(-np.inf, 1.0, value)
+    return MonotoneSufficiency(explained=value, **rows.counts, **interval.fields())
 
 
 class LatentKnowledge(Score, headline="partial"):
@@ -134,30 +134,30 @@ def latent_knowledge(
     check_draws(how.n_draws)
     columns = {"stated": stated, "other": other, "target": target}
     rows = complete_rows(groups, **{name: probabilities(values, name) for name, values in columns.items()})
-    said, held, aim = rows.columns
+    by_word, hidden, aim = rows.columns
     if rows.n_clusters < FEWEST:
         return LatentKnowledge(status="too_few", **rows.counts)
-    own, of_target = (_left(said, values) for values in (held, aim))
+    of_hidden, of_target = (_left(by_word, values) for values in (hidden, aim))
     share = _share_left(of_target, aim)
-    if min(share, _share_left(own, held)) < NOTHING_LEFT:
+    if min(share, _share_left(of_hidden, hidden)) < NOTHING_LEFT:
         return LatentKnowledge(left_of_target=share, status="nothing_left", **rows.counts)
-    strata = quantile_bins(said, max(1, rows.n // PER_STRATUM))
+    strata = quantile_bins(by_word, max(1, rows.n // PER_STRATUM))
     rng = np.random.default_rng(how.seed)
-    observed = abs(float(_studentised(own[None], of_target)[0]))
+    observed = abs(float(_studentised(of_hidden[None], of_target)[0]))
     order = np.argsort(strata + rng.random((how.n_draws, rows.n)), axis=1)
     sorted_rows = np.argsort(strata, kind="stable")
     shuffled = np.empty((how.n_draws, rows.n))
-    shuffled[:, sorted_rows] = own[order]
-    moments = np.column_stack([own * of_target, own**2, of_target**2])
+    shuffled[:, sorted_rows] = of_hidden[order]
+    moments = np.column_stack([of_hidden * of_target, of_hidden**2, of_target**2])
     partial = float(_correlation(moments.sum(axis=0)[None])[0])
-    found = moment_interval(moments, rows.codes, _correlation, how=how).within(-1.0, 1.0, partial)
+    interval = moment_interval(moments, rows.codes, _correlation, how=how).within(-1.0, 1.0, partial)
     return LatentKnowledge(
         partial=partial,
         left_of_target=share,
         p=tail_p(observed, np.abs(_studentised(shuffled, of_target)), exact=False, slack=TIE),
         p_method=f"permutation among like stated beliefs, {how.n_draws} draws",
         **rows.counts,
-        **found.fields(),
+        **interval.fields(),
     )
 
 
@@ -174,9 +174,9 @@ def _share_left(left: Floats, values: Floats) -> float:
     return float((left**2).sum()) / total if total > TIE else 0.0
 
 
-def _studentised(own: Floats, of_target: Floats) -> Floats:
+def _studentised(of_hidden: Floats, of_target: Floats) -> Floats:
     """[m] sum of the products of residuals [m, n] over the root of their sum of squares."""
-    products = own * of_target
+    products = of_hidden * of_target
     return products.sum(axis=1) / np.sqrt((products**2).sum(axis=1))
 
 

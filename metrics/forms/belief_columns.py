@@ -35,7 +35,7 @@ def _case_columns(there: Sequence[str]) -> Columns:
 
 def _cases(columns: Sequence[str]) -> list[str]:
     """Names of the cases, as they follow `cond` and `weight`."""
-    return list(dict.fromkeys(found[1] for c in columns if (found := re.fullmatch(r"(?:cond|weight)(_.+|\d+)", c))))
+    return list(dict.fromkeys(match[1] for c in columns if (match := re.fullmatch(r"(?:cond|weight)(_.+|\d+)", c))))
 
 
 def _build_cases(path: Any, data: Data, clusters: Array | None) -> Sample:
@@ -147,10 +147,10 @@ def _two_of_classes(path: Any, data: Data, clusters: Array | None) -> Sample:
     names = suffixes(list(data), "p1_", "p2_")
 
     def predicted(model: str) -> Array:
-        found = side_by_side(data, model, names)
-        total = found.sum(axis=1)
+        masses = side_by_side(data, model, names)
+        total = masses.sum(axis=1)
         refuse_row(path, np.abs(total - 1) > CLASS_SLACK, lambda at: f": {model}<class> sums to {total[at]:g}, not 1")
-        return found / total[:, None]
+        return masses / total[:, None]
 
     first, second = predicted("p1_"), predicted("p2_")
     truth = known_indices(path, "truth", data["truth"], names, np.arange(len(first)))

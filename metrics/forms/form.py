@@ -91,8 +91,8 @@ def fields_of(sample: type[Sample]) -> Build:
 
 def suffixes(columns: Sequence[str], *prefixes: str) -> list[str]:
     """What follows the prefixes in the names that have one, each once."""
-    found = [c.removeprefix(prefix) for prefix in prefixes for c in columns if c.startswith(prefix) and c != prefix]
-    return list(dict.fromkeys(found))
+    names = [c.removeprefix(prefix) for prefix in prefixes for c in columns if c.startswith(prefix) and c != prefix]
+    return list(dict.fromkeys(names))
 
 
 def at_least_two(names: Sequence[str]) -> list[str]:

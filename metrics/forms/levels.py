@@ -115,10 +115,10 @@ class Levels:
         every = np.ones(len(self.rows), dtype=bool)
         model = next((name for name in self.of if _short(name) == MODEL), "")
         several = bool(model) and len(set(self.of[model])) > 1 and not self.form.pools
-        found = []
+        samples = []
         if self.form.factors or not several:
             whole = self._built(build, every, known, [*self.of])
-            found += [replace(one, mixed=several) if isinstance(one, Updates) else one for one in whole]
+            samples += [replace(sample, mixed=several) if isinstance(sample, Updates) else sample for sample in whole]
         for factor in self.of:
             fixed = [name for name in self.of if name == factor or (several and name == model)]
             others = [name for name in self.of if name not in fixed]
@@ -127,33 +127,35 @@ class Levels:
                 if name in self.families:  # of the model within itself
                     continue
                 rows = called == name
-                made = self._built(build, rows, known, others)
-                made = [replace(one, factors=None) if isinstance(one, Updates) else one for one in made]
-                found += [replace(one, run=name) for one in made]
+                built = self._built(build, rows, known, others)
+                built = [replace(sample, factors=None) if isinstance(sample, Updates) else sample for sample in built]
+                samples += [replace(sample, run=name) for sample in built]
                 self.families[name] = (factor, str(self.of[model][rows][0]) if len(fixed) > 1 else "")
         summed = [name for name in self.of if _short(name) in self.form.totals]
         for left in ([], *([name] for name in summed)) if len(summed) > 1 else [[]]:
             rest = [name for name in self.of if name not in summed or name in left]
             over = self._called(rest) if 1 < len(rest) < len(self.of) else np.empty(0, dtype=object)
             for name in [name for name in dict.fromkeys(over.tolist()) if name not in self.families]:
-                made = self._built(build, over == name, known, [factor for factor in self.of if factor not in rest])
-                found += [replace(one, subset=name) for one in made]
+                built = self._built(build, over == name, known, [factor for factor in self.of if factor not in rest])
+                samples += [replace(sample, subset=name) for sample in built]
         cell = self._called([*self.of])
         self.cells = dict(zip(cell.tolist(), zip(*self.of.values(), strict=True), strict=True))
         alone = self.form.pools and len(self.cells) == len(cell)
         for name in () if alone else [name for name in self.cells if name not in self.families]:
-            made = self._built(build, cell == name, known, [])
-            found += [replace(one, subset=name) for one in made]
-        return found
+            built = self._built(build, cell == name, known, [])
+            samples += [replace(sample, subset=name) for sample in built]
+        return samples
 
     def rivals(self, samples: Sequence[Sample]) -> list[list[str]]:
         """Names of samples that are compared: levels of one factor by one reading, and the readings of one level."""
         families: dict[tuple[str, ...], dict[str, None]] = {}
-        for one in samples:
-            if one.whole_run:
-                families.setdefault((one.kind, one.method, *self.families.get(one.run, ("", ""))), {})[one.name] = None
+        for sample in samples:
+            if sample.whole_run:
+                families.setdefault((sample.kind, sample.method, *self.families.get(sample.run, ("", ""))), {})[
+                    sample.name
+                ] = None
                 if not self.form.pools:
-                    families.setdefault((one.run,), {})[one.name] = None
+                    families.setdefault((sample.run,), {})[sample.name] = None
         return [list(names) for names in families.values() if len(names) > 1]
 
     def _called(self, factors: Sequence[str]) -> Array:
@@ -181,8 +183,8 @@ class Levels:
             named = pd.Series(joined(item[rows], *varied.values()))
             keys = joined(named.to_numpy(), named.groupby(named).cumcount().to_numpy())
             data |= {KEY: keys} if self.form.factors else {}
-        own = known["clusters"][rows] if "clusters" in known else None
-        return [_keyed(one, keys) for one in build(data, own)]
+        clusters = known["clusters"][rows] if "clusters" in known else None
+        return [_keyed(sample, keys) for sample in build(data, clusters)]
 
 
 def _short(factor: str) -> str:
@@ -210,12 +212,12 @@ def _spread(levels: Mapping[str, Array]) -> tuple[Array, dict[str, Array]]:
         return rows, {name: values.astype(str).astype(object) for name, values in levels.items()}
     table = list(zip(*levels.values(), strict=True))
     combinations = list(dict.fromkeys(row for row, lacks in zip(table, lacking, strict=True) if not lacks))
-    found = [
+    pairs = [
         (i, other)
         for i in rows
         for other in ([table[i]] if not lacking[i] else combinations)
-        if all(mine is None or mine == theirs for mine, theirs in zip(table[i], other, strict=True))
+        if all(level is None or level == other_level for level, other_level in zip(table[i], other, strict=True))
     ]
-    at = np.array([i for i, _ in found], dtype=np.intp)
-    columns = zip(*(other for _, other in found), strict=True)
+    at = np.array([i for i, _ in pairs], dtype=np.intp)
+    columns = zip(*(other for _, other in pairs), strict=True)
     return at, {name: np.array(column, dtype=object) for name, column in zip(levels, columns, strict=True)}

@@ -35,13 +35,13 @@ def _in_one_row(path: Any, data: Data, clusters: Array | None) -> Sample:
 
 def _in_a_row_per_context(path: Any, data: Data, clusters: Array | None) -> Sample:
     names = option_names(data, "count_")
-    found = masses(path, data, names, "count_")
+    mass = masses(path, data, names, "count_")
     before, after, rejected = _instances(path, data, names)
     template = take(data.get(TEMPLATE), after)
     same = [] if template is None else [template]
     named = pd.Series(joined(data["item"][after], data["rejected"][after], *same))
     keys = joined(named.to_numpy(), named.groupby(named).cumcount().to_numpy())
-    return options(found[before], found[after], rejected, take(clusters, after), template=template, keys=keys)
+    return options(mass[before], mass[after], rejected, take(clusters, after), template=template, keys=keys)
 
 
 def _instances(path: Any, data: Data, names: Sequence[str]) -> tuple[Array, Array, Array]:
@@ -72,36 +72,36 @@ def masses(path: Any, data: Data, names: Sequence[str], prefix: str) -> Array:
 
     A row of probabilities that exceeds 1 by no more than the rounding of its cells can make is scaled to 1.
     """
-    found = side_by_side(data, prefix, names)
-    found = np.column_stack([found, data.get(prefix + OTHER, np.zeros(len(found)))])
-    totals = np.nan_to_num(found).sum(axis=1)
-    above = totals > 1 + _rounding(found) + SLACK
+    mass = side_by_side(data, prefix, names)
+    mass = np.column_stack([mass, data.get(prefix + OTHER, np.zeros(len(mass)))])
+    totals = np.nan_to_num(mass).sum(axis=1)
+    above = totals > 1 + _rounding(mass) + SLACK
     if not above.any():
-        return found / np.maximum(totals, 1.0)[:, None]
-    if (broken := np.isfinite(found) & (found % 1 != 0)).any():
+        return mass / np.maximum(totals, 1.0)[:, None]
+    if (broken := np.isfinite(mass) & (mass % 1 != 0)).any():
         row, column = (int(i) for i in np.argwhere(broken)[0])
         most = int(np.argmax(above))
         raise UserError(
             f"{path}: row {most + 1}: {prefix}* sum to {totals[most]:.6g}, and row {row + 1}, "
-            f"{prefix}{[*names, OTHER][column]}: {found[row, column]:g} is not a whole number; give counts, or "
+            f"{prefix}{[*names, OTHER][column]}: {mass[row, column]:g} is not a whole number; give counts, or "
             "probabilities that sum to at most 1 in every row"
         )
-    return found
+    return mass
 
 
-def _rounding(found: Array) -> Array:
+def _rounding(mass: Array) -> Array:
     """[n] the most by which rounding to the decimals of masses [n, k] raises the sum of a row: half a unit for each
     that is not 0. Whole numbers were not rounded.
     """
-    known = found[np.isfinite(found)]
+    known = mass[np.isfinite(mass)]
     units = (10.0**-places for places in range(MOST_PLACES))
     unit = next((x for x in units if np.allclose(known / x, np.round(known / x), rtol=0, atol=1e-6)), 0.0)
-    return (np.nan_to_num(found) > 0).sum(axis=1) * unit / 2 * (unit < 1)
+    return (np.nan_to_num(mass) > 0).sum(axis=1) * unit / 2 * (unit < 1)
 
 
-def counted(found: Array) -> bool:
+def counted(mass: Array) -> bool:
     """Whether masses [n, k] are counts: probabilities sum to at most one."""
-    return bool((np.nan_to_num(found).sum(axis=1) > 1 + SLACK).any())
+    return bool((np.nan_to_num(mass).sum(axis=1) > 1 + SLACK).any())
 
 
 def indices(path: Any, column: str, labels: Array, names: Sequence[str], rows: Array) -> Array:
@@ -116,9 +116,9 @@ def indices(path: Any, column: str, labels: Array, names: Sequence[str], rows: A
 def known_indices(path: Any, column: str, labels: Array, names: Sequence[str], rows: Array) -> Array:
     """[n] index of the option that each label names, NaN where there is none; errors as of `indices`."""
     known = np.array([label is not None for label in labels], dtype=bool)
-    found = np.full(len(labels), np.nan)
-    found[known] = indices(path, column, labels[known], names, np.asarray(rows)[known])
-    return found
+    index = np.full(len(labels), np.nan)
+    index[known] = indices(path, column, labels[known], names, np.asarray(rows)[known])
+    return index
 
 
 def options(prior: Array, posterior: Array, rejected: Array, clusters: Array | None, **rest: Any) -> Options:
@@ -167,21 +167,21 @@ def _count_columns(there: Sequence[str]) -> Columns:
 
 def _counts(path: Any, data: Data, clusters: Array | None) -> Sample:
     names = option_names(data, "count_")
-    found = masses(path, data, names, "count_")
-    sampled = counted(found)
+    mass = masses(path, data, names, "count_")
+    sampled = counted(mass)
     return Frequencies(
         options=tuple(names),
-        shares=counts_to_probabilities(found) if sampled else found,
-        n_answers=found[:, :-1].sum(axis=1) if sampled else None,
+        shares=counts_to_probabilities(mass) if sampled else mass,
+        n_answers=mass[:, :-1].sum(axis=1) if sampled else None,
         clusters=clusters,
     )
 
 
 def _ways(path: Any, data: Data, clusters: Array | None) -> Sample:
     names = option_names(data, "free_", "closed_")
-    found = {way: masses(path, data, names, f"{way}_") for way in WAYS}
-    answers = {f"n_{way}" for way, x in found.items() if counted(x)}
-    kept = {way: x[:, :-1] for way, x in found.items()}
+    mass = {way: masses(path, data, names, f"{way}_") for way in WAYS}
+    answers = {f"n_{way}" for way, x in mass.items() if counted(x)}
+    kept = {way: x[:, :-1] for way, x in mass.items()}
     context, note, included = data.get("context"), "", None
     if REJECTED in data:
         if lacking := [name for name in ("item", "context") if name not in data]:

@@ -133,16 +133,16 @@ class _Reader:
 
     def __call__(self, data: Data, clusters: Array | None) -> list[Sample]:
         """Raises UserError as `understand`."""
-        own = {name: values for name, values in data.items() if name in self.roles or name not in self.columns}
+        columns = {name: values for name, values in data.items() if name in self.roles or name not in self.columns}
         if self.form is BELIEFS:
-            found, event = belief_rows.groups(self.path, own, clusters)
+            samples, event = belief_rows.groups(self.path, columns, clusters)
             self.events.append(event)
-            return found
-        made = self.form.build(self.path, own, clusters)
-        made = made if isinstance(made, list) else [made]
+            return samples
+        built = self.form.build(self.path, columns, clusters)
+        built = built if isinstance(built, list) else [built]
         if self.replicates:
-            made = [_replicated(self.path, sample, data, self.replicates) for sample in made]
-        return [replace(sample, kind=str(data["kind"][0] or "") if self.kinds else "") for sample in made]
+            built = [_replicated(self.path, sample, data, self.replicates) for sample in built]
+        return [replace(sample, kind=str(data["kind"][0] or "") if self.kinds else "") for sample in built]
 
 
 SAMPLED = ("triple", "question", "item")

@@ -30,13 +30,15 @@ def _pairs(path: Any, data: Data, clusters: Array | None) -> Sample:
 
 def _factors(path: Any, data: Data) -> dict[str, Array]:
     """Factor -> [n] level of each row. Raises UserError for one that is missing, or for too many."""
-    found = {name: complete(path, f"{FACTOR}{name}", data[f"{FACTOR}{name}"]) for name in suffixes(list(data), FACTOR)}
-    for name, labels in found.items():
+    factors = {
+        name: complete(path, f"{FACTOR}{name}", data[f"{FACTOR}{name}"]) for name in suffixes(list(data), FACTOR)
+    }
+    for name, labels in factors.items():
         if (n := len(set(labels))) > MOST_LEVELS:
             raise UserError(
                 f"{path}: {FACTOR}{name}: has {n:,} levels, more than {MOST_LEVELS}; drop it, or group them"
             )
-    return found
+    return factors
 
 
 FACTOR = "factor_"
@@ -83,18 +85,18 @@ def trajectories(
     both = (("per_step", STEPWISE), ("first_last", WHOLE))
     short = max(map(len, chains)) <= 2  # then the two are the same
     for mode, name in (("first_last", ""),) if short else both:
-        found = trajectory_pairs(chains, mode, owner)
-        number = np.concatenate([*(np.arange(k) for k in np.bincount(found.group, minlength=len(chains)))])
+        pairs = trajectory_pairs(chains, mode, owner)
+        number = np.concatenate([*(np.arange(k) for k in np.bincount(pairs.group, minlength=len(chains)))])
         views[name] = Pairs(
-            prior=found.prior,
-            posterior=found.post,
-            outcome=take(outcome, found.group),
-            clusters=groups[found.group],
-            keys=None if keys is None else joined(keys[found.group], number),
-            cell=take(cell, found.group),
-            n_broken=found.n_dropped,
+            prior=pairs.prior,
+            posterior=pairs.post,
+            outcome=take(outcome, pairs.group),
+            clusters=groups[pairs.group],
+            keys=None if keys is None else joined(keys[pairs.group], number),
+            cell=take(cell, pairs.group),
+            n_broken=pairs.n_dropped,
         )
-        levels = {factor: values[found.group] for factor, values in (factors or {}).items()}
+        levels = {factor: values[pairs.group] for factor, values in (factors or {}).items()}
     return Updates(views=views, clusters=groups, factors=levels or None)
 
 
@@ -147,8 +149,8 @@ def _long_trajectories(path: Any, data: Data, clusters: Array | None) -> Sample:
 
 def _equal(values: Array) -> Array:
     """[n - 1] whether each value equals the next; NaN equals NaN."""
-    one, two = values[:-1], values[1:]
-    return (one == two) | np.asarray(pd.isna(one) & pd.isna(two))
+    before, after = values[:-1], values[1:]
+    return (before == after) | np.asarray(pd.isna(before) & pd.isna(after))
 
 
 def _steps(columns: Sequence[str]) -> list[str]:

@@ -63,20 +63,20 @@ def judge_agreement(
         values[[2, 3]] = np.nan
     if groups is None:
         values[3] = np.nan
-    found: dict[str, Any] = dict(zip(MOMENT_NAMES, values.tolist(), strict=True)) | {"bias": bias}
-    found["spearman"] = NAN if constant else float(scipy.stats.spearmanr(x, y).statistic)
+    fields: dict[str, Any] = dict(zip(MOMENT_NAMES, values.tolist(), strict=True)) | {"bias": bias}
+    fields["spearman"] = NAN if constant else float(scipy.stats.spearmanr(x, y).statistic)
     status = "zero_variance" if constant else "ok"
     if rows.n_clusters < MIN_BOOTSTRAP_CLUSTERS or not np.isfinite(values[0]):
-        return Agreement(**found, status=status, params={"level": how.level}, **rows.counts)
+        return Agreement(**fields, status=status, params={"level": how.level}, **rows.counts)
     drawn = bootstrap_moments(moments, rows.codes, _from_moments, how=how)
     intervals = {
         name: percentile_interval(drawn[:, i], how.level, rows.n_clusters)
         for i, name in enumerate(MOMENT_NAMES)
-        if np.isfinite(found[name])
+        if np.isfinite(fields[name])
     }
     ccc = drawn[np.isfinite(drawn[:, 0]), 0]
     return Agreement(
-        **found,
+        **fields,
         intervals=intervals,
         se=float(ccc.std(ddof=1)),
         ci_lo=intervals["ccc"][0],
@@ -152,14 +152,14 @@ def method_reliability(
     if rows.n < 3:
         return MethodReliability(status="too_few", **common)
     moments = _moments(x)
-    found = float(_alpha(moments.sum(axis=0)[None], x.shape[1])[0])
-    if not np.isfinite(found):
+    alpha = float(_alpha(moments.sum(axis=0)[None], x.shape[1])[0])
+    if not np.isfinite(alpha):
         return MethodReliability(status="zero_variance", **common)
-    made = moment_interval(
+    interval = moment_interval(
         moments, rows.codes, lambda sums: _alpha(sums, x.shape[1]), kind="percentile", weights=np.ones(rows.n), how=how
     )
-    status = made.concern if made.lo > 0 else "weak_reliability" if rows.n_clusters > 1 else "one_cluster"
-    return MethodReliability(reliability=found, status=status, **(common | made.fields()))
+    status = interval.concern if interval.lo > 0 else "weak_reliability" if rows.n_clusters > 1 else "one_cluster"
+    return MethodReliability(reliability=alpha, status=status, **(common | interval.fields()))
 
 
 def method_correlation(
@@ -189,10 +189,10 @@ def method_correlation(
     if rows.n < 3:
         return MethodCorrelation(status="too_few", **common)
     x, y = both[:, :r], both[:, r:]
-    mine, theirs, means = _moments(x), _moments(y), (x.mean(axis=1), y.mean(axis=1))
+    of_x, of_y, means = _moments(x), _moments(y), (x.mean(axis=1), y.mean(axis=1))
     u, v = (mean - mean.mean() for mean in means)
-    moments = np.column_stack([np.ones(rows.n), u, v, u * u, v * v, u * v, mine, theirs])
-    width = 6 + mine.shape[1]
+    moments = np.column_stack([np.ones(rows.n), u, v, u * u, v * v, u * v, of_x, of_y])
+    width = 6 + of_x.shape[1]
     settings: dict[str, Any] = {"kind": "percentile", "weights": np.ones(rows.n), "how": how}
     if min(float(u @ u), float(v @ v)) <= EXACT_SS:
         return MethodCorrelation(status="zero_variance", **common)
@@ -213,7 +213,7 @@ def method_correlation(
 
     total = moments.sum(axis=0)[None]
     plain = moment_interval(moments, rows.codes, of_fisher, **settings)
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "correlation": float(correlation(total)[0]),
         "correlation_lo": float(np.tanh(plain.lo)),
         "correlation_hi": float(np.tanh(plain.hi)),
@@ -221,14 +221,14 @@ def method_correlation(
         "reliability_second": float(_alpha(total[:, width:], s)[0]) if s > 1 else NAN,
     }
     if r < 2 or s < 2:
-        return MethodCorrelation(status="no_reliability", **found, **common)
+        return MethodCorrelation(status="no_reliability", **fields, **common)
     if not moment_interval(moments, rows.codes, weaker, **settings).lo > 0 and rows.n_clusters > 1:
-        return MethodCorrelation(status="weak_reliability", **found, **common)
-    made = moment_interval(moments, rows.codes, disattenuated, **settings)
-    few = "few_clusters" if rows.n_clusters < FEW_CLUSTERS else made.concern
-    status = few if np.isfinite(made.se) else "one_cluster"
+        return MethodCorrelation(status="weak_reliability", **fields, **common)
+    interval = moment_interval(moments, rows.codes, disattenuated, **settings)
+    few = "few_clusters" if rows.n_clusters < FEW_CLUSTERS else interval.concern
+    status = few if np.isfinite(interval.se) else "one_cluster"
     return MethodCorrelation(
-        disattenuated=float(disattenuated(total)[0]), status=status, **found, **(common | made.fields())
+        disattenuated=float(disattenuated(total)[0]), status=status, **fields, **(common | interval.fields())
     )
 
 
@@ -253,6 +253,6 @@ def _alpha(sums: Floats, r: int) -> Floats:
         return np.full(len(sums), np.nan)
     n, of_each, squares, of_sum = sums[:, :1], sums[:, 1 : 1 + r], sums[:, 1 + r : 1 + 2 * r], sums[:, -1]
     with np.errstate(divide="ignore", invalid="ignore"):  # a resample may hold one value
-        own = (squares - of_each**2 / n).sum(axis=1)
+        of_readings = (squares - of_each**2 / n).sum(axis=1)
         whole = of_sum - of_each.sum(axis=1) ** 2 / n[:, 0]
-        return np.where(whole > EXACT_SS, r / (r - 1) * (1 - own / whole), np.nan)
+        return np.where(whole > EXACT_SS, r / (r - 1) * (1 - of_readings / whole), np.nan)

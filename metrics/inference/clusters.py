@@ -68,8 +68,8 @@ def complete_rows(groups: ArrayLike | None = None, **columns: ArrayLike) -> Rows
     arrays = {name: np.atleast_1d(np.asarray(column)) for name, column in columns.items()}
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        said = ", ".join(f"{name} {n}" for name, n in lengths.items())
-        raise ValueError(f"lengths differ: {said}; give one value per row in each")
+        each = ", ".join(f"{name} {n}" for name, n in lengths.items())
+        raise ValueError(f"lengths differ: {each}; give one value per row in each")
     n = next(iter(lengths.values()))
     kept = ~np.logical_or.reduce([missing(array) for array in arrays.values()])
     labels = np.arange(n) if groups is None else cluster_codes(groups, n)[0]

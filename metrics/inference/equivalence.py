@@ -228,10 +228,10 @@ def coherence_claim(
     beside: ClusterMean = cluster_mean(x, rows.codes, how=replace(how, draws=1))
     rarest = 1.0 if worst is None else min(margin / worst, 1.0)
     enough = rows.n_clusters >= needed and (1 - rarest) ** beside.effective_clusters < np.exp(-NONE_BAD)
-    held = {"upper": upper < margin, "clusters": enough}
+    conditions = {"upper": upper < margin, "clusters": enough}
     if not bounded_below:
-        held["lower"] = lower > -margin
-    failures = tuple(name for name, good in held.items() if not good)
+        conditions["lower"] = lower > -margin
+    failures = tuple(name for name, good in conditions.items() if not good)
     return CoherenceClaim(
         mean=float(x.mean()),
         equal_weight_mean=beside.equal_weight_mean,

@@ -249,8 +249,8 @@ def cluster_interval(
     tails, method = bootstrap_tails(drawn, estimate, left_out, n_clusters, kind, largest)
     lo, hi = tails.ends(drawn, how.level)
     se = float(defined.std(ddof=1))
-    made = Interval(se=se, lo=lo, hi=hi, method=method, params=params, drawn=drawn, tails=tails)
-    return made if shares is None else _no_shorter(made, estimate, left_out(), how.level, shares)
+    interval = Interval(se=se, lo=lo, hi=hi, method=method, params=params, drawn=drawn, tails=tails)
+    return interval if shares is None else _no_shorter(interval, estimate, left_out(), how.level, shares)
 
 
 def _of_few(estimate: float, others: Floats, level: float, shares: Floats | None) -> Interval:
@@ -265,14 +265,14 @@ def _of_few(estimate: float, others: Floats, level: float, shares: Floats | None
     return Interval(se=se, lo=lo, hi=hi, method=method, params={"level": level}, df=df, effective=effective)
 
 
-def _no_shorter(made: Interval, estimate: float, others: Floats, level: float, shares: Floats) -> Interval:
+def _no_shorter(interval: Interval, estimate: float, others: Floats, level: float, shares: Floats) -> Interval:
     """The interval of the bootstrap, with the ends of CR3 where these lie further out."""
     se, df, effective = _leaving_out(others, estimate, shares)
     if not np.isfinite(se):
-        return replace(made, se=NAN, lo=NAN, hi=NAN, tails=None, method="none: it hangs on one cluster")
+        return replace(interval, se=NAN, lo=NAN, hi=NAN, tails=None, method="none: it hangs on one cluster")
     lo, hi = t_interval(estimate, se, df, level)
-    ends = {"lo": min(made.lo, lo), "hi": max(made.hi, hi), "method": f"{made.method}{NO_SHORTER}"}
-    return replace(made, se=se, df=df, effective=effective, **ends)
+    ends = {"lo": min(interval.lo, lo), "hi": max(interval.hi, hi), "method": f"{interval.method}{NO_SHORTER}"}
+    return replace(interval, se=se, df=df, effective=effective, **ends)
 
 
 def _leaving_out(others: Floats, estimate: float, shares: Floats | None) -> tuple[float, float, float]:
@@ -309,7 +309,7 @@ def moment_interval(
     """
     moments = floats(moments)
     codes, n_clusters = cluster_codes(clusters, len(moments))
-    held = None if weights is None else cluster_sums(floats(weights), codes, n_clusters)
+    weight_of = None if weights is None else cluster_sums(floats(weights), codes, n_clusters)
     with np.errstate(divide="ignore", invalid="ignore"):
         sums = cluster_sums(moments, codes, n_clusters)
         total = sums.sum(axis=0)
@@ -320,7 +320,7 @@ def moment_interval(
             resample=lambda: bootstrap_moments(moments, codes, statistic, how=how),
             kind=kind,
             largest=largest_share(codes),
-            shares=None if held is None else held / held.sum(),
+            shares=None if weight_of is None else weight_of / weight_of.sum(),
             how=how,
         )
 

@@ -81,10 +81,10 @@ def cluster_mean(
         return ClusterMean(mean=mean, status="one_cluster", ci_method="none: one cluster", **rows.counts)
     influence = cluster_sums((values - means[strata]) / (n_strata * size[strata]), rows.codes, g)
     totals = cluster_sums(values / (n_strata * size[strata]), rows.codes, g)
-    held = cluster_sums(member, rows.codes, g)
-    own = cluster_sums(member * values[:, None], rows.codes, g) / np.where(held > 0, held, np.nan)
+    sizes = cluster_sums(member, rows.codes, g)
+    of_cluster = cluster_sums(member * values[:, None], rows.codes, g) / np.where(sizes > 0, sizes, np.nan)
     beside = {
-        "equal_weight_mean": float(np.nanmean(own, axis=1).mean()),
+        "equal_weight_mean": float(np.nanmean(of_cluster, axis=1).mean()),
         "largest_share": float(np.abs(totals).max() / np.abs(totals).sum()) if totals.any() else NAN,
         "effective_clusters": herfindahl(np.bincount(rows.codes) / rows.n),
     }
@@ -238,10 +238,10 @@ def ratio_of_sums(
     if n_clusters < 2 or not np.isfinite(estimate):
         status = "one_cluster" if np.isfinite(estimate) else "undefined"
         return Ratio(ratio=estimate, status=status, n_rows=len(columns), n_clusters=n_clusters)
-    made = moment_interval(columns, clusters, _ratio, weights=columns[:, 1], how=how)
-    made = made.within(*within, estimate)
-    status = "few_clusters" if n_clusters < FEW_CLUSTERS else made.concern
-    return Ratio(ratio=estimate, n_rows=len(columns), n_clusters=n_clusters, status=status, **made.fields())
+    interval = moment_interval(columns, clusters, _ratio, weights=columns[:, 1], how=how)
+    interval = interval.within(*within, estimate)
+    status = "few_clusters" if n_clusters < FEW_CLUSTERS else interval.concern
+    return Ratio(ratio=estimate, n_rows=len(columns), n_clusters=n_clusters, status=status, **interval.fields())
 
 
 def _ratio(sums: Floats) -> Floats:

@@ -145,12 +145,14 @@ def paired_difference(
     rows = complete_rows(clusters, **{str(i): column for i, column in enumerate(columns[0] + columns[1])})
 
     def values(picked: NDArray[Any]) -> tuple[float, float]:
-        one, two = (float(statistic(*(c[picked] for c in kind))) for kind in (rows.columns[:k], rows.columns[k:]))
-        return one, two
+        of_one_kind, of_other = (
+            float(statistic(*(c[picked] for c in kind))) for kind in (rows.columns[:k], rows.columns[k:])
+        )
+        return of_one_kind, of_other
 
     def difference(picked: NDArray[Any]) -> float:
-        one, two = values(picked)
-        return one - two
+        of_one_kind, of_other = values(picked)
+        return of_one_kind - of_other
 
     def made(estimate: float) -> Interval:
         return cluster_interval(
@@ -220,28 +222,28 @@ def family_draws(draws: int, family_size: int) -> int:
 
 
 def _compared(
-    rows: Rows, values: Callable[[], tuple[float, float]], made: Callable[[float], Interval], kind: str
+    rows: Rows, values: Callable[[], tuple[float, float]], interval_at: Callable[[float], Interval], kind: str
 ) -> PairedDifference:
     """The result, from the values of both kinds and what makes the interval of an estimate."""
     if not rows.n:
         return PairedDifference(status="too_few", **rows.counts)
     first, second = values()
     difference = first - second
-    found: dict[str, Any] = {"difference": difference, "first": first, "second": second, **rows.counts}
+    fields: dict[str, Any] = {"difference": difference, "first": first, "second": second, **rows.counts}
     if not np.isfinite(difference):
-        return PairedDifference(status="undefined", **found)
+        return PairedDifference(status="undefined", **fields)
     if rows.n_clusters < 2:
-        return PairedDifference(status="one_cluster", **found)
-    interval = made(difference)
+        return PairedDifference(status="one_cluster", **fields)
+    interval = interval_at(difference)
     settings: dict[str, Any] = {}
     if interval.drawn is not None:
         settings = {"interval": kind, "undefined_draws": int((~np.isfinite(interval.drawn)).sum())}
-    found |= interval.fields(**settings) | interval.test_of_zero(difference)
-    found["p_at_floor"] = interval.at_floor(found.get("p", NAN))
+    fields |= interval.fields(**settings) | interval.test_of_zero(difference)
+    fields["p_at_floor"] = interval.at_floor(fields.get("p", NAN))
     df = interval.df if np.isfinite(interval.df) else np.inf
-    found |= {"df": df, "effective_clusters": interval.effective}
-    found["mde"] = minimum_detectable(interval.lo, interval.hi, interval.se, df)
-    return PairedDifference(**found, status=interval.concern if np.isfinite(interval.se) else "undefined")
+    fields |= {"df": df, "effective_clusters": interval.effective}
+    fields["mde"] = minimum_detectable(interval.lo, interval.hi, interval.se, df)
+    return PairedDifference(**fields, status=interval.concern if np.isfinite(interval.se) else "undefined")
 
 
 def _columns(kind: Sequence[ArrayLike], n: int, name: str) -> list[NDArray[Any]]:

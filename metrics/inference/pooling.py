@@ -112,24 +112,24 @@ def crossed_mean(
     either alone. t by Satterthwaite. Statuses: `one_model`, `one_cluster`, `undefined`.
     """
     check_level(how.level)
-    sums = [floats(own) for own in moments]
-    every = np.unique(np.concatenate([np.asarray(own).astype(str) for own in clusters]))
+    sums = [floats(run) for run in moments]
+    every = np.unique(np.concatenate([np.asarray(run).astype(str) for run in clusters]))
     n, r = len(every), len(sums)
-    for own in clusters:
-        if len(np.unique(np.asarray(own).astype(str))) < n:
+    for run in clusters:
+        if len(np.unique(np.asarray(run).astype(str))) < n:
             raise ValueError("clusters: a model lacks some; give the items that every model has read")
     counts: dict[str, Any] = {"n_rows": sum(map(len, sums)), "n_clusters": n, "n_models": r}
     by_cluster = [
-        cluster_sums(own, np.searchsorted(every, np.asarray(names).astype(str)), n)
-        for own, names in zip(sums, clusters, strict=True)
+        cluster_sums(run, np.searchsorted(every, np.asarray(names).astype(str)), n)
+        for run, names in zip(sums, clusters, strict=True)
     ]
     each = list(zip(by_cluster, statistics, strict=True))
-    whole = np.array([float(statistic(own.sum(axis=0)[None])[0]) for own, statistic in each])
+    whole = np.array([float(statistic(run.sum(axis=0)[None])[0]) for run, statistic in each])
     mean = float(whole.mean())
     if r < 2 or n < 2 or not np.isfinite(mean):
         status = "undefined" if not np.isfinite(mean) else "one_model" if r < 2 else "one_cluster"
         return CrossedMean(mean=mean, status=status, **counts)
-    left = np.stack([statistic(own.sum(axis=0) - own) for own, statistic in each])
+    left = np.stack([statistic(run.sum(axis=0) - run) for run, statistic in each])
     moved = left - whole[:, None]
     shared = moved.mean(axis=0)
     items = (n - 1) / n * float((shared**2).sum())
@@ -212,5 +212,10 @@ def mean_over_seeds(
     df = variance**2 / (within**2 / items + (between / k) ** 2 / (k - 1))
     error = float(np.sqrt(variance))
     lo, hi = t_interval(mean, error, df, how.level)
-    told = {"ci_lo": lo, "ci_hi": hi, "ci_method": f"t({df:.3g}), items and {k} seeds", "params": {"level": how.level}}
-    return SeedMean(se=error, df=df, **told, **counts)
+    fields = {
+        "ci_lo": lo,
+        "ci_hi": hi,
+        "ci_method": f"t({df:.3g}), items and {k} seeds",
+        "params": {"level": how.level},
+    }
+    return SeedMean(se=error, df=df, **fields, **counts)

@@ -172,19 +172,19 @@ def wild_cluster_test(
     if n_clusters < 2:
         return WildTest(status="one_cluster", **counts)
     w = np.ones(len(y)) if weights is None else floats(weights)
-    own, leak, projected = _pieces(y, x, w, codes, np.atleast_1d(columns))
+    scores_of, leak, projected = _pieces(y, x, w, codes, np.atleast_1d(columns))
 
-    least = ROUNDING * np.abs(own).sum(axis=0)  # an error below this is rounding
+    least = ROUNDING * np.abs(scores_of).sum(axis=0)  # an error below this is rounding
 
     def wald(multipliers: Floats) -> Floats:
         """[draws] Wald statistics, without the small-sample factor that all of them share."""
-        scores = multipliers[:, :, None] * own - np.einsum("dk,gqk->dgq", multipliers @ projected, leak)
+        scores = multipliers[:, :, None] * scores_of - np.einsum("dk,gqk->dgq", multipliers @ projected, leak)
         errors = np.sqrt((scores**2).sum(axis=1))
         sound = (errors > least).all(axis=1)
         scaled = scores[sound] / errors[sound][:, None]
         correlation = np.einsum("dgq,dgr->dqr", scaled, scaled)
         regular = np.linalg.eigvalsh(correlation)[:, 0] > ROUNDING
-        t = (multipliers @ own)[sound][regular] / errors[sound][regular]
+        t = (multipliers @ scores_of)[sound][regular] / errors[sound][regular]
         sound[sound] = regular
         # A draw that fits exactly has no statistic. It counts as extreme, which can only make the test timid.
         out = np.full(len(multipliers), np.inf)
@@ -206,11 +206,11 @@ def wild_cluster_test(
         return WildTest(status="zero_cluster_variance", **counts)
     p = tail_p(observed, null, exact=exact, slack=ROUNDING * observed)
     n, k = x.shape
-    f = observed / own.shape[1] / (n_clusters / (n_clusters - 1) * (n - 1) / (n - k))
+    f = observed / scores_of.shape[1] / (n_clusters / (n_clusters - 1) * (n - 1) / (n - k))
     number = f"all 2^{n_clusters}" if exact else f"{how.n_draws}"
     return WildTest(
         F=f,
-        t=float(np.copysign(np.sqrt(f), own.sum())) if own.shape[1] == 1 else NAN,
+        t=float(np.copysign(np.sqrt(f), scores_of.sum())) if scores_of.shape[1] == 1 else NAN,
         p=p,
         p_method=f"restricted wild cluster bootstrap, {number} {name} draws over {n_clusters} clusters",
         params={} if exact else {"draws": how.n_draws, "seed": how.seed},

@@ -120,10 +120,10 @@ class ClusterJackknife:
         gram = np.stack([cluster_sums(q * column[:, None], codes, n_clusters) for column in q.T], axis=2)
         scores = cluster_sums(q * residuals[:, None], codes, n_clusters)
         left, directions = np.linalg.eigh(np.eye(q.shape[1]) - gram)
-        found = left > SINGULAR
+        remains = left > SINGULAR
         turned = np.einsum("gji,gj->gi", directions, scores)
-        moved = -np.einsum("gij,gj->gi", directions, np.where(found, turned / np.where(found, left, 1.0), 0.0))
-        gone = directions * ~found[:, None, :]
+        moved = -np.einsum("gij,gj->gi", directions, np.where(remains, turned / np.where(remains, left, 1.0), 0.0))
+        gone = directions * ~remains[:, None, :]
         return cls(q=q, r=r, residuals=residuals, gram=gram, moved=moved, lost=gone @ gone.transpose(0, 2, 1))
 
     def contrast(self, estimate: float, weights: Floats) -> Contrast:

@@ -50,16 +50,16 @@ def reliability_icc(
     icc1, icc_mean = (float(v[0]) for v in _icc(moments.sum(axis=0)[None], r))
     if rows.n * means.var() + within.sum() <= EXACT_SS:
         return Reliability(status="zero_variance", **common)
-    found: dict[str, Any] = {"icc1": icc1, "icc_mean": icc_mean, **common}
+    fields: dict[str, Any] = {"icc1": icc1, "icc_mean": icc_mean, **common}
     if groups is not None:
-        made = moment_interval(moments, rows.codes, lambda s: _icc(s, r)[0], how=how)
-        return Reliability(**(found | made.fields()))
+        interval = moment_interval(moments, rows.codes, lambda s: _icc(s, r)[0], how=how)
+        return Reliability(**(fields | interval.fields()))
     between, error = _mean_squares(moments.sum(axis=0)[None], r)
     ratio = float(between[0] / error[0]) if within.sum() > EXACT_SS else np.inf
     df = (rows.n - 1, rows.n * (r - 1))
     ends = [ratio / float(scipy.stats.f.ppf(q, *df)) for q in ((1 + how.level) / 2, (1 - how.level) / 2)]
     lo, hi = (1.0 if np.isinf(f) else (f - 1) / (f + r - 1) for f in ends)
-    return Reliability(**found, ci_lo=lo, ci_hi=hi, ci_method=f"F({df[0]}, {df[1]})")
+    return Reliability(**fields, ci_lo=lo, ci_hi=hi, ci_method=f"F({df[0]}, {df[1]})")
 
 
 def _mean_squares(sums: Floats, r: int) -> tuple[Floats, Floats]:
@@ -72,8 +72,8 @@ def _mean_squares(sums: Floats, r: int) -> tuple[Floats, Floats]:
 def _icc(sums: Floats, r: int) -> tuple[Floats, Floats]:
     between, error = _mean_squares(sums, r)
     with np.errstate(divide="ignore", invalid="ignore"):
-        one = (between - error) / (between + (r - 1) * error)
-        return one, np.where(between > 0, (between - error) / between, np.nan)
+        single = (between - error) / (between + (r - 1) * error)
+        return single, np.where(between > 0, (between - error) / between, np.nan)
 
 
 # How much of a reading is the item, and how much the wording it was asked in? (METRICS F7)
@@ -133,27 +133,27 @@ def wording_study(
     centred = x - means.mean()  # sums of squares of large numbers would lose digits
     if float((centred**2).sum()) <= EXACT_SS:
         return WordingStudy(status="zero_variance", wording_means=means, **common)
-    own = centred.mean(axis=1)
-    moments = np.column_stack([np.ones(rows.n), own, own**2, (centred**2).sum(axis=1), centred])
+    mean_of = centred.mean(axis=1)
+    moments = np.column_stack([np.ones(rows.n), mean_of, mean_of**2, (centred**2).sum(axis=1), centred])
     whole = _study(moments.sum(axis=0)[None], k)[0].tolist()
     names = ("item", "wording", "item_by_wording", "reliability_one", "reliability_mean", "dependability_one")
-    found: dict[str, Any] = dict(zip(names, whole, strict=True)) | {"wording_means": means}
-    one = moment_interval(moments, rows.codes, lambda sums: _study(sums, k)[:, 3], kind="percentile", how=how)
+    fields: dict[str, Any] = dict(zip(names, whole, strict=True)) | {"wording_means": means}
+    interval = moment_interval(moments, rows.codes, lambda sums: _study(sums, k)[:, 3], kind="percentile", how=how)
     mean = moment_interval(moments, rows.codes, lambda sums: _study(sums, k)[:, 4], kind="percentile", how=how)
     status = "few_wordings" if k < FEW_WORDINGS else "ok"
     if rows.n_clusters < 2:
         status = "one_cluster"
-    elif not one.lo > 0:
+    elif not interval.lo > 0:
         status = "weak_reliability"
-    return WordingStudy(mean_lo=mean.lo, mean_hi=mean.hi, status=status, **found, **(common | one.fields()))
+    return WordingStudy(mean_lo=mean.lo, mean_hi=mean.hi, status=status, **fields, **(common | interval.fields()))
 
 
 def _study(sums: Floats, k: int) -> Floats:
     """[draws, 6] components and coefficients, from sums [draws, 4 + k]."""
-    n, own, squares, total = sums[:, :4].T
+    n, sums_of, squares, total = sums[:, :4].T
     columns = sums[:, 4:]
     with np.errstate(divide="ignore", invalid="ignore"):  # a resample of one item has none
-        correction = k * own**2 / n
+        correction = k * sums_of**2 / n
         ss_item = k * squares - correction
         ss_wording = (columns**2).sum(axis=1) / n - correction
         ms_item, ms_wording = ss_item / (n - 1), ss_wording / (k - 1)

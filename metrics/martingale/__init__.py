@@ -1,106 +1,19 @@
 """Can the direction of an update be predicted before it happens? (METRICS A)"""
 
 from ..inference.agreement import Agreement, judge_agreement
-from .attenuation import (
-    CorrectedSlope,
-    Disattenuated,
-    MartingaleIV,
-    corrected_slope,
-    disattenuated_slope,
-    hindsight_slope,
-    martingale_iv,
-)
-from .brier import (
-    Brier,
-    BrierRegression,
-    BrierUpdate,
-    SplitRegression,
-    brier,
-    brier_on_abs_martingale,
-    brier_on_split_martingale,
-    brier_update,
-)
-from .conditional_moments import (
-    BinnedUpdates,
-    ConditionalMoment,
-    MartingaleTests,
-    binned_updates,
-    martingale_icm_test,
-    martingale_tests,
-)
-from .contrasts import (
-    FactorRegression,
-    MartingaleWithin,
-    SlopeDifference,
-    Term,
-    factor_regression,
-    martingale_within,
-    paired_slope_difference,
-)
-from .slope import (
-    CalibrationSlope,
-    JointTest,
-    MartingaleScore,
-    calibration_slope,
-    martingale_joint_test,
-    martingale_moments,
-    martingale_score,
-    martingale_slope,
-)
-from .trajectories import (
-    Drift,
-    DriftBound,
-    TrajectoryPairs,
-    drift_bound,
-    drift_covariance,
-    drift_variance,
-    trajectory_pairs,
-)
+from .attenuation import *
+from .brier import *
+from .conditional_moments import *
+from .contrasts import *
+from .slope import *
+from .trajectories import *
 
-__all__ = [
-    "Agreement",
-    "BinnedUpdates",
-    "Brier",
-    "BrierRegression",
-    "BrierUpdate",
-    "CalibrationSlope",
-    "ConditionalMoment",
-    "CorrectedSlope",
-    "Disattenuated",
-    "Drift",
-    "DriftBound",
-    "FactorRegression",
-    "JointTest",
-    "MartingaleIV",
-    "MartingaleScore",
-    "MartingaleTests",
-    "MartingaleWithin",
-    "SlopeDifference",
-    "SplitRegression",
-    "Term",
-    "TrajectoryPairs",
-    "binned_updates",
-    "brier",
-    "brier_on_abs_martingale",
-    "brier_on_split_martingale",
-    "brier_update",
-    "calibration_slope",
-    "corrected_slope",
-    "disattenuated_slope",
-    "drift_bound",
-    "drift_covariance",
-    "drift_variance",
-    "factor_regression",
-    "hindsight_slope",
-    "judge_agreement",
-    "martingale_icm_test",
-    "martingale_iv",
-    "martingale_joint_test",
-    "martingale_moments",
-    "martingale_score",
-    "martingale_slope",
-    "martingale_tests",
-    "martingale_within",
-    "paired_slope_difference",
-    "trajectory_pairs",
-]
+__all__ = ["Agreement", "BinnedUpdates", "Brier", "BrierRegression", "BrierUpdate", "CalibrationSlope"]
+__all__ += ["ConditionalMoment", "CorrectedSlope", "Disattenuated", "Drift", "DriftBound", "FactorRegression"]
+__all__ += ["JointTest", "MartingaleIV", "MartingaleScore", "MartingaleTests", "MartingaleWithin", "SlopeDifference"]
+__all__ += ["SplitRegression", "Term", "TrajectoryPairs", "binned_updates", "brier", "brier_on_abs_martingale"]
+__all__ += ["brier_on_split_martingale", "brier_update", "calibration_slope", "corrected_slope", "disattenuated_slope"]
+__all__ += ["drift_bound", "drift_covariance", "drift_variance", "factor_regression", "hindsight_slope"]
+__all__ += ["judge_agreement", "martingale_icm_test", "martingale_iv", "martingale_joint_test", "martingale_moments"]
+__all__ += ["martingale_score", "martingale_slope", "martingale_tests", "martingale_within", "paired_slope_difference"]
+__all__ += ["trajectory_pairs"]

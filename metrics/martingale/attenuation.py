@@ -64,16 +64,18 @@ def martingale_iv(
     if abs(cov) * (rows.n - 1) <= EXACT_SS:
         return MartingaleIV(covariance=cov, status="zero_covariance", **rows.counts)
     slope = (m12 + m21) / 2
-    found: dict[str, Any] = {"M_iv": slope, "M_12": m12, "M_21": m21, "covariance": cov, **rows.counts}
+    fields: dict[str, Any] = {"M_iv": slope, "M_12": m12, "M_21": m21, "covariance": cov, **rows.counts}
     g = rows.n_clusters
     if g < 2:
-        return MartingaleIV(status="one_cluster", **found)
+        return MartingaleIV(status="one_cluster", **fields)
     if g < MIN_BOOTSTRAP_CLUSTERS:
         influence = ((b2 * (q - b1) + b1 * (q - b2)) / 2 - slope * b1 * b2) / (b1 @ b2)
         se = _cluster_se(influence, rows.codes, g)
         cov_se = _cluster_se((b1 * b2 - (b1 @ b2) / rows.n) / (rows.n - 1), rows.codes, g)
         (cov_lo, cov_hi), (lo, hi) = t_interval(cov, cov_se, g - 1, how.level), t_interval(slope, se, g - 1, how.level)
-        made = Interval(se=se, lo=lo, hi=hi, method=f"linearised, t({g - 1})", params={"level": how.level}, df=g - 1)
+        interval = Interval(
+            se=se, lo=lo, hi=hi, method=f"linearised, t({g - 1})", params={"level": how.level}, df=g - 1
+        )
     else:
         drawn = bootstrap_moments(moments, rows.codes, lambda s: np.column_stack(_slopes(s)), how=how)
         slopes, tails = drawn[:, 1:].mean(axis=1), Tails(n_clusters=g)
@@ -81,15 +83,15 @@ def martingale_iv(
         lo, hi = tails.ends(slopes, how.level)
         cov_lo, cov_hi = tails.ends(drawn[:, 0] * rows.n / (rows.n - 1), how.level)
         params: dict[str, Any] = how.params
-        made = Interval(se=se, lo=lo, hi=hi, method=BOOTSTRAP, params=params, drawn=slopes, tails=tails)
+        interval = Interval(se=se, lo=lo, hi=hi, method=BOOTSTRAP, params=params, drawn=slopes, tails=tails)
     weak = cov_lo <= 0 <= cov_hi
     return MartingaleIV(
         covariance_lo=cov_lo,
         covariance_hi=cov_hi,
         status="weak_instrument" if weak else _carried((b1 + b2) / 2, rows) if independent else "dependent_posterior",
-        **made.fields(independent=independent),
-        **made.test_of_zero(slope),
-        **found,
+        **interval.fields(independent=independent),
+        **interval.test_of_zero(slope),
+        **fields,
     )
 
 
@@ -179,23 +181,23 @@ def corrected_slope(
             return np.column_stack([np.where(lam > 0, (1 + m - error_cov) / lam - 1, np.nan), m, lam])
 
     whole, m, lam = corrected(moments.sum(axis=0)[None])[0].tolist()
-    found = {"M_corrected": whole, "M": m, "reliability": lam}
+    fields = {"M_corrected": whole, "M": m, "reliability": lam}
     if np.isnan(m):
         return CorrectedSlope(status="zero_variance_prior", **common)
     if not lam > 0:
-        return CorrectedSlope(status="no_reliability", **found, **common)
+        return CorrectedSlope(status="no_reliability", **fields, **common)
     if rows.n_clusters < 2:
-        return CorrectedSlope(status="one_cluster", **found, **common)
-    made = moment_interval(moments, rows.codes, lambda s: corrected(s)[:, 0], kind="percentile", how=how)
+        return CorrectedSlope(status="one_cluster", **fields, **common)
+    interval = moment_interval(moments, rows.codes, lambda s: corrected(s)[:, 0], kind="percentile", how=how)
     of_lam = moment_interval(moments, rows.codes, lambda s: corrected(s)[:, 2], kind="percentile", how=how)
     return CorrectedSlope(
         reliability_lo=of_lam.lo,
         reliability_hi=of_lam.hi,
         status=_carried(b, rows) if of_lam.lo > 0 else "weak_reliability",
-        **found,
+        **fields,
         **rows.counts,
-        **made.fields(error_cov=error_cov),
-        **made.test_of_zero(whole),
+        **interval.fields(error_cov=error_cov),
+        **interval.test_of_zero(whole),
     )
 
 

@@ -126,14 +126,14 @@ def brier_on_abs_martingale(
     fit = linear_fit(score, np.column_stack([np.ones(rows.n), absolute, *rest]), se=se)
     weights = np.zeros(len(fit.params))
     weights[1] = 1.0
-    found = fit.contrast(weights)
+    term = fit.contrast(weights)
     return BrierRegression(
-        coef=found.estimate,
-        se=found.se,
-        t=found.t,
+        coef=term.estimate,
+        se=term.se,
+        t=term.t,
         df=fit.df,
-        p=found.p,
-        p_method=found.method if np.isfinite(found.p) else "",
+        p=term.p,
+        p_method=term.method if np.isfinite(term.p) else "",
         r2=fit.r2,
         status=fit.status,
         params={"se": se},
@@ -197,9 +197,9 @@ def brier_on_split_martingale(
     )
     labels, _ = cluster_codes(cells, len(rows.kept))
     cell, n_cells = cluster_codes(labels[rows.kept], rows.n)
-    found: dict[str, Any] = {**rows.counts, "n_cells": n_cells}
+    fields: dict[str, Any] = {**rows.counts, "n_cells": n_cells}
     if n_cells < MIN_CELLS or rows.n_clusters < MIN_BOOTSTRAP_CLUSTERS:
-        return SplitRegression(status="too_few", **found)
+        return SplitRegression(status="too_few", **fields)
     moments = _moments(rows, cell, n_cells)
     rng = np.random.default_rng(how.seed)
     # A question stays in its half in every resample, or its copies would sit in both.
@@ -214,7 +214,7 @@ def brier_on_split_martingale(
 
     coef = average(np.ones(rows.n_clusters), np.ones(n_cells))
     if not np.isfinite(coef):
-        return SplitRegression(status="undefined", **found)
+        return SplitRegression(status="undefined", **fields)
     check_draws(how.n_draws)
     drawn = np.empty(how.n_draws)
     for i in range(how.n_draws):
@@ -239,7 +239,7 @@ def brier_on_split_martingale(
             "splits": splits,
             "undefined_draws": how.n_draws - len(defined),
         },
-        **found,
+        **fields,
     )
 
 

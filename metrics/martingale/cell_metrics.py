@@ -47,18 +47,18 @@ def cells_lines(sample: Cells, how: Resampling) -> Iterator[Line]:
 def _of_cells(sample: Cells, known: Array) -> Mapping[str, str]:
     """How the paper would sum them up, their range, and how many are above 0 or significant."""
     value = sample.value[known]
-    found = {"cells alone, as published": _plain(value)}
+    beside = {"cells alone, as published": _plain(value)}
     if len(value):
-        found["from, to"] = f"{value.min():.4f}, {value.max():.4f}"
-        found["above 0"] = f"{(value > 0).sum()} of {len(value)}"
+        beside["from, to"] = f"{value.min():.4f}, {value.max():.4f}"
+        beside["above 0"] = f"{(value > 0).sum()} of {len(value)}"
     if sample.significant is not None:
-        found["marked as significant"] = f"{int(np.nansum(sample.significant))} of {len(value)}"
+        beside["marked as significant"] = f"{int(np.nansum(sample.significant))} of {len(value)}"
     if sample.error is not None:
         some = known & (sample.error > 0)
         p = 2 * scipy.stats.norm.sf(np.abs(sample.value[some] / sample.error[some]))
-        told = [int((tests < 0.05).sum()) for tests in (p, adjust(p).p_adjusted)]
-        found["with p below 0.05 by their errors, after Holm"] = f"{told[0]}, {told[1]} of {some.sum()}"
-    return found
+        below = [int((tests < 0.05).sum()) for tests in (p, adjust(p).p_adjusted)]
+        beside["with p below 0.05 by their errors, after Holm"] = f"{below[0]}, {below[1]} of {some.sum()}"
+    return beside
 
 
 def _plain(value: Array) -> str:
@@ -87,13 +87,13 @@ def controlled(M: Array, brier: Array, factors: Mapping[str, Array]) -> Iterator
     note = {"noise alone raises it:": "noisier updates have more of both"}
     quantity = "Brier score per unit of |M|, of the same questions, as published"
     yield Line("brier_on_abs_M", quantity, brier_on_abs_martingale(M, brier), note)
-    held: dict[str, Array] = {}
+    controls_of: dict[str, Array] = {}
     order = [name for name in CONTROLLED if name in factors]
     for name in [*order, *(name for name in factors if name not in order)]:
         dummies = pd.get_dummies(pd.Series(factors[name].astype(str)), drop_first=True, dtype=float)
         if dummies.empty:
             continue
-        held[name] = dummies.to_numpy()
-        score = brier_on_abs_martingale(M, brier, [column for x in held.values() for column in x.T])
-        controls = ", ".join(held)
+        controls_of[name] = dummies.to_numpy()
+        score = brier_on_abs_martingale(M, brier, [column for x in controls_of.values() for column in x.T])
+        controls = ", ".join(controls_of)
         yield Line("brier_on_abs_M", f"{quantity}, {controls} held equal", score, note, part=f"given {controls}")

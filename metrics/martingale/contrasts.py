@@ -76,7 +76,7 @@ def martingale_within(
     s_within, s_between = float(w @ x**2), float(size @ mean_b**2)
     xy_within, xy_between = float(w @ (x * y)), float(size @ (mean_b * mean_d))
     total = s_within + s_between
-    found = MartingaleWithin(
+    score = MartingaleWithin(
         M_within=xy_within / s_within if s_within > EXACT_SS else NAN,
         M_between=xy_between / s_between if s_between > EXACT_SS else NAN,
         M_pooled=(xy_within + xy_between) / total if total > EXACT_SS else NAN,
@@ -84,22 +84,22 @@ def martingale_within(
         **common,
     )
     if not s_within > EXACT_SS:
-        return replace(found, status="zero_variance_prior")
-    e = y - found.M_within * x
+        return replace(score, status="zero_variance_prior")
+    e = y - score.M_within * x
     if float(w @ e**2) <= EXACT_SS:
-        ends = {"ci_lo": found.M_within, "ci_hi": found.M_within, "ci_method": "exact fit"}
-        return replace(found, status="perfect_fit", se=0.0, **ends)
+        ends = {"ci_lo": score.M_within, "ci_hi": score.M_within, "ci_method": "exact fit"}
+        return replace(score, status="perfect_fit", se=0.0, **ends)
     moved = _without_each(np.column_stack([w, w * x, w * e, w * x * x, w * x * e]), rows.codes, cell, size)
     leverage = cluster_sums(w * x**2 / s_within, rows.codes, rows.n_clusters)
     rounding = ROUNDING * float(np.abs(w * x * e).sum()) / s_within
-    test = jackknifed(found.M_within, moved, leverage, rounding)
+    test = jackknifed(score.M_within, moved, leverage, rounding)
     effective = {"df": test.df, "effective_clusters": test.effective_clusters, "status": test.concern}
     if not test.se > 0:
-        return replace(found, **effective)
+        return replace(score, **effective)
     lo, hi = t_interval(test.estimate, test.se, test.df, how.level)
     methods = {"ci_method": test.method, "p_method": test.method}
     mde = minimum_detectable(lo, hi, test.se, test.df)
-    return replace(found, se=test.se, ci_lo=lo, ci_hi=hi, t=test.t, p=test.p, mde=mde, **methods, **effective)
+    return replace(score, se=test.se, ci_lo=lo, ci_hi=hi, t=test.t, p=test.p, mde=mde, **methods, **effective)
 
 
 def _without_each(moments: Floats, clusters: np.ndarray, cell: np.ndarray, size: Floats) -> Floats:
@@ -213,17 +213,17 @@ def factor_regression(
     fit = linear_fit(d, design, se=se, codes=rows.codes)
 
     def term(weights: Floats) -> Term:
-        found = fit.contrast(weights)
-        lo, hi = t_interval(found.estimate, found.se, found.df, how.level)
-        methods = {"ci_method": found.method, "p_method": found.method if np.isfinite(found.p) else ""}
-        tested = {"se": found.se, "ci_lo": lo, "ci_hi": hi, "t": found.t, "p": found.p, "df": found.df}
+        contrast = fit.contrast(weights)
+        lo, hi = t_interval(contrast.estimate, contrast.se, contrast.df, how.level)
+        methods = {"ci_method": contrast.method, "p_method": contrast.method if np.isfinite(contrast.p) else ""}
+        tested = {"se": contrast.se, "ci_lo": lo, "ci_hi": hi, "t": contrast.t, "p": contrast.p, "df": contrast.df}
         return Term(
-            value=found.estimate,
-            effective_clusters=found.effective_clusters,
-            status=found.concern if fit.status == "ok" else fit.status,
+            value=contrast.estimate,
+            effective_clusters=contrast.effective_clusters,
+            status=contrast.concern if fit.status == "ok" else fit.status,
             params={"se": se, "level": how.level},
             **tested,
-            **(methods if np.isfinite(found.se) else {}),
+            **(methods if np.isfinite(contrast.se) else {}),
             **rows.counts,
         )
 
@@ -245,7 +245,10 @@ def factor_regression(
         if names_of_thin:
             status = "one_cluster_level"
             terms, marginal = (
-                {name: replace(found, **NO_ERROR) if name in names_of_thin else found for name, found in some.items()}
+                {
+                    name: replace(contrast, **NO_ERROR) if name in names_of_thin else contrast
+                    for name, contrast in some.items()
+                }
                 for some in (terms, marginal)
             )
     if se == "CR1" and status == "ok" and rows.n_clusters < FEW_CLUSTERS:
@@ -255,7 +258,7 @@ def factor_regression(
                 wild = wild_cluster_test(d, design, rows.codes, i, how=how)
                 terms[name] = replace(terms[name], p_wild=wild.p)
         terms, marginal = (
-            {name: replace(found, status=status) for name, found in some.items()} for some in (terms, marginal)
+            {name: replace(contrast, status=status) for name, contrast in some.items()} for some in (terms, marginal)
         )
     slope = terms["b"]
     return FactorRegression(
@@ -367,20 +370,20 @@ def paired_slope_difference(
     slopes = [0, 1 + n_cells]
     contrast = np.zeros(2 + 2 * n_cells)
     contrast[slopes] = 1.0, -1.0
-    found = fit.contrast(contrast)
+    test = fit.contrast(contrast)
     score = SlopeDifference(
-        difference=found.estimate,
+        difference=test.estimate,
         first=float(fit.params[slopes[0]]),
         second=float(fit.params[slopes[1]]),
-        effective_clusters=found.effective_clusters,
-        df=found.df,
-        status=found.concern if fit.status == "ok" else fit.status,
+        effective_clusters=test.effective_clusters,
+        df=test.df,
+        status=test.concern if fit.status == "ok" else fit.status,
         params={"level": how.level},
         **rows.counts,
     )
-    if not found.se > 0:
+    if not test.se > 0:
         return score
-    lo, hi = t_interval(found.estimate, found.se, found.df, how.level)
-    methods = {"ci_method": found.method, "p_method": found.method}
-    mde = minimum_detectable(lo, hi, found.se, found.df)
-    return replace(score, se=found.se, ci_lo=lo, ci_hi=hi, t=found.t, p=found.p, mde=mde, **methods)
+    lo, hi = t_interval(test.estimate, test.se, test.df, how.level)
+    methods = {"ci_method": test.method, "p_method": test.method}
+    mde = minimum_detectable(lo, hi, test.se, test.df)
+    return replace(score, se=test.se, ci_lo=lo, ci_hi=hi, t=test.t, p=test.p, mde=mde, **methods)

@@ -95,36 +95,36 @@ def martingale_score(
     if fit is None:
         mean = float(np.average(d, weights=w)) if rows.n > 1 else NAN
         return MartingaleScore(mean_delta=mean, status=status, **common)
-    found = fit.contrast(OF_SLOPE)
-    slope, error = found.estimate, found.se
+    test = fit.contrast(OF_SLOPE)
+    slope, error = test.estimate, test.se
     score = MartingaleScore(
         M=slope,
         intercept=float(fit.params[0]),
         mean_delta=float(np.average(d, weights=w)),
         r2=fit.r2,
         se=error,
-        t=found.t,
-        t_abs=abs(found.t),
-        df=found.df,
-        effective_clusters=found.effective_clusters,
-        status=found.concern if status == "ok" else status,
+        t=test.t,
+        t_abs=abs(test.t),
+        df=test.df,
+        effective_clusters=test.effective_clusters,
+        status=test.concern if status == "ok" else status,
         **common,
     )
     if error == 0:  # an exact fit: nothing is left to test
         return replace(score, ci_lo=slope, ci_hi=slope, ci_method="exact fit", mde=0.0)
     if not np.isfinite(error):  # cancelled, and rounding has made the variance negative
         return replace(score, status="zero_cluster_variance") if score.status == "ok" else score
-    lo, hi = t_interval(slope, error, found.df, how.level)
+    lo, hi = t_interval(slope, error, test.df, how.level)
     joint_f, joint_p = fit.wald(_both(b))
     plain = linear_fit(d, _design(b), se="iid", weights=w).contrast(OF_SLOPE)
     score = replace(
         score,
         ci_lo=lo,
         ci_hi=hi,
-        ci_method=found.method,
-        p=found.p,
-        p_method=found.method,
-        mde=minimum_detectable(lo, hi, error, found.df),
+        ci_method=test.method,
+        p=test.p,
+        p_method=test.method,
+        mde=minimum_detectable(lo, hi, error, test.df),
         joint_F=joint_f,
         joint_p=joint_p,
         se_iid=plain.se,
@@ -204,11 +204,11 @@ def martingale_joint_test(
     if se == "CR3":
         scores = cluster_sums(_design(b - b.mean()) * d[:, None], rows.codes, rows.n_clusters)
         flips = joint_sign_flip(scores, how=how)
-        found = {name: getattr(flips, name) for name in ("F", "p", "p_F", "p_method")}
+        fields = {name: getattr(flips, name) for name in ("F", "p", "p_F", "p_method")}
         effective = fit.contrast(OF_SLOPE).effective_clusters
         few = flips.status == "ok" and few_effective(effective, FEW_FOR_FLIPS)
-        found |= {"effective_clusters": effective, "status": "few_effective_clusters" if few else flips.status}
-        return JointTest(**found, df2=flips.df2, params={"se": se, **flips.params}, **rows.counts)
+        fields |= {"effective_clusters": effective, "status": "few_effective_clusters" if few else flips.status}
+        return JointTest(**fields, df2=flips.df2, params={"se": se, **flips.params}, **rows.counts)
     if not (fit.se > 0).all():
         return JointTest(status=status, **rows.counts)
     f, p = fit.wald(_both(b))

@@ -61,7 +61,7 @@ def trajectory_pairs(
     cluster_codes(labels, len(trajectories))
     prior, post, owner = [], [], []
     n_dropped = 0
-    found = np.zeros(len(trajectories), dtype=np.intp)
+    n_pairs = np.zeros(len(trajectories), dtype=np.intp)
     for i, trajectory in enumerate(trajectories):
         b = probabilities(trajectory, f"trajectories[{i}]")
         if b.ndim != 1:
@@ -70,9 +70,9 @@ def trajectory_pairs(
         whole = np.isfinite(before) & np.isfinite(after)
         prior.append(before[whole])
         post.append(after[whole])
-        found[i] = whole.sum()
+        n_pairs[i] = whole.sum()
         n_dropped += int((~whole).sum())
-        owner.append(np.full(found[i], i))
+        owner.append(np.full(n_pairs[i], i))
     index = np.concatenate([*owner, np.zeros(0)]).astype(np.intp)
     group = labels[index]
     codes, n_groups = cluster_codes(group, len(group))
@@ -84,7 +84,7 @@ def trajectory_pairs(
         post=np.concatenate([*post, np.zeros(0)]),
         group=group,
         weight=1.0 / per_group[codes],
-        n_without_pair=int((found == 0).sum()),
+        n_without_pair=int((n_pairs == 0).sum()),
         n_rows=n,
         n_clusters=n_groups,
         n_dropped=n_dropped,
@@ -200,10 +200,10 @@ def drift_variance(
         alone = {"p_question": p, "p_holm": adjusted.p_adjusted, "smallest_p": smallest}
         alone |= {"n_drifting": int(adjusted.reject.sum()), "n_attainable": int(attainable.sum())}
         alone["n_at_bound"] = int(at_bound.sum())
-    found = _over_questions(means**2 - variances, clusters, how)
-    if rare and found["status"] == "ok":
-        found["status"] = "few_surprises"
-    return Drift(**found, n_chains=sum(len(d) for d in chains if len(d) > 1), mean_drift=means, **alone)
+    fields = _over_questions(means**2 - variances, clusters, how)
+    if rare and fields["status"] == "ok":
+        fields["status"] = "few_surprises"
+    return Drift(**fields, n_chains=sum(len(d) for d in chains if len(d) > 1), mean_drift=means, **alone)
 
 
 def drift_covariance(
@@ -230,16 +230,16 @@ def drift_covariance(
     halves = np.full((2, len(first)), np.nan)
     n_chains = 0
     for i, pair in enumerate(zip(first, second, strict=True)):
-        one, two = (_updates(x, f"{name}[{i}]") for x, name in zip(pair, ("first", "second"), strict=True))
-        if len(one) and len(two):
-            halves[:, i] = one.mean(), two.mean()
-            n_chains += len(one) + len(two)
-    found = _over_questions(halves.prod(axis=0), clusters, how)
-    if found["status"] == "ok" and prior is None:
-        found["status"] = "no_prior"
-    elif found["status"] == "ok" and _rare(_of_each(prior, len(first)), ~np.isnan(halves[0] + halves[1])):
-        found["status"] = "few_surprises"
-    return Drift(**found, n_chains=n_chains, mean_drift=halves.mean(axis=0))
+        left, right = (_updates(x, f"{name}[{i}]") for x, name in zip(pair, ("first", "second"), strict=True))
+        if len(left) and len(right):
+            halves[:, i] = left.mean(), right.mean()
+            n_chains += len(left) + len(right)
+    fields = _over_questions(halves.prod(axis=0), clusters, how)
+    if fields["status"] == "ok" and prior is None:
+        fields["status"] = "no_prior"
+    elif fields["status"] == "ok" and _rare(_of_each(prior, len(first)), ~np.isnan(halves[0] + halves[1])):
+        fields["status"] = "few_surprises"
+    return Drift(**fields, n_chains=n_chains, mean_drift=halves.mean(axis=0))
 
 
 def _of_each(prior: ArrayLike | None, n: int) -> Floats:

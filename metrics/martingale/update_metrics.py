@@ -50,8 +50,8 @@ def _compare_slope(sample: Updates) -> Compared:
     pairs = sample.whole  # steps of two kinds, or of two models, need not be as many
     cell = np.zeros(len(pairs.prior)) if pairs.cell is None else pairs.cell
 
-    def difference(one: Any, two: Any, clusters: Array, family_size: int, how: Resampling) -> Any:
-        return paired_slope_difference(one[:2], two[:2], clusters, cells=one[2], how=how)
+    def difference(first: Any, second: Any, clusters: Array, family_size: int, how: Resampling) -> Any:
+        return paired_slope_difference(first[:2], second[:2], clusters, cells=first[2], how=how)
 
     columns = (pairs.prior, pairs.posterior, cell)
     return Compared("M", keys_of(pairs), clusters_of(pairs), columns, difference, *_slope_of_sums(*columns))
@@ -63,11 +63,11 @@ def compare_calibration(name: str, belief: Array, outcome: Array, sample: Sample
     """
     columns = (belief, outcome, np.zeros(len(belief)))
 
-    def difference(one: Any, two: Any, clusters: Array, family_size: int, how: Resampling) -> Any:
-        found = paired_slope_difference(one[:2], two[:2], clusters, how=how)
-        both = [calibration_slope(side[0], side[1], clusters, how=how).status for side in (one, two)]
-        status = next((one for one in both if one != "ok"), "ok") if found.status == "ok" else found.status
-        return replace(found, first=1 + found.first, second=1 + found.second, status=status)
+    def difference(first: Any, second: Any, clusters: Array, family_size: int, how: Resampling) -> Any:
+        test = paired_slope_difference(first[:2], second[:2], clusters, how=how)
+        both = [calibration_slope(side[0], side[1], clusters, how=how).status for side in (first, second)]
+        status = next((first for first in both if first != "ok"), "ok") if test.status == "ok" else test.status
+        return replace(test, first=1 + test.first, second=1 + test.second, status=status)
 
     moments, slope = _slope_of_sums(*columns)
     return Compared(
@@ -78,12 +78,12 @@ def compare_calibration(name: str, belief: Array, outcome: Array, sample: Sample
 def _slope_of_sums(prior: Array, posterior: Array, cell: Array) -> tuple[Array, Callable[[Array], Array]]:
     """Moments [n, 5 cells] and the slope within cells from their sums (METRICS A2b)."""
     update = posterior - prior
-    own = np.column_stack([np.ones(len(prior)), prior, update, prior * prior, prior * update])
+    terms = np.column_stack([np.ones(len(prior)), prior, update, prior * prior, prior * update])
     _, codes = np.unique(cell, return_inverse=True)
     cells = int(codes.max(initial=0)) + 1
     moments = np.zeros((len(prior), cells, 5))
-    moments[np.arange(len(prior)), codes] = own
-    moments[~np.isfinite(own).all(axis=1)] = np.nan
+    moments[np.arange(len(prior)), codes] = terms
+    moments[~np.isfinite(terms).all(axis=1)] = np.nan
 
     def slope(sums: Array) -> Array:
         n, b, d, bb, bd = np.moveaxis(sums.reshape(len(sums), cells, 5), 2, 0)
@@ -170,24 +170,24 @@ def _slope(
 
 def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:
     """What else is to be known of a slope."""
-    slope, found = float(score.estimate), {}
+    slope, beside = float(score.estimate), {}
     if isinstance(score, MartingaleWithin) and np.isfinite(score.M_pooled):
-        found["between cells"] = f"{score.M_between:.3f}, with {score.between_share:.0%} of the spread of the priors"
-        found["over all rows, which mixes the two,"] = f"{score.M_pooled:.3f}"
+        beside["between cells"] = f"{score.M_between:.3f}, with {score.between_share:.0%} of the spread of the priors"
+        beside["over all rows, which mixes the two,"] = f"{score.M_pooled:.3f}"
     if np.isfinite(score.effective_clusters):
-        found["clusters that carry it"] = f"{score.effective_clusters:.1f} of {score.n_clusters}"
+        beside["clusters that carry it"] = f"{score.effective_clusters:.1f} of {score.n_clusters}"
     if np.isfinite(score.mde):
-        found["minimum detectable effect (80% power)"] = f"{score.mde:.3f}"
+        beside["minimum detectable effect (80% power)"] = f"{score.mde:.3f}"
     if isinstance(score, MartingaleScore) and np.isfinite(score.p_iid):
-        found["p as papers print it (rows independent, equal spread)"] = f"{score.p_iid:.3g}"
+        beside["p as papers print it (rows independent, equal spread)"] = f"{score.p_iid:.3g}"
     if -1 < slope < 0:
-        found[f"a prior reading of reliability {1 + slope:.2f}"] = "would show this alone"
+        beside[f"a prior reading of reliability {1 + slope:.2f}"] = "would show this alone"
     if study is None:
-        found["reliability over wordings"] = "not measured"
+        beside["reliability over wordings"] = "not measured"
     elif np.isfinite(study.reliability_one):
-        found["reliability of one wording"] = f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"
-        found[f"of the mean of {study.n_wordings}"] = f"{study.reliability_mean:.2f}"
-    return found
+        beside["reliability of one wording"] = f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"
+        beside[f"of the mean of {study.n_wordings}"] = f"{study.reliability_mean:.2f}"
+    return beside
 
 
 @metric("A3, A4", PAIRED, Updates, place=20, slow=True)
@@ -214,9 +214,11 @@ def martingale_replicates_lines(sample: Updates, how: Resampling) -> Iterator[Li
         note["M of a perfect updater read with this noise"] = f"{reliability.icc1 - 1:.3f}"
     yield Line("reliability_prior", "reliability of one reading of the prior", reliability, note)
     if sample.kind != "exact":  # two orders of the options differ by more than noise
-        found = corrected_slope(read.prior, read.posterior, read.clusters, how=how)
-        together = {"slope on the mean of the readings, and its reliability": f"{found.M:.3f}, {found.reliability:.3f}"}
-        yield Line("M_corrected", "M corrected for it", found, together)
+        corrected = corrected_slope(read.prior, read.posterior, read.clusters, how=how)
+        together = {
+            "slope on the mean of the readings, and its reliability": f"{corrected.M:.3f}, {corrected.reliability:.3f}"
+        }
+        yield Line("M_corrected", "M corrected for it", corrected, together)
     if read.prior.shape[1] > 1:
         note = {"instrument": "the first two readings of the prior, each for the other"}
         first, second = read.prior[:, 0], read.prior[:, 1]
@@ -259,20 +261,20 @@ def martingale_factors_lines(sample: Updates, how: Resampling) -> Iterator[Line]
     update = pairs.posterior - pairs.prior
     view = "".join(f", {name}" for name in list(sample.views)[-1:] if name)
     baselines = {factor: _baseline(sample, factor, levels) for factor, levels in sample.factors.items()}
-    found = factor_regression(update, pairs.prior, sample.factors, baselines, pairs.clusters, se="CR3", how=how)
+    fit = factor_regression(update, pairs.prior, sample.factors, baselines, pairs.clusters, se="CR3", how=how)
     others = {"over all rows, had they had that level": "other factors as they are"} if len(baselines) > 1 else {}
     none = disagree(wordings_of(sample, pairs, how))
-    for name, term in found.marginal.items():
-        told = with_drop_reasons(withheld(term) if none else term, pairs, update)
-        yield Line("M_at", f"M at {name}{view}", told, others, tosted(told, "martingale"), part=name)
-    contrasts = {n: withheld(term) if none else term for n, term in found.terms.items() if n.startswith("b:")}
+    for name, term in fit.marginal.items():
+        reported = with_drop_reasons(withheld(term) if none else term, pairs, update)
+        yield Line("M_at", f"M at {name}{view}", reported, others, tosted(reported, "martingale"), part=name)
+    contrasts = {n: withheld(term) if none else term for n, term in fit.terms.items() if n.startswith("b:")}
     adjusted = adjust([term.p for term in contrasts.values()])
     for (name, term), p in zip(contrasts.items(), adjusted.p_adjusted, strict=True):
         factor = name.removeprefix("b:").split("[")[0]
         beside = {f"adjusted by Holm over {adjusted.family_size}": f"{p:.3g}"} if np.isfinite(p) else {}
         quantity = f"M at {name.removeprefix('b:')} less {baselines[factor]}{view}"
-        told = with_drop_reasons(term, pairs, update)
-        yield Line("M_contrast", quantity, told, beside, part=name.removeprefix("b:"))
+        reported = with_drop_reasons(term, pairs, update)
+        yield Line("M_contrast", quantity, reported, beside, part=name.removeprefix("b:"))
 
 
 @metric("F6", "prior, posterior, factor_<name> [, factor_<name>, ...]", Updates, needs=("factors",), place=50)
@@ -283,8 +285,8 @@ def martingale_pooled_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
     if not apart:
         yield Line("M_pooled", "M over cells", Pooled(status="shared_clusters"))
         return
-    found = _by_cell(sample, cells(apart)).values()
-    pooled = random_effects_pool([one.M for one in found], [one.se for one in found])
+    fits = _by_cell(sample, cells(apart)).values()
+    pooled = random_effects_pool([fit.M for fit in fits], [fit.se for fit in fits])
     beside = {
         "M of a new cell": f"{pooled.pi_lo:.3f}, {pooled.pi_hi:.3f}",
         "share of the variation that is between cells": f"{pooled.i2:.2f}",
@@ -292,7 +294,7 @@ def martingale_pooled_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
     }
     shared = [name for name in sample.factors if name not in apart]
     beside |= {"clusters are shared between levels of": ", ".join(shared)} if shared else {}
-    yield Line("M_pooled", f"M over {len(found)} cells of {', '.join(apart)}", pooled, beside)
+    yield Line("M_pooled", f"M over {len(fits)} cells of {', '.join(apart)}", pooled, beside)
 
 
 @metric(
@@ -302,8 +304,8 @@ def brier_on_martingale_lines(sample: Updates, how: Resampling) -> Iterator[Line
     """Do cells with a larger M forecast worse? M from half the questions, the Brier score from the other half."""
     assert sample.factors is not None
     pairs, outcome, cell = sample.whole, known_outcome(sample), cells(sample.factors)
-    found = brier_on_split_martingale(pairs.prior, pairs.posterior, outcome, clusters_of(pairs), cell, how=how)
-    yield Line("brier_on_M", "change of the Brier score per unit of M", found, {"cells": str(found.n_cells)})
+    split = brier_on_split_martingale(pairs.prior, pairs.posterior, outcome, clusters_of(pairs), cell, how=how)
+    yield Line("brier_on_M", "change of the Brier score per unit of M", split, {"cells": str(split.n_cells)})
     summed = as_cells(sample)
     assert summed.brier is not None
     yield from controlled(summed.value, summed.brier, summed.factors)
@@ -320,8 +322,8 @@ def as_cells(sample: Updates) -> Cells:
     squares = pd.Series((sample.whole.posterior - known_outcome(sample)) ** 2)
     return Cells(
         method=sample.method,
-        value=np.array([one.M for one in fits]),
-        error=np.array([one.se for one in fits]),
+        value=np.array([fit.M for fit in fits]),
+        error=np.array([fit.se for fit in fits]),
         brier=squares.groupby(cell, sort=False).mean().to_numpy(),
         factors={name: values[first] for name, values in sample.factors.items()},
     )
@@ -365,8 +367,8 @@ def drift_lines(sample: Chains, how: Resampling) -> Iterator[Line]:
         beside = _alone(score)
     else:
         parts = [sample.half == half for half in np.unique(sample.half.astype(str))]
-        one, two = ([update[part & (question == name)] for name in questions] for part in parts)
-        score = drift_covariance(one, two, clusters, prior=begun, how=how)
+        halves, others = ([update[part & (question == name)] for name in questions] for part in parts)
+        score = drift_covariance(halves, others, clusters, prior=begun, how=how)
         beside = {"product of two halves,": "each with its own reading of the prior"}
     moved = score.mean_drift[np.isfinite(score.mean_drift)]
     beside["chains"] = str(score.n_chains)
@@ -380,11 +382,11 @@ def _alone(score: Drift) -> dict[str, str]:
     tested = np.isfinite(score.p_question)
     if not tested.any():
         return {}
-    found = {
+    beside = {
         "questions that drift, after Holm": f"{score.n_drifting} of {tested.sum()}",
         "questions that have chains enough to be found": str(score.n_attainable),
         "smallest p that so many chains could reach": f"{np.nanmin(score.smallest_p):.2g}",
     }
     if score.n_at_bound:
-        found["questions whose prior is 0 or 1, not tested"] = str(score.n_at_bound)
-    return found
+        beside["questions whose prior is 0 or 1, not tested"] = str(score.n_at_bound)
+    return beside

@@ -56,17 +56,17 @@ class Pair:
     @cached_property
     def rows(self) -> tuple[Array, Array]:
         """Which rows of either have a counterpart, in one order."""
-        _, mine, theirs = np.intersect1d(texts(self.first.keys), texts(self.second.keys), return_indices=True)
-        return mine, theirs
+        _, ours, theirs = np.intersect1d(texts(self.first.keys), texts(self.second.keys), return_indices=True)
+        return ours, theirs
 
     @cached_property
     def owners(self) -> Array:
         """[n] number of the cluster of each common row; clusters of the same content are one, under whatever name."""
-        (mine, theirs), columns = self.rows, [self.moments[0]]
-        clusters = self.first.clusters[mine]
-        for sample, made, rows in ((self.one, self.first, mine), (self.two, self.second, theirs)):
+        (ours, theirs), columns = self.rows, [self.moments[0]]
+        clusters = self.first.clusters[ours]
+        for sample, compared, rows in ((self.one, self.first, ours), (self.two, self.second, theirs)):
             view = sample.whole if isinstance(sample, Updates) else sample
-            of_rows = {name: value for name, value in _arrays(view).items() if len(value) == len(made.keys)}
+            of_rows = {name: value for name, value in _arrays(view).items() if len(value) == len(compared.keys)}
             if "content" in of_rows:
                 return one_of_copies(clusters, of_rows["content"][rows])
             numbers = [value[rows] for value in of_rows.values() if value.dtype == float]
@@ -84,71 +84,72 @@ class Pair:
         It reckons with what is missing (`missing_rows`), and with what may have been missed where most clusters tie
         (`ties_dominate`).
         """
-        mine, theirs = self.rows
-        one, two = (
-            tuple(column[rows] for column in made.columns) for made, rows in ((self.first, mine), (self.second, theirs))
+        ours, theirs = self.rows
+        columns, others = (
+            tuple(column[rows] for column in compared.columns)
+            for compared, rows in ((self.first, ours), (self.second, theirs))
         )
 
-        def of(one: tuple[Array, ...], two: tuple[Array, ...]) -> PairedDifference:
-            return self.first.difference(one, two, self.owners, family_size, how)
+        def of(columns: tuple[Array, ...], others: tuple[Array, ...]) -> PairedDifference:
+            return self.first.difference(columns, others, self.owners, family_size, how)
 
-        found = of(one, two)
-        if found.status == "ok" and self._few_surprises(mine, theirs):
-            found = replace(found, status="few_surprises")
-        found = self._with_missing(self._with_ties(found, how.level), one, two, of)
-        copies = len(set(texts(self.first.clusters[mine]))) - len(set(self.owners.tolist()))
-        alone = (len(set(texts(made.keys))) - len(mine) for made in (self.first, self.second))
+        score = of(columns, others)
+        if score.status == "ok" and self._few_surprises(ours, theirs):
+            score = replace(score, status="few_surprises")
+        score = self._with_missing(self._with_ties(score, how.level), columns, others, of)
+        copies = len(set(texts(self.first.clusters[ours]))) - len(set(self.owners.tolist()))
+        alone = (len(set(texts(compared.keys))) - len(ours) for compared in (self.first, self.second))
         counts = dict(zip(("n_only_first", "n_only_second"), alone, strict=True))
-        return replace(found, **counts, n_copies=copies)
+        return replace(score, **counts, n_copies=copies)
 
-    def _with_ties(self, found: PairedDifference, level: float) -> PairedDifference:
+    def _with_ties(self, score: PairedDifference, level: float) -> PairedDifference:
         """Where more than half of the clusters tie, no nearer to zero than what the others may have hidden allows."""
         both, _, difference = self.moments
         known = np.isfinite(both).all(axis=1)
-        if not np.isfinite(found.p):
-            return found
+        if not np.isfinite(score.p):
+            return score
         names, codes = np.unique(self.owners[known], return_inverse=True)
         g, k = len(names), both.shape[1] // 2
         apart = cluster_sums(np.abs(both[known, :k] - both[known, k:]), codes, g).max(axis=1)
         tied = apart <= TIED * apart.max(initial=0)
         if not tied.sum() > MOST_TIES * g:
-            return found
+            return score
         sums = cluster_sums(both[known], codes, g)
-        values = g * found.difference - (g - 1) * difference(sums.sum(axis=0) - sums)
+        values = g * score.difference - (g - 1) * difference(sums.sum(axis=0) - sums)
         if not np.isfinite(values).all():
-            return found
+            return score
         bound = unseen_opposites(np.where(tied, 0.0, values), self.first.worst, level)
         return replace(
-            found,
-            p=max(found.p, bound.p),
-            ci_lo=min(found.ci_lo, bound.lo),
-            ci_hi=max(found.ci_hi, bound.hi),
-            ci_method=f"{found.ci_method}, and the chance to have missed what pulls the other way",
-            p_method=f"{found.p_method}, and the chance to have missed what pulls the other way",
-            status="ties_dominate" if found.status == "ok" else found.status,
+            score,
+            p=max(score.p, bound.p),
+            ci_lo=min(score.ci_lo, bound.lo),
+            ci_hi=max(score.ci_hi, bound.hi),
+            ci_method=f"{score.ci_method}, and the chance to have missed what pulls the other way",
+            p_method=f"{score.p_method}, and the chance to have missed what pulls the other way",
+            status="ties_dominate" if score.status == "ok" else score.status,
         )
 
     def _with_missing(
         self,
-        found: PairedDifference,
-        one: tuple[Array, ...],
-        two: tuple[Array, ...],
+        score: PairedDifference,
+        columns: tuple[Array, ...],
+        others: tuple[Array, ...],
         of: Callable[[tuple[Array, ...], tuple[Array, ...]], PairedDifference],
     ) -> PairedDifference:
         """Where one of the two lacks a value in more than 2% of the common rows, the worst and the best that it could
         be: of a mean, the interval spans those of both, and p is the largest. Of any other number only the status says
         it. What both lack, such as what has no outcome, is in no difference.
         """
-        values, rivals = one[0], two[0]
+        values, rivals = columns[0], others[0]
         if not len(values):
-            return found
+            return score
         holes: Array = np.array([~np.isfinite(x.reshape(len(x), -1)).all(axis=1) for x in (values, rivals)])
         lacking: Array = np.logical_xor(*holes)
         if not lacking.sum() > WORTH_BOUNDS * len(lacking):
-            return found
-        status = "missing_rows" if found.status in ("ok", "ties_dominate") else found.status
-        if self.first.within is None or self.second.within is None or not np.isfinite(found.p):
-            return replace(found, status=status)
+            return score
+        status = "missing_rows" if score.status in ("ok", "ties_dominate") else score.status
+        if self.first.within is None or self.second.within is None or not np.isfinite(score.p):
+            return replace(score, status=status)
         lo = min(self.first.within[0], self.second.within[0])
         hi = max(self.first.within[1], self.second.within[1])
 
@@ -163,19 +164,19 @@ class Pair:
         least, most = filled(lo, hi), filled(hi, lo)
         agree = least.difference * most.difference > 0
         return replace(
-            found,
+            score,
             lowest=least.difference,
             highest=most.difference,
-            ci_lo=min(found.ci_lo, least.ci_lo),
-            ci_hi=max(found.ci_hi, most.ci_hi),
-            ci_method=f"{found.ci_method}; missing rows at their lowest and highest",
-            p=max(found.p, least.p, most.p) if agree else 1.0,
-            p_method=f"{found.p_method}; missing rows at their lowest and highest",
-            p_at_floor=found.p_at_floor and agree,
+            ci_lo=min(score.ci_lo, least.ci_lo),
+            ci_hi=max(score.ci_hi, most.ci_hi),
+            ci_method=f"{score.ci_method}; missing rows at their lowest and highest",
+            p=max(score.p, least.p, most.p) if agree else 1.0,
+            p_method=f"{score.p_method}; missing rows at their lowest and highest",
+            p_at_floor=score.p_at_floor and agree,
             status=status,
         )
 
-    def _few_surprises(self, mine: Array, theirs: Array) -> bool:
+    def _few_surprises(self, ours: Array, theirs: Array) -> bool:
         """Whether the spread of a difference of losses rests on fewer outcomes than are sure to be seen, by the beliefs
         of either kind.
         """
@@ -184,24 +185,24 @@ class Pair:
         (p, lost), (q, other) = self.first.foreseen, self.second.foreseen
         if p.shape[1] != q.shape[1]:
             return True
-        less = lost[mine] - other[theirs]
-        owners = self.first.clusters[mine]
-        return any(surprises(lights, less, owners).few for lights in (p[mine], q[theirs]))
+        less = lost[ours] - other[theirs]
+        owners = self.first.clusters[ours]
+        return any(surprises(lights, less, owners).few for lights in (p[ours], q[theirs]))
 
     @property
     def moments(self) -> tuple[Array, Array, Callable[[Array], Array]]:
         """The difference as a function of sums: moments [n, k] of the common rows, their clusters, and the function
         from sums [m, k] to differences [m].
         """
-        mine, theirs = self.rows
+        ours, theirs = self.rows
         k = self.first.moments.shape[1]
-        both = np.hstack([self.first.moments[mine], self.second.moments[theirs]])
+        both = np.hstack([self.first.moments[ours], self.second.moments[theirs]])
 
         def difference(sums: Array) -> Array:
             with np.errstate(divide="ignore", invalid="ignore"):
                 return self.first.statistic(sums[:, :k]) - self.second.statistic(sums[:, k:])
 
-        return both, self.first.clusters[mine], difference
+        return both, self.first.clusters[ours], difference
 
     def influence(self) -> dict[str, float]:
         """Cluster -> by how much the difference falls when it is left out, the largest before all; those of undefined
@@ -231,9 +232,9 @@ def one_of_copies(clusters: Array, content: Array) -> Array:
     """
     names, codes = np.unique(clusters.astype(str), return_inverse=True)
     rows_of: dict[int, list[Any]] = {}
-    for code, told in zip(codes.tolist(), content, strict=True):
-        if told is not None:
-            rows_of.setdefault(code, []).append(told)
+    for code, row in zip(codes.tolist(), content, strict=True):
+        if row is not None:
+            rows_of.setdefault(code, []).append(row)
     kept = np.arange(len(names))
     first: dict[tuple[Any, ...], int] = {}
     for code, rows in rows_of.items():
@@ -250,14 +251,16 @@ def pairs_of(comparable: Comparable, rivals: Sequence[Collection[str]], samples:
         samples: all that there are, by which their names are shortened.
     """
     label = _labels(samples)
-    found: dict[tuple[str, str, str], Pair] = {}
+    pairs: dict[tuple[str, str, str], Pair] = {}
     for metric, by_name in comparable.items():
         for names in rivals or [list(by_name)]:
-            for one, two in combinations([name for name in names if name in by_name], 2):
-                (first, made), (second, other) = by_name[one], by_name[two]
+            for name_1, name_2 in combinations([name for name in names if name in by_name], 2):
+                (first, compared), (second, other) = by_name[name_1], by_name[name_2]
                 if _are_rivals(first, second):
-                    found[metric, one, two] = Pair(metric, first, second, made, other, (label[one], label[two]))
-    return list(found.values())
+                    pairs[metric, name_1, name_2] = Pair(
+                        metric, first, second, compared, other, (label[name_1], label[name_2])
+                    )
+    return list(pairs.values())
 
 
 def paired_differences(
@@ -301,8 +304,8 @@ def _same(score: PairedDifference, margin: float | None, worst: float) -> Equiva
     if margin is None or score.status not in ("ok", "ties_dominate") or not score.se > 0 or score.n_clusters < 2:
         return None
     df = score.df if np.isfinite(score.df) else score.n_clusters - 1
-    found = tost(score.difference, score.se, df, -margin, margin)
-    return unless_missed(found, np.fmin(score.n_clusters, score.effective_clusters), worst)
+    test = tost(score.difference, score.se, df, -margin, margin)
+    return unless_missed(test, np.fmin(score.n_clusters, score.effective_clusters), worst)
 
 
 def _beside(score: PairedDifference) -> Iterator[tuple[str, str]]:
@@ -326,15 +329,15 @@ def _labels(samples: Sequence[Sample]) -> dict[str, str]:
     }
 
 
-def _are_rivals(one: Sample, two: Sample) -> bool:
+def _are_rivals(first: Sample, second: Sample) -> bool:
     """What is read inside is compared with the exact belief by the same method and with what the model states or acts
     on, and with nothing else that is read inside.
     """
-    inner = [sample for sample in (one, two) if sample.kind in INNER_KINDS]
+    inner = [sample for sample in (first, second) if sample.kind in INNER_KINDS]
     if not inner:
         return True
-    said = [sample for sample in (one, two) if sample.kind not in INNER_KINDS]
-    if not said:
+    outer = [sample for sample in (first, second) if sample.kind not in INNER_KINDS]
+    if not outer:
         return False
-    (read,), (told,) = inner, said
-    return told.kind in ("verbal", "acted") or (told.kind == "exact" and read.method.startswith(f"{told.method}/"))
+    (read,), (heard,) = inner, outer
+    return heard.kind in ("verbal", "acted") or (heard.kind == "exact" and read.method.startswith(f"{heard.method}/"))

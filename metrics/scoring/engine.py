@@ -66,7 +66,7 @@ SLOW_ROWS = 200_000
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredSamples:
     """What samples were scored, and how."""
 
     samples: Sequence[Sample]
@@ -86,7 +86,7 @@ def measured(
     until: str = "",
     compared: Collection[str] | None = None,
     only_compared: bool = False,
-) -> Measured:
+) -> MeasuredSamples:
     """Score each sample by itself, and keep what numbers are made of, so that they can be compared.
 
     Samples are taken one at a time, and of those that are made on the way only what can be compared is kept, besides
@@ -94,27 +94,27 @@ def measured(
 
     Arguments and errors as of `score_samples`; with `only_compared` there is nothing but what can be compared.
     """
-    kept = _itself if isinstance(samples, Collection) else bare
+    kept = (lambda sample: sample) if isinstance(samples, Collection) else bare
     by_metric = [_ByMetric(candidate, kept) for candidate in chosen(metric)]
     names = []
     with progress() as begin:
         for sample in samples:
             names.append(bare(sample))
-            for one in by_metric:
-                if one.takes(sample, alone=metric != EVERY):
-                    begin(" of ".join(filter(None, (one.metric.name, sample.name))))
-                    one.score(sample, how, until, compared, only_compared)
-    scored = [one for one in by_metric if one.fits and not one.slow]
+            for entry in by_metric:
+                if entry.takes(sample, alone=metric != EVERY):
+                    begin(" of ".join(filter(None, (entry.metric.name, sample.name))))
+                    entry.score(sample, how, until, compared, only_compared)
+    scored = [entry for entry in by_metric if entry.fits and not entry.slow]
     if metric != EVERY and not scored:
         raise UserError(f"{metric} {by_metric[0].lacking or 'has no sample'}")
     comparable: dict[str, dict[str, tuple[Sample, Compared]]] = {}
-    for one in scored:
-        for name, by_sample in one.comparable.items():
+    for entry in scored:
+        for name, by_sample in entry.comparable.items():
             comparable.setdefault(name, {}).update(by_sample)
-    skipped = {one.metric.name: one.slow or one.lacking for one in by_metric if one not in scored}
-    return Measured(
+    skipped = {entry.metric.name: entry.slow or entry.lacking for entry in by_metric if entry not in scored}
+    return MeasuredSamples(
         names,
-        [number for one in scored for number in one.numbers],
+        [number for entry in scored for number in entry.numbers],
         comparable,
         {name: why for name, why in skipped.items() if why},
     )
@@ -163,22 +163,18 @@ class _ByMetric:
         try:
             with np.errstate(divide="ignore", invalid="ignore"):  # what is undefined has a status
                 paired = sample.subset == ALL and sample.keys_known
-                made = self.metric.comparables(sample) if paired else []
-                found = [one for one in made if compared is None or one.metric in compared]
-                if only_compared and not found:
+                comparables = self.metric.comparables(sample) if paired else []
+                wanted = [number for number in comparables if compared is None or number.metric in compared]
+                if only_compared and not wanted:
                     return
-                last = {one.metric for one in found} if only_compared else {until}
-                own = [_number(self.metric, sample, line) for line in _until(last, self.metric.lines(sample, how))]
+                last = {number.metric for number in wanted} if only_compared else {until}
+                numbers = [_number(self.metric, sample, line) for line in _until(last, self.metric.lines(sample, how))]
         except ValueError as error:  # what metrics say of malformed input that no check here has foreseen
             raise UserError(", ".join(filter(None, (self.metric.name, sample.name))) + f": {error}") from error
-        self.numbers += own
-        for one in found:
-            if not _withheld(one.metric, own):
-                self.comparable.setdefault(one.metric, {})[sample.name] = (self.kept(sample), one)
-
-
-def _itself(sample: Sample) -> Sample:
-    return sample
+        self.numbers += numbers
+        for number in wanted:
+            if not _withheld(number.metric, numbers):
+                self.comparable.setdefault(number.metric, {})[sample.name] = (self.kept(sample), number)
 
 
 def _withheld(metric: str, numbers: Sequence[Number]) -> bool:
@@ -248,8 +244,8 @@ class Scored:
         return numbers_table(self.all)
 
     def __repr__(self) -> str:
-        told = f"{len(self.numbers)} numbers, {len(self.differences)} differences, {len(self.skipped)} not scored"
-        return f"{type(self).__name__}({told}; .table)"
+        text = f"{len(self.numbers)} numbers, {len(self.differences)} differences, {len(self.skipped)} not scored"
+        return f"{type(self).__name__}({text}; .table)"
 
     def _repr_html_(self) -> str:
         return f"<p>{self!r}</p>{self.table.to_html(max_rows=20, float_format=shown, index=False)}"
@@ -290,10 +286,10 @@ def score_table(
 def score_understood(understood: Understood, how: Resampling, metric: str = EVERY) -> ScoredTable:
     """Score what was read. Raises UserError as `score_samples` does, naming the file."""
     try:
-        found = score_samples(understood.samples, how, metric, rivals=understood.rivals)
+        scored = score_samples(understood.samples, how, metric, rivals=understood.rivals)
     except UserError as error:
         raise UserError(f"{understood.path}: is {understood.form!r}: {error}") from error
-    return ScoredTable(found.numbers, found.differences, found.skipped, understood)
+    return ScoredTable(scored.numbers, scored.differences, scored.skipped, understood)
 
 
 def score_samples(
@@ -319,10 +315,10 @@ def score_samples(
 
     Raises UserError if the metric is unknown, fits no sample, or says that a sample is malformed.
     """
-    found = measured(samples, how, metric, until=until, compared=compared)
-    numbers = [*found.numbers, *(_over_models(found.comparable, how) if over_models else ())]
+    scored = measured(samples, how, metric, until=until, compared=compared)
+    numbers = [*scored.numbers, *(_over_models(scored.comparable, how) if over_models else ())]
     require_unique(numbers)
-    return Scored(numbers, paired_differences(pairs_of(found.comparable, rivals, found.samples), how), found.skipped)
+    return Scored(numbers, paired_differences(pairs_of(scored.comparable, rivals, scored.samples), how), scored.skipped)
 
 
 def require_unique(numbers: Sequence[Number]) -> None:
@@ -336,17 +332,17 @@ def _over_models(comparable: Comparable, how: Resampling) -> Iterator[Number]:
     """Each number by kind and method, as a mean over the runs' models on the items that all have read (METRICS F8)."""
     for metric, by_name in comparable.items():
         together: dict[tuple[str, str], list[Compared]] = {}
-        for sample, found in by_name.values():
-            together.setdefault((sample.kind, sample.method), []).append(found)
-        for (kind, method), own in together.items():
-            whole = [one.keys[np.isfinite(one.moments).all(axis=1)].astype(str) for one in own]
+        for sample, compared in by_name.values():
+            together.setdefault((sample.kind, sample.method), []).append(compared)
+        for (kind, method), models in together.items():
+            whole = [model.keys[np.isfinite(model.moments).all(axis=1)].astype(str) for model in models]
             shared = reduce(np.intersect1d, whole)
-            rows = [np.flatnonzero(np.isin(one.keys.astype(str), shared)) for one in own]
-            if len(own) > 1 and len(shared):
-                moments = [one.moments[at] for one, at in zip(own, rows, strict=True)]
-                clusters = [one.clusters[at] for one, at in zip(own, rows, strict=True)]
-                score = crossed_mean(moments, clusters, [one.statistic for one in own], how=how)
-                told = f"{metric}, mean over models that are a sample, too"
+            rows = [np.flatnonzero(np.isin(model.keys.astype(str), shared)) for model in models]
+            if len(models) > 1 and len(shared):
+                moments = [model.moments[at] for model, at in zip(models, rows, strict=True)]
+                clusters = [model.clusters[at] for model, at in zip(models, rows, strict=True)]
+                score = crossed_mean(moments, clusters, [model.statistic for model in models], how=how)
+                quantity = f"{metric}, mean over models that are a sample, too"
                 yield Number(
-                    metric=metric + OVER_MODELS, method=method, kind=kind, score=score, quantity=told, code="F8"
+                    metric=metric + OVER_MODELS, method=method, kind=kind, score=score, quantity=quantity, code="F8"
                 )

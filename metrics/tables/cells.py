@@ -76,11 +76,11 @@ def refuse_row(path: Any, wrong: Array, fault: Callable[[int], str]) -> None:
 
 def padded(beliefs: Sequence[Sequence[float] | Array]) -> Array:
     """[n, k] beliefs over up to k options; one that a question lacks has 0. A belief that is not known is all NaN."""
-    found = np.zeros((len(beliefs), max(map(len, beliefs))))
-    for row, own in zip(found, beliefs, strict=True):
-        row[: len(own)] = own
-    found[np.isnan(found).any(axis=1)] = np.nan
-    return found
+    table = np.zeros((len(beliefs), max(map(len, beliefs))))
+    for row, belief in zip(table, beliefs, strict=True):
+        row[: len(belief)] = belief
+    table[np.isnan(table).any(axis=1)] = np.nan
+    return table
 
 
 def _probability(x: Array) -> tuple[Array, str]:
@@ -89,43 +89,15 @@ def _probability(x: Array) -> tuple[Array, str]:
     return wrong, "is not in [0, 1]" + ("; divide percentages by 100" if percent else "")
 
 
-def _difference(x: Array) -> tuple[Array, str]:
-    return np.abs(x) > 1 + SLACK, "is no difference of two probabilities; give [-1, 1]"
-
-
-def _logp(x: Array) -> tuple[Array, str]:
-    return x > LOGP_SLACK, "is above 0, which a log-probability cannot be"
-
-
-def _real(x: Array) -> tuple[Array, str]:
-    return np.isinf(x), "is infinite"
-
-
-def _mass(x: Array) -> tuple[Array, str]:
-    return (x < 0) | np.isinf(x), "is negative or infinite"
-
-
-def _outcome(x: Array) -> tuple[Array, str]:
-    return ~(np.isnan(x) | (x == 0) | (x == 1)), "is not an outcome; give 0, 1 or nothing"
-
-
-def _count(x: Array) -> tuple[Array, str]:
-    return (x < 0) | np.isinf(x) | (np.nan_to_num(x) % 1 != 0), "is no count; give a whole number from 0"
-
-
-def _number(x: Array) -> tuple[Array, str]:
-    return ~np.isfinite(x), "is missing or infinite; every row needs a number"
-
-
 ROLES: Mapping[str, Callable[[Array], tuple[Array, str]]] = {
     "probability": _probability,
-    "difference": _difference,
-    "logp": _logp,
-    "real": _real,
-    "mass": _mass,
-    "outcome": _outcome,
-    "number": _number,
-    "count": _count,
+    "difference": lambda x: (np.abs(x) > 1 + SLACK, "is no difference of two probabilities; give [-1, 1]"),
+    "logp": lambda x: (x > LOGP_SLACK, "is above 0, which a log-probability cannot be"),
+    "real": lambda x: (np.isinf(x), "is infinite"),
+    "mass": lambda x: ((x < 0) | np.isinf(x), "is negative or infinite"),
+    "outcome": lambda x: (~(np.isnan(x) | (x == 0) | (x == 1)), "is not an outcome; give 0, 1 or nothing"),
+    "number": lambda x: (~np.isfinite(x), "is missing or infinite; every row needs a number"),
+    "count": lambda x: ((x < 0) | np.isinf(x) | (np.nan_to_num(x) % 1 != 0), "is no count; give a whole number from 0"),
 }
 """Role -> (values -> which of them are wrong, and what to say of those)."""
 
@@ -180,7 +152,7 @@ def _labels(cells: Sequence[Any], same: dict[str, str], spelt: dict[str, str]) -
     Raises ValueError for a number that floating point cannot tell from its neighbours, for one that is written in two
     ways (`1` and `1.0` may be one thing or two), and for a zero byte, which some libraries take for the end.
     """
-    found = np.empty(len(cells), dtype=object)
+    labels = np.empty(len(cells), dtype=object)
     for i, cell in enumerate(cells):
         if cell is None or (isinstance(cell, float | np.floating) and math.isnan(cell)):
             continue
@@ -191,13 +163,13 @@ def _labels(cells: Sequence[Any], same: dict[str, str], spelt: dict[str, str]) -
             raise ValueError(f"{text!r} holds a zero byte; take it out")
         if (known := same.get(text)) is None:
             known = same.setdefault(text, text)
-        found[i] = known
+        labels[i] = known
         whole = isinstance(cell, float) and is_whole(cell)
         if whole or text[-1].isdigit():
             written = f"{text}.0" if whole else text
             if (before := spelt.setdefault(WHOLE.sub("", written), written)) != written:
                 raise ValueError(f"is written {before!r} and {written!r}; write one label in one way")
-    return found
+    return labels
 
 
 def is_whole(cell: Any) -> bool:

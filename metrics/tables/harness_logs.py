@@ -42,11 +42,11 @@ def harness_rows(path: Path, samples: Callable[[], Iterator[Any]]) -> Iterator[R
 
     Raises UserError for a file without them, as of a task that generates text, and for targets that stay open.
     """
-    ways = ways_of(told for _, _, _, told, _ in _likely(path, samples()))
-    for where, sample, texts, told, logp in _likely(path, samples()):
+    ways = ways_of(truth for _, _, _, truth, _ in _likely(path, samples()))
+    for where, sample, texts, truth, logp in _likely(path, samples()):
         with in_one_line(where):
             try:
-                right = true_option(told, ways, advice=LEFT_OPEN)
+                right = true_option(truth, ways, advice=LEFT_OPEN)
             except UserError as error:
                 raise UserError(f"{where}: {error}") from None
             item = f"{sample['doc_id']}-{sample.get('doc_hash') or _digest(sample['doc'])}"[:LONGEST_ITEM]
@@ -105,12 +105,12 @@ def _likely(path: Path, samples: Iterator[Any]) -> Iterator[tuple[str, Any, list
             target = str(sample["target"])
             cell = int(target) if target.isdecimal() else target  # a number as text is one, too
             try:
-                told = told_truth(cell, texts, (), words=True, first=0)
+                truth = told_truth(cell, texts, (), words=True, first=0)
             except UserError:
-                told = None
-        if told is None:
+                truth = None
+        if truth is None:
             raise UserError(f"{where}: target {target!r} names none of its {len(texts)} options")
-        yield where, sample, texts, told, logp
+        yield where, sample, texts, truth, logp
 
 
 def _options(
@@ -126,7 +126,7 @@ def _options(
     given = np.full(len(texts), -np.inf) if logp is None else np.array(logp, dtype=np.float64)
     known = bool(given.max() > -np.inf)
     share = softmax(given) if known else np.full(len(texts), np.nan)
-    for i, (text, own) in enumerate(zip(texts, share, strict=True)):
+    for i, (text, prob) in enumerate(zip(texts, share, strict=True)):
         yield {
             "readout_id": readout,
             "item": item,
@@ -136,7 +136,7 @@ def _options(
             **conditions,
             "option": text if list(texts).count(text) == 1 else f"{text} ({i})",
             "option_index": i,
-            "prob": float(own) if known else None,
+            "prob": float(prob) if known else None,
             "status": "ok" if known else "nan",
             "outcome": float(right[i]),
         }
@@ -146,27 +146,27 @@ def _likelihoods(where: str, sample: Mapping[str, Any]) -> tuple[list[float], li
     """The log-likelihood of each option given its question, and the options."""
     asked = sample.get("arguments") or {}
     asked = list(asked.values()) if isinstance(asked, Mapping) else asked
-    asked = [list(one.values()) if isinstance(one, Mapping) else one for one in asked]
-    if not all(isinstance(one, list | tuple) and len(one) > 1 for one in asked):
+    asked = [list(entry.values()) if isinstance(entry, Mapping) else entry for entry in asked]
+    if not all(isinstance(entry, list | tuple) and len(entry) > 1 for entry in asked):
         raise UserError(f"{where}: arguments: give the context and the option of each log-likelihood")
-    found = []
+    logps = []
     for answer in sample["filtered_resps"]:
-        own = answer[0] if isinstance(answer, list) and answer else None
+        logp = answer[0] if isinstance(answer, list) and answer else None
         try:
-            found.append(math.nan if isinstance(own, bool) else float(own))  # pyright: ignore[reportArgumentType]
+            logps.append(math.nan if isinstance(logp, bool) else float(logp))  # pyright: ignore[reportArgumentType]
         except (TypeError, ValueError):
-            found.append(math.nan)
-        if not found[-1] <= 0:
+            logps.append(math.nan)
+        if not logps[-1] <= 0:
             raise UserError(
                 f"{where}: holds no log-likelihood of each option, so no belief; give the samples of a multiple-choice "
                 "task"
             )
-    if len(asked) != len(found):
-        raise UserError(f"{where}: has {len(found)} log-likelihoods for {len(asked)} options")
-    given = [i for i, (context, *_) in enumerate(asked) if str(context)] or list(range(len(found)))
+    if len(asked) != len(logps):
+        raise UserError(f"{where}: has {len(logps)} log-likelihoods for {len(asked)} options")
+    given = [i for i, (context, *_) in enumerate(asked) if str(context)] or list(range(len(logps)))
     if len(given) < 2:
         raise UserError(f"{where}: has {len(given)} options with a question; a belief needs two or more")
-    return [found[i] for i in given], [str(asked[i][-1]).strip() for i in given]
+    return [logps[i] for i in given], [str(asked[i][-1]).strip() for i in given]
 
 
 def _tokens(sample: Any) -> list[Any]:
@@ -179,14 +179,14 @@ def _of_letters(tokens: Sequence[Any], letters: str) -> list[float] | None:
     """The log-probability of each letter where the last of them was said; None where none was, or too much of the
     probability is on tokens that the log does not list.
     """
-    said = [token for token in tokens if token.token.strip() in letters and token.token.strip()]
-    if not said or not said[-1].top_logprobs:
+    named = [token for token in tokens if token.token.strip() in letters and token.token.strip()]
+    if not named or not named[-1].top_logprobs:
         return None
     listed: dict[str, float] = {}
-    for one in said[-1].top_logprobs:
-        name = one.token.strip()
-        listed[name] = float(np.logaddexp(listed.get(name, -np.inf), one.logprob))
-    seen = float(np.exp([one.logprob for one in said[-1].top_logprobs]).sum())
+    for likely in named[-1].top_logprobs:
+        name = likely.token.strip()
+        listed[name] = float(np.logaddexp(listed.get(name, -np.inf), likely.logprob))
+    seen = float(np.exp([likely.logprob for likely in named[-1].top_logprobs]).sum())
     if any(letter not in listed for letter in letters) and 1 - seen > UNSEEN:
         return None
     return [listed.get(letter, -np.inf) for letter in letters]

@@ -131,8 +131,8 @@ def texts(keys: Array) -> Array:
     """Names of rows as texts, of which each is in memory once, however many arrays have it: numpy's own have as many
     letters as the longest.
     """
-    found = keys.astype(object, copy=False)
-    return found if all(isinstance(key, str) for key in found) else found.astype(str).astype(object)
+    labels = keys.astype(object, copy=False)
+    return labels if all(isinstance(key, str) for key in labels) else labels.astype(str).astype(object)
 
 
 def with_key(sample: Sample, digests: Mapping[str, str]) -> Sample:
@@ -153,9 +153,9 @@ def with_references(samples: Sequence[Sample], references: Mapping[str, str]) ->
 
     Raises UserError for a factor that no sample has, or a level that it lacks.
     """
-    found = [sample.factors for sample in samples if isinstance(sample, Updates) and sample.factors]
+    factors_of = [sample.factors for sample in samples if isinstance(sample, Updates) and sample.factors]
     levels: dict[str, set[str]] = {}
-    for factors in found:
+    for factors in factors_of:
         for name, values in factors.items():
             levels.setdefault(name, set()).update(map(str, values))
     for name, level in references.items():

@@ -143,8 +143,8 @@ def _json(path: Path) -> TableSource:
     if isinstance(data, dict) and data and all(isinstance(column, list) for column in data.values()):
         lengths = {name: len(column) for name, column in data.items()}
         if len(set(lengths.values())) > 1:
-            said = ", ".join(f"{name} {n}" for name, n in lengths.items())
-            raise UserError(f"{path}: columns are of different lengths ({said})")
+            each = ", ".join(f"{name} {n}" for name, n in lengths.items())
+            raise UserError(f"{path}: columns are of different lengths ({each})")
         data = [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
     if not isinstance(data, list):
         raise UserError(f'{path}: is no table; give a list of objects like {{"prior": 0.4, ...}}, or columns as lists')
@@ -158,8 +158,8 @@ def _jsonl(path: Path) -> TableSource:
                 try:
                     yield json.loads(line, object_pairs_hook=once)
                 except (ValueError, RecursionError) as error:
-                    told = getattr(error, "msg", str(error))
-                    raise UserError(f"{path}: row {number} is not JSON ({told}); one object per line") from None
+                    fault = getattr(error, "msg", str(error))
+                    raise UserError(f"{path}: row {number} is not JSON ({fault}); one object per line") from None
 
     if is_harness(next(rows(), None)):
         return _of_objects(path, lambda: harness_rows(path, rows))

@@ -1,82 +1,14 @@
 """From log-probabilities to beliefs, and whether an inner read-out may be called one (METRICS G, W)"""
 
-from ..consistency.competence import (
-    CONDITIONS,
-    RARE,
-    UNREADABLE,
-    BeliefGate,
-    Condition,
-    Judgement,
-    KappaWord,
-    belief_gate,
-    kappa_word,
-    readable,
-    responds,
-)
-from ..consistency.evidence_response import (
-    EvidenceSlope,
-    Responding,
-    RespondingShare,
-    evidence_responding,
-    evidence_slope,
-    items_responding,
-    responding_share,
-)
+from ..consistency.competence import *
+from ..consistency.evidence_response import *
 from .gates import ReadoutGate, WordIdentityNull, readout_gate, word_identity_null
-from .readout import (
-    ForkCoherence,
-    LogprobBelief,
-    QueryEffect,
-    belief_from_logprobs,
-    fork_coherence,
-    framing_bias,
-    query_effect,
-)
-from .transfer import (
-    MappedTransfer,
-    Persistence,
-    TransferFraction,
-    TransferMap,
-    persistence,
-    transfer_fraction,
-    transfer_map,
-)
+from .readout import *
+from .transfer import *
 
-__all__ = [
-    "CONDITIONS",
-    "RARE",
-    "UNREADABLE",
-    "BeliefGate",
-    "Condition",
-    "EvidenceSlope",
-    "ForkCoherence",
-    "Judgement",
-    "KappaWord",
-    "LogprobBelief",
-    "MappedTransfer",
-    "Persistence",
-    "QueryEffect",
-    "ReadoutGate",
-    "Responding",
-    "RespondingShare",
-    "TransferFraction",
-    "TransferMap",
-    "WordIdentityNull",
-    "belief_from_logprobs",
-    "belief_gate",
-    "evidence_responding",
-    "evidence_slope",
-    "fork_coherence",
-    "framing_bias",
-    "items_responding",
-    "kappa_word",
-    "persistence",
-    "query_effect",
-    "readable",
-    "readout_gate",
-    "responding_share",
-    "responds",
-    "transfer_fraction",
-    "transfer_map",
-    "word_identity_null",
-]
+__all__ = ["CONDITIONS", "RARE", "UNREADABLE", "BeliefGate", "Condition", "EvidenceSlope", "ForkCoherence", "Judgement"]
+__all__ += ["KappaWord", "LogprobBelief", "MappedTransfer", "Persistence", "QueryEffect", "ReadoutGate", "Responding"]
+__all__ += ["RespondingShare", "TransferFraction", "TransferMap", "WordIdentityNull", "belief_from_logprobs"]
+__all__ += ["belief_gate", "evidence_responding", "evidence_slope", "fork_coherence", "framing_bias"]
+__all__ += ["items_responding", "kappa_word", "persistence", "query_effect", "readable", "readout_gate"]
+__all__ += ["responding_share", "responds", "transfer_fraction", "transfer_map", "word_identity_null"]

@@ -185,7 +185,7 @@ def readout_gate(
         "evidence_response": off_zero and change.mean * change_exact > 0,
         "items_responding": bool(share.withheld) or share.ci_lo > min_responding,
     }
-    failures = tuple(name for name, held in verdicts.items() if not held)
+    failures = tuple(name for name, passed in verdicts.items() if not passed)
     return ReadoutGate(
         coverage=coverage,
         partial_corr=partial,
@@ -240,9 +240,9 @@ def _without_words(logp: Floats, word: NDArray[np.intp], there: NDArray[np.bool_
     left = y - design @ lsqr(design, y, atol=1e-12, btol=1e-12)[0]
     if float(left @ left) <= 1e-12 * max(float(y @ y), 1.0):  # dust of the solver
         left = np.zeros_like(y)
-    found = np.zeros_like(logp)
-    found[there] = left
-    return found
+    means = np.zeros_like(logp)
+    means[there] = left
+    return means
 
 
 def _evidence(

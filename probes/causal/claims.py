@@ -63,15 +63,15 @@ class CausalNumbers(NamedTuple):
     surgery: Surgery | None
 
 
-def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim, ...]:
+def claims(numbers: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim, ...]:
     """All claims, those first that the criterion of use needs."""
     judge = judge_of(n_groups, plan.thresholds.groups)
     # Tau's interval takes the direction as known, and tau is 1 of any effect, however small: a dose response is shown
     # where the gain, whose interval carries the estimation, is shown, too, and spoken against where that is none.
-    gain, trend, band, off = found.gains[plan.directions[0]], found.response.trend, found.band, found.off_target
-    share = found.response.share
-    others = "; ".join(f"along the {name} {told(one)}" for name, one in list(found.gains.items())[1:])
-    made = [
+    gain, trend, band, off = numbers.gains[plan.directions[0]], numbers.response.trend, numbers.band, numbers.off_target
+    share = numbers.response.share
+    others = "; ".join(f"along the {name} {told(gain_of)}" for name, gain_of in list(numbers.gains.items())[1:])
+    claims_of = [
         judge(
             "causal gain",
             "the exact belief follows what the probe reads",
@@ -88,11 +88,11 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
             f"{MOST:g}, or the mean turns back by more than {plan.thresholds.reversal:.0%} of its range",
             trend.ci_lo > 0
             and share.ci_lo > MOST
-            and found.response.reversal <= plan.thresholds.reversal
+            and numbers.response.reversal <= plan.thresholds.reversal
             and gain.ci_lo > 0
             and gain.ci_hi >= plan.thresholds.gain,
             f"tau {told(trend)}; net share of contexts {share.withheld or told(share)}; the mean turns back by "
-            f"{found.response.reversal:.0%} of its range; gain {told(gain)}",
+            f"{numbers.response.reversal:.0%} of its range; gain {told(gain)}",
             against=trend.ci_hi <= 0 and gain.ci_hi < plan.thresholds.gain,
         ),
         judge(
@@ -107,8 +107,8 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
             f"directions within ±{band.half:.3f} in {band.n_contexts} contexts, p {band.p:.3g}",
             against=band is not None and band.effect < -band.half,
         ),
-        _more(judge, "beyond another concept", "unrelated", "the direction of another concept", found, plan),
-        _more(judge, "at its position", "position", "the same at the wrong token", found, plan),
+        _more(judge, "beyond another concept", "unrelated", "the direction of another concept", numbers, plan),
+        _more(judge, "at its position", "position", "the same at the wrong token", numbers, plan),
         judge(
             "off target",
             "on neutral prompts it does not stand out among random directions",
@@ -119,54 +119,57 @@ def claims(found: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim
             else f"{off.kl:.4f} nat; random {off.median:.4f}, bound {off.bound:.4f}; {off.n_prompts} prompts",
             against=True,
         ),
-        _more(judge, "at its layer", "layer", "the same at the wrong layer", found, plan),
-        *(_moves(judge, found, name, what) for name, what in (("action", "what is done"), ("verbal", "what is said"))),
-        *_blinds(judge, found, plan),
-        _obeys(judge, found.surgery, plan),
+        _more(judge, "at its layer", "layer", "the same at the wrong layer", numbers, plan),
+        *(
+            _moves(judge, numbers, name, what)
+            for name, what in (("action", "what is done"), ("verbal", "what is said"))
+        ),
+        *_blinds(judge, numbers, plan),
+        _obeys(judge, numbers.surgery, plan),
     ]
-    return tuple(made)
+    return tuple(claims_of)
 
 
-def use(made: Sequence[Claim]) -> Verdict:
+def use(claims_of: Sequence[Claim]) -> Verdict:
     """Of the criterion of use: as weak as the weakest claim that it needs."""
-    return weakest([claim.verdict for claim in made if claim.name in NEEDED_FOR_USE])
+    return weakest([claim.verdict for claim in claims_of if claim.name in NEEDED_FOR_USE])
 
 
-def told(one: Score) -> str:
+def told(score: Score) -> str:
     """A number with its interval."""
-    return _told(one.estimate, one.ci_lo, one.ci_hi)
+    return _told(score.estimate, score.ci_lo, score.ci_hi)
 
 
-def told_slope(one: Contrast, level: float) -> str:
+def told_slope(slope: Contrast, level: float) -> str:
     """A slope with its interval."""
-    lo, hi = t_interval(one.estimate, one.se, one.df, level)
-    return _told(one.estimate, lo, hi)
+    lo, hi = t_interval(slope.estimate, slope.se, slope.df, level)
+    return _told(slope.estimate, lo, hi)
 
 
 def _told(value: float, lo: float, hi: float) -> str:
     return f"{shown(value)} {f'[{shown(lo)}, {shown(hi)}]' if np.isfinite(lo) else '(no interval)'}"
 
 
-def _more(judge: ClaimJudge, name: str, key: str, what: str, found: CausalNumbers, plan: CausalPlan) -> Claim:
+def _more(judge: ClaimJudge, name: str, key: str, what: str, numbers: CausalNumbers, plan: CausalPlan) -> Claim:
     claim = f"it moves beliefs more than {what}"
     falsifier = f"the interval of the difference at {plan.dose:g} SD reaches 0"
-    one = found.controls.get(key)
-    if one is None:
+    control = numbers.controls.get(key)
+    if control is None:
         return judge(name, claim, falsifier, None, "none was given")
-    evidence = f"{told(one.more)} nat more; {what} {told(one.effect)}"
-    return judge(name, claim, falsifier, one.more.ci_lo > 0, evidence, against=one.more.ci_hi <= 0)
+    evidence = f"{told(control.more)} nat more; {what} {told(control.effect)}"
+    return judge(name, claim, falsifier, control.more.ci_lo > 0, evidence, against=control.more.ci_hi <= 0)
 
 
-def _moves(judge: ClaimJudge, found: CausalNumbers, name: str, what: str) -> Claim:
+def _moves(judge: ClaimJudge, numbers: CausalNumbers, name: str, what: str) -> Claim:
     claim, falsifier = f"{what} follows", f"the interval of the change of {what} for each SD reaches 0"
-    slope = found.slopes.get(name)
+    slope = numbers.slopes.get(name)
     if slope is None:
         return judge(f"moves the {name}", claim, falsifier, None, "it was not asked for")
     evidence = f"{told(slope)} for each SD"
     return judge(f"moves the {name}", claim, falsifier, slope.ci_lo > 0, evidence, against=slope.ci_hi <= 0)
 
 
-def _blinds(judge: ClaimJudge, found: CausalNumbers, plan: CausalPlan) -> list[Claim]:
+def _blinds(judge: ClaimJudge, numbers: CausalNumbers, plan: CausalPlan) -> list[Claim]:
     blind = "a probe fitted on these contexts no longer finds what it is of"
     left = plan.thresholds.left
     reaches = (
@@ -174,8 +177,8 @@ def _blinds(judge: ClaimJudge, found: CausalNumbers, plan: CausalPlan) -> list[C
     )
     behave = "the belief depends less on what the probe is of"
     slopes = "the interval of the slope before, or of its fall, or that of its sum with the slope after, reaches 0"
-    one = found.erased.get("leace")
-    if one is None:
+    erasure = numbers.erased.get("leace")
+    if erasure is None:
         why = "nothing was erased: there is no target, or too few groups"
         return [
             judge("erasure blinds", blind, reaches, None, why),
@@ -183,17 +186,17 @@ def _blinds(judge: ClaimJudge, found: CausalNumbers, plan: CausalPlan) -> list[C
         ]
     evidence = "; ".join(
         f"{place} R2 {shown(before.value)} before, {told_fit(after)} after, fall {told_fit(fall)}"
-        for place, (before, after, fall) in one.decoded.items()
+        for place, (before, after, fall) in erasure.decoded.items()
     )
-    blinded = all(fall.lo > 0 and after.hi < left for _, after, fall in one.decoded.values())
-    sees = any(fall.hi <= 0 or after.lo >= left for _, after, fall in one.decoded.values())
+    blinded = all(fall.lo > 0 and after.hi < left for _, after, fall in erasure.decoded.values())
+    sees = any(fall.hi <= 0 or after.lo >= left for _, after, fall in erasure.decoded.values())
     told_of = "; ".join(
-        f"{outcome} {told_slope(own.before, plan.level)} to {told_slope(own.after, plan.level)}"
-        for outcome, own in one.depends.items()
+        f"{outcome} {told_slope(dependence.before, plan.level)} to {told_slope(dependence.after, plan.level)}"
+        for outcome, dependence in erasure.depends.items()
     )
-    changed = one.depends[EXACT]
+    changed = erasure.depends[EXACT]
     sign = -1.0 if changed.before.estimate < 0 else 1.0
-    bounds = [t_interval(sign * one.estimate, one.se, one.df, plan.level) for one in changed.weaker]
+    bounds = [t_interval(sign * erasure.estimate, erasure.se, erasure.df, plan.level) for erasure in changed.weaker]
     lo, hi = bounds[1]
     less = all(low > 0 for low, _ in bounds)
     evidence_of_change = f"{told_of}; fall {_told(sign * changed.fall.estimate, lo, hi)}"
@@ -203,19 +206,19 @@ def _blinds(judge: ClaimJudge, found: CausalNumbers, plan: CausalPlan) -> list[C
     ]
 
 
-def _obeys(judge: ClaimJudge, found: Surgery | None, plan: CausalPlan) -> Claim:
+def _obeys(judge: ClaimJudge, surgery: Surgery | None, plan: CausalPlan) -> Claim:
     claim = "set to p, the exact belief is what Bayes' rule makes of p"
     margin, most = plan.thresholds.obeys, plan.thresholds.error
     falsifier = (
         f"the interval of the slope on the log-odds that are asked for reaches beyond 1 ± {margin:g}, or that of the "
         f"mean distance from the posterior {most:g}"
     )
-    if found is None:
+    if surgery is None:
         return judge("surgery", claim, falsifier, None, "no belief was set")
-    acts = f"; the action loses {told(found.regret)} of the stake" if found.regret else ""
-    evidence = f"slope {told(found.exact)}; mean error {told(found.error)}{acts}"
-    obeys = 1 - margin <= found.exact.ci_lo and found.exact.ci_hi <= 1 + margin and found.error.ci_hi < most
-    beyond = found.exact.ci_hi < 1 - margin or found.exact.ci_lo > 1 + margin or found.error.ci_lo >= most
+    acts = f"; the action loses {told(surgery.regret)} of the stake" if surgery.regret else ""
+    evidence = f"slope {told(surgery.exact)}; mean error {told(surgery.error)}{acts}"
+    obeys = 1 - margin <= surgery.exact.ci_lo and surgery.exact.ci_hi <= 1 + margin and surgery.error.ci_hi < most
+    beyond = surgery.exact.ci_hi < 1 - margin or surgery.exact.ci_lo > 1 + margin or surgery.error.ci_lo >= most
     return judge("surgery", claim, falsifier, obeys, evidence, against=beyond)
 
 
@@ -252,7 +255,7 @@ def judged(data: CausalData, plan: CausalPlan) -> CausalCheck:
         gains={name: causal_gain(data, name, plan) for name in plan.directions},
         response=dose_response(data, outcomes, plan),
         band=random_band(data, plan),
-        controls={name: one for name, arm in arms.items() if (one := control(data, arm, plan))},
+        controls={name: compared for name, arm in arms.items() if (compared := control(data, arm, plan))},
         slopes={name: per_dose(data, name, plan) for name in outcomes},
         swapped=swapped(data, plan),
         off_target=off_target(data, plan),
@@ -260,5 +263,5 @@ def judged(data: CausalData, plan: CausalPlan) -> CausalCheck:
         surgery=surgery(data, plan, float(np.nanmean(data.effect(steered, PROBE))) / plan.dose),
     )
     n_groups = len(set(data.groups.tolist()))
-    made = claims(numbers, min(n_groups, numbers.gains[first].n_clusters), plan)
-    return CausalCheck(numbers, made, use(made), len(data.groups), n_groups)
+    claims_of = claims(numbers, min(n_groups, numbers.gains[first].n_clusters), plan)
+    return CausalCheck(numbers, claims_of, use(claims_of), len(data.groups), n_groups)

@@ -88,8 +88,8 @@ def _decoded(
             r2.append(out_of_fold_r2(drawn.logit, crossed.score, crossed.train_logit))
         return {"before": r2[0], "after": r2[1], "fall": r2[0] - r2[1]}
 
-    found = refit(statistic, groups, folds, draws=plan.refits, seed=plan.seed, level=plan.level)
-    return found["before"].within(-np.inf, 1), found["after"].within(-np.inf, 1), found["fall"]
+    refits = refit(statistic, groups, folds, draws=plan.refits, seed=plan.seed, level=plan.level)
+    return refits["before"].within(-np.inf, 1), refits["after"].within(-np.inf, 1), refits["fall"]
 
 
 def dependence(before: Floats, after: Floats, x: Floats, groups: NDArray[np.object_]) -> Dependence:

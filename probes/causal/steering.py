@@ -28,9 +28,9 @@ def slope_through_zero(x: ArrayLike, y: ArrayLike, groups: ArrayLike, *, how: Re
     x, y, groups = floats(x), floats(y), np.asarray(groups)
     kept = np.isfinite(x) & np.isfinite(y)
     columns = np.column_stack([x * y, x * x])[kept]
-    made = ratio_of_sums(columns, groups[kept], how=how)
+    ratio = ratio_of_sums(columns, groups[kept], how=how)
     dropped = int((~kept).sum())
-    return replace(made, n_dropped=dropped, reasons={"not finite": dropped} if dropped else {})
+    return replace(ratio, n_dropped=dropped, reasons={"not finite": dropped} if dropped else {})
 
 
 def slope_within(x: ArrayLike, y: ArrayLike, groups: ArrayLike, *, how: Resampling = RESAMPLING) -> Ratio:
@@ -40,7 +40,8 @@ def slope_within(x: ArrayLike, y: ArrayLike, groups: ArrayLike, *, how: Resampli
     x, y = floats(x), floats(y)
     whole = np.isfinite(x + y).all(axis=1, keepdims=True)
     u, v = (
-        np.where(whole, one - np.where(whole, one, 0).mean(axis=1, keepdims=True), np.nan).ravel() for one in (x, y)
+        np.where(whole, values - np.where(whole, values, 0).mean(axis=1, keepdims=True), np.nan).ravel()
+        for values in (x, y)
     )
     return slope_through_zero(u, v, np.repeat(groups, x.shape[1]), how=how)
 
@@ -55,22 +56,22 @@ def causal_gain(data: CausalData, direction: str, plan: CausalPlan, doses: Seque
     arms = [Arm("steer", direction, dose) for dose in doses or plan.signed]
     moved, answered = (np.concatenate([data.change(arm, outcome) for arm in arms]) for outcome in (PROBE, EXACT))
     groups = np.tile(data.groups, len(arms))
-    made = slope_through_zero(moved, answered, groups, how=Resampling(plan.seed, plan.draws, plan.level))
+    gain = slope_through_zero(moved, answered, groups, how=Resampling(plan.seed, plan.draws, plan.level))
     if direction != plan.directions[0]:
-        return made
-    return with_estimation(made, effects_by_fold(data, EXACT, plan) / [*data.by_fold.values()], plan.level)
+        return gain
+    return with_estimation(gain, effects_by_fold(data, EXACT, plan) / [*data.by_fold.values()], plan.level)
 
 
 def effects_by_fold(data: CausalData, outcome: str, plan: CausalPlan) -> Floats:
     """[folds] mean effect at the registered dose along the direction of the probe that was fitted without each fold."""
     effects = (data.effect(Arm("fold", k, plan.dose), outcome) for k in data.by_fold)
-    return np.array([float(np.nanmean(one)) if np.isfinite(one).any() else np.nan for one in effects])
+    return np.array([float(np.nanmean(of_fold)) if np.isfinite(of_fold).any() else np.nan for of_fold in effects])
 
 
 Effect = TypeVar("Effect", Ratio, ClusterMean)
 
 
-def with_estimation(made: Effect, without: Floats, level: float) -> Effect:
+def with_estimation(effect: Effect, without: Floats, level: float) -> Effect:
     """A gain, a change for each dose, or a mean effect, whose interval also says that its direction is an estimate.
 
     All contexts share one direction, so that an interval over contexts is of the gain along that direction, not along
@@ -80,19 +81,19 @@ def with_estimation(made: Effect, without: Floats, level: float) -> Effect:
     steered in than the direction was fitted on, or the fits of those are without them. A fold whose effect is not known
     leaves no interval.
     """
-    if len(without) < 2 or not np.isfinite(made.ci_lo):
-        return made
+    if len(without) < 2 or not np.isfinite(effect.ci_lo):
+        return effect
     if not np.isfinite(without).all():
-        return replace(made, se=np.nan, ci_lo=np.nan, ci_hi=np.nan, ci_method="none: a fold's effect is not known")
+        return replace(effect, se=np.nan, ci_lo=np.nan, ci_hi=np.nan, ci_method="none: a fold's effect is not known")
     se = float(np.sqrt((len(without) - 1) * without.var()))
     reach = t_interval(0.0, se, len(without) - 1, level)[1]
     return replace(
-        made,
-        se=float(np.hypot(made.se, se)),
-        ci_lo=made.estimate - float(np.hypot(made.estimate - made.ci_lo, reach)),
-        ci_hi=made.estimate + float(np.hypot(made.ci_hi - made.estimate, reach)),
-        ci_method=f"{made.ci_method}, and a jackknife of the direction",
-        params={**made.params, "folds": len(without), "se_direction": se},
+        effect,
+        se=float(np.hypot(effect.se, se)),
+        ci_lo=effect.estimate - float(np.hypot(effect.estimate - effect.ci_lo, reach)),
+        ci_hi=effect.estimate + float(np.hypot(effect.ci_hi - effect.estimate, reach)),
+        ci_method=f"{effect.ci_method}, and a jackknife of the direction",
+        params={**effect.params, "folds": len(without), "se_direction": se},
     )
 
 
@@ -104,8 +105,8 @@ def per_dose(data: CausalData, outcome: str, plan: CausalPlan) -> Ratio:
     dose = np.repeat([arm.dose for arm in arms], len(data.groups))
     answered = np.concatenate([data.change(arm, outcome) for arm in arms])
     groups = np.tile(data.groups, len(arms))
-    made = slope_through_zero(dose, answered, groups, how=Resampling(plan.seed, plan.draws, plan.level))
-    return with_estimation(made, effects_by_fold(data, outcome, plan) / plan.dose, plan.level)
+    slope = slope_through_zero(dose, answered, groups, how=Resampling(plan.seed, plan.draws, plan.level))
+    return with_estimation(slope, effects_by_fold(data, outcome, plan) / plan.dose, plan.level)
 
 
 def swapped(data: CausalData, plan: CausalPlan) -> TransferFraction | None:
@@ -159,7 +160,7 @@ def dose_response(data: CausalData, outcomes: Sequence[str], plan: CausalPlan) -
 
     changes = {outcome: [mean(data.change(arm, outcome)) for arm in arms] for outcome in outcomes}
     trend = mean(kendall(np.column_stack([data.of(arm, EXACT) for arm in arms])), (-1.0, 1.0))
-    curve = np.array([one.mean for one in changes[EXACT]])
+    curve = np.array([change.mean for change in changes[EXACT]])
     fall = float((np.maximum.accumulate(curve) - curve).max())
     spread = float(np.ptp(curve))
     moved = np.concatenate([data.change(arm, EXACT) for arm in arms])
@@ -210,12 +211,12 @@ def random_band(data: CausalData, plan: CausalPlan) -> RandomBand | None:
     arms = [arm for arm in data.readings if arm.kind == "random" and arm.dose > 0]
     if not arms:
         return None
-    own = data.effect(Arm("steer", plan.directions[0], plan.dose), EXACT)
+    along = data.effect(Arm("steer", plan.directions[0], plan.dose), EXACT)
     others = np.column_stack([data.effect(arm, EXACT) for arm in arms])
-    there = np.isfinite(others).all(axis=1) & np.isfinite(own)
+    there = np.isfinite(others).all(axis=1) & np.isfinite(along)
     if not there.any():
         return None
-    effects, effect = others[there].mean(axis=0), float(own[there].mean())
+    effects, effect = others[there].mean(axis=0), float(along[there].mean())
     half = exceeded_by_few(np.abs(effects), plan.level)
     p = tail_p(abs(effect), np.abs(effects), exact=False, slack=TIE)
     return RandomBand(effect, half, plan.level, p, effects, int(there.sum()))
@@ -235,10 +236,10 @@ def control(data: CausalData, arm: Arm, plan: CausalPlan) -> Control | None:
     if arm not in data.readings:
         return None
     how = Resampling(plan.seed, plan.draws, plan.level)
-    own, other = data.effect(Arm("steer", plan.directions[0], plan.dose), EXACT), data.effect(arm, EXACT)
+    along, other = data.effect(Arm("steer", plan.directions[0], plan.dose), EXACT), data.effect(arm, EXACT)
     effect = cluster_mean(other, data.groups, how=how)
     sign = -1.0 if effect.mean < 0 else 1.0
-    more = cluster_mean(own - sign * other, data.groups, how=how)
+    more = cluster_mean(along - sign * other, data.groups, how=how)
     return Control(effect, with_estimation(more, effects_by_fold(data, EXACT, plan), plan.level))
 
 
@@ -257,14 +258,14 @@ class OffTarget(NamedTuple):
 
 def off_target(data: CausalData, plan: CausalPlan) -> OffTarget | None:
     """None without neutral prompts."""
-    own = [Arm("steer", plan.directions[0], sign * plan.dose) for sign in (-1, 1)]
-    if not all(arm in data.kl for arm in own):
+    steered = [Arm("steer", plan.directions[0], sign * plan.dose) for sign in (-1, 1)]
+    if not all(arm in data.kl for arm in steered):
         return None
     every = [float(np.mean(values)) for arm, values in data.kl.items() if arm.kind == "random"]
     bound = exceeded_by_few(every, plan.level) if every else float("nan")
-    kl = float(np.mean([data.kl[arm] for arm in own]))
+    kl = float(np.mean([data.kl[arm] for arm in steered]))
     middle = float(np.median(every)) if every else float("nan")
-    return OffTarget(kl, bound, middle, len(data.kl[own[0]]), len(every))
+    return OffTarget(kl, bound, middle, len(data.kl[steered[0]]), len(every))
 
 
 # Belief surgery: the probe's belief is set to p, and what the model then believes, says and does is compared with what
@@ -337,12 +338,12 @@ def surgery(data: CausalData, plan: CausalPlan, per_sd: float) -> Surgery | None
         for i, arm in enumerate(arms)
     )
     groups = np.repeat(data.groups, len(arms))
-    said = np.column_stack([data.of(arm, VERBAL) for arm in arms])
+    stated = np.column_stack([data.of(arm, VERBAL) for arm in arms])
     losses = _losses(data, arms, asked)
     return Surgery(
         grid=grid,
         exact=slope_within(wanted, log_odds, data.groups, how=how),
-        verbal=slope_within(asked, said, data.groups, how=how) if data.asked(VERBAL) else None,
+        verbal=slope_within(asked, stated, data.groups, how=how) if data.asked(VERBAL) else None,
         error=cluster_mean(np.abs(expit(log_odds) - asked).ravel(), groups, within=UNIT, how=how),
         **{
             name: cluster_mean(loss.ravel(), groups, how=how) if loss is not None else None

@@ -94,11 +94,11 @@ def softmax_calibration(scores: Floats, prob: Floats) -> tuple[float, Floats]:
         slopes = np.concatenate([[float((rest * z).sum()) / n], rest.sum(axis=0) / n])
         return float(-(prob * logp).sum() / n + penalty / n), slopes + CALIBRATION_PENALTY * theta / n
 
-    found = scipy.optimize.minimize(
+    fit = scipy.optimize.minimize(
         loss, np.concatenate([[1.0], np.zeros(k)]), jac=True, method="L-BFGS-B", options={"gtol": 1e-9}
     )
-    intercepts = found.x[1:] - found.x[1:].mean()
-    return float(found.x[0]) / unit, intercepts
+    intercepts = fit.x[1:] - fit.x[1:].mean()
+    return float(fit.x[0]) / unit, intercepts
 
 
 # Uncertainty of what a probe says: groups are resampled and everything is fitted anew (PROBES 7).
@@ -156,13 +156,13 @@ def refit(
         for name, value in statistic(rows, renumbered).items():
             drawn[name].append(value)
     z = float(ndtri(0.5 + level / 2))
-    found = {}
+    refits = {}
     for name, value in whole.items():
         values = np.array(drawn[name])
         finite = values[np.isfinite(values)]
         se = float(finite.std(ddof=1)) if len(finite) >= max(2, 0.9 * draws) else float("nan")
-        found[name] = Refitted(float(value), value - z * se, value + z * se, se, n_groups)
-    return found
+        refits[name] = Refitted(float(value), value - z * se, value + z * se, se, n_groups)
+    return refits
 
 
 # How good beliefs are on rows that nothing of them was fitted on (PROBES 2, 6).

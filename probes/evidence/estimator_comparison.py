@@ -69,17 +69,17 @@ def compare_estimators(
             pooled,
             [AttentionPooling(penalty) for penalty in penalties],
         )
-    crossed = {name: _Crossed(own, makers, target.prob, folds) for name, (own, makers) in families.items()}
+    crossed = {name: _Crossed(x_of, makers, target.prob, folds) for name, (x_of, makers) in families.items()}
 
     def statistic(rows: NDArray[np.intp], mine: NDArray[np.intp]) -> Mapping[str, float]:
-        y, found = target.prob[rows], {}
+        y, measures = target.prob[rows], {}
         base = _train_means(y, mine)
-        for name, one in crossed.items():
-            belief = one.beliefs(rows, mine)
-            found[f"{name}\0skill"], found[f"{name}\0auc"] = log_loss_skill(y, belief, base), auc(y, belief)
+        for name, fit in crossed.items():
+            belief = fit.beliefs(rows, mine)
+            measures[f"{name}\0skill"], measures[f"{name}\0auc"] = log_loss_skill(y, belief, base), auc(y, belief)
         if pairs is not None and len(pairs):
-            found["\0skill"], found["\0auc"] = _contrast(x, target.prob, pairs, rows, mine, len(folds))
-        return found
+            measures["\0skill"], measures["\0auc"] = _contrast(x, target.prob, pairs, rows, mine, len(folds))
+        return measures
 
     numbers = refit(statistic, groups, folds, draws=min(draws, DRAWS), seed=seed, level=level)
     names = {name: name for name in families} | (
@@ -112,13 +112,13 @@ class _Crossed:
 
     def beliefs(self, rows: NDArray[np.intp], folds: NDArray[np.intp]) -> Floats:
         """[rows] each by a fit without its fold."""
-        found, y = np.empty(len(rows)), self.y[rows]
+        beliefs, y = np.empty(len(rows)), self.y[rows]
         for k in range(int(folds.max()) + 1):
             test = folds == k
             slope, intercept = self.calibration[k]
             fit = self.chosen[k].fit(self.x[rows[~test]], y[~test])
-            found[test] = expit(slope * fit.score(self.x[rows[test]]) + intercept)
-        return found
+            beliefs[test] = expit(slope * fit.score(self.x[rows[test]]) + intercept)
+        return beliefs
 
 
 def _inner_scores(x: Floats, y: Floats, folds: NDArray[np.intp], maker: Any) -> Floats:
@@ -141,17 +141,17 @@ def _contrast(
     """Skill and AUC of a search without labels on statements that have a negation; the training folds give the sign."""
     fold_of = np.full(n, -1)
     fold_of[rows] = folds
-    mine = np.repeat(pairs, np.bincount(rows, minlength=n)[pairs[:, 0]], axis=0)  # as often as the group was drawn
-    fold, truth = fold_of[mine[:, 0]], y[mine[:, 0]]
+    drawn = np.repeat(pairs, np.bincount(rows, minlength=n)[pairs[:, 0]], axis=0)  # as often as the group was drawn
+    fold, truth = fold_of[drawn[:, 0]], y[drawn[:, 0]]
     if len(set(fold.tolist())) < 2 or np.ptp(truth) == 0:
         return float("nan"), float("nan")
-    belief = np.empty(len(mine))
+    belief = np.empty(len(drawn))
     for k in set(fold.tolist()):
         test = fold == k
-        found = ContrastConsistentSearch(starts=3).fit(x[mine[~test, 0]], x[mine[~test, 1]])
-        known = clipped_logit(found.belief(x[mine[~test, 0]], x[mine[~test, 1]]), "belief", 1e-6)[0]
+        search = ContrastConsistentSearch(starts=3).fit(x[drawn[~test, 0]], x[drawn[~test, 1]])
+        known = clipped_logit(search.belief(x[drawn[~test, 0]], x[drawn[~test, 1]]), "belief", 1e-6)[0]
         slope, intercept = recalibration(known, truth[~test])
-        own = clipped_logit(found.belief(x[mine[test, 0]], x[mine[test, 1]]), "belief", 1e-6)[0]
-        belief[test] = expit(slope * own + intercept)
+        logit = clipped_logit(search.belief(x[drawn[test, 0]], x[drawn[test, 1]]), "belief", 1e-6)[0]
+        belief[test] = expit(slope * logit + intercept)
     base = np.array([truth[fold != k].mean() for k in fold])
     return log_loss_skill(truth, belief, base), auc(truth, belief)

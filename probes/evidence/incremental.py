@@ -70,7 +70,7 @@ def incremental_validity(
     read = np.broadcast_to(floats(probe), (int(numbers.max()) + 1, len(columns)))
     kept = np.isfinite(columns).all(axis=1) & np.isfinite(read).all(axis=0)
     columns, y, labels = columns[kept], floats(y)[kept], np.asarray(groups)[kept]
-    present, mine = np.unique(numbers[kept], return_inverse=True)
+    present, fold_of = np.unique(numbers[kept], return_inverse=True)
     read = read[present][:, kept]
     roles = None if roles is None else np.asarray(roles)[kept]
     counts = {
@@ -82,20 +82,22 @@ def incremental_validity(
     if len(present) < 2 or len(set(y.tolist())) < 2:
         return Incremental(status="too_few", base=names, **counts)
     known = np.column_stack([np.ones(len(y)), _unit(columns)])
-    rest = np.stack([_unexplained(row, known, mine != k) for k, row in enumerate(read)])
+    rest = np.stack([_unexplained(row, known, fold_of != k) for k, row in enumerate(read)])
     if not rest.any():
         return Incremental(status="nothing_new", base=names, **counts)
     within = np.zeros(len(y)) if roles is None else roles
-    apart = np.char.add(np.char.add(mine.astype(str), "|"), np.asarray(within).astype(str))  # exchanged within a fold
+    apart = np.char.add(
+        np.char.add(fold_of.astype(str), "|"), np.asarray(within).astype(str)
+    )  # exchanged within a fold
     moved = permuted_targets(np.arange(len(y)), labels, apart, draws=draws, seed=seed).targets.astype(np.intp)
     order = np.column_stack([np.arange(len(y)), moved])
     without, with_it, p_fold = np.empty(len(y)), np.empty(len(y)), []
     for k, row in enumerate(rest):
-        test = mine == k
+        test = fold_of == k
         plain, fuller = (_newton(known[~test], added[~test], y[~test]) for added in (np.zeros_like(row), row))
         without[test] = expit(known[test] @ plain[:-1])
         score = (known[test] @ fuller[:-1])[:, None] + fuller[-1] * row[order[test]]
-        losses = np.array([log_loss(y[test], one).mean() for one in expit(score).T])
+        losses = np.array([log_loss(y[test], p).mean() for p in expit(score).T])
         with_it[test] = expit(score[:, 0])
         p_fold.append(tail_p(-float(losses[0]), -losses[1:], exact=False, slack=TIE))
     loss = float(log_loss(y, without).mean())

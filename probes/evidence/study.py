@@ -126,17 +126,17 @@ def study(data: ProbeData, at: ReadAt, folds: NDArray[np.intp], plan: StudyPlan,
     levels = next((data.rows[name].to_numpy() for name in POSITIONS if _varies(data, name)), None)
 
     def statistic(rows: NDArray[np.intp], mine: NDArray[np.intp]) -> Mapping[str, float]:
-        own = Target(target.name, target.prob[rows], target.logit[rows], 0)
-        found = cross_fit(x[rows], own, mine, plan.penalties)
-        numbers = _numbers(own, found)
+        target_of = Target(target.name, target.prob[rows], target.logit[rows], 0)
+        fit_of = cross_fit(x[rows], target_of, mine, plan.penalties)
+        numbers = _numbers(target_of, fit_of)
         if neutral is not None and target.kind == BINARY:
-            numbers["recall"] = _recall_on(neutral, own, found, mine)
+            numbers["recall"] = _recall_on(neutral, target_of, fit_of, mine)
         if len(pairs):
-            numbers |= _gaps(found.belief, rows, pairs, len(data.rows))
+            numbers |= _gaps(fit_of.belief, rows, pairs, len(data.rows))
         if levels is not None:
-            numbers |= by_level(found.logit, own.prob, levels[rows])
+            numbers |= by_level(fit_of.logit, target_of.prob, levels[rows])
         for name, rival in rivals.items():
-            numbers[f"above {name}"] = numbers["r2"] - baseline_r2(rival[rows], own.logit, mine, plan.penalties)
+            numbers[f"above {name}"] = numbers["r2"] - baseline_r2(rival[rows], target_of.logit, mine, plan.penalties)
         return numbers
 
     numbers = refit(statistic, data.groups, folds, draws=plan.refits, seed=plan.seed, level=plan.level)
@@ -148,8 +148,8 @@ def study(data: ProbeData, at: ReadAt, folds: NDArray[np.intp], plan: StudyPlan,
         crossed=crossed,
         numbers=numbers,
         shifts={
-            name: shift_test(one, name.partition("[")[0])
-            for name, one in numbers.items()
+            name: shift_test(refitted, name.partition("[")[0])
+            for name, refitted in numbers.items()
             if " - " in name and name.partition("[")[0] in SHIFT_MARGINS
         },
         control=selectivity(x, logit, data.groups, folds, plan.penalties, draws=plan.control_draws, **once),
@@ -173,12 +173,12 @@ def study(data: ProbeData, at: ReadAt, folds: NDArray[np.intp], plan: StudyPlan,
     )
 
 
-def _numbers(target: Target, found: CrossFitted) -> dict[str, float]:
-    calibration = calibrate(found.logit, target.prob)
+def _numbers(target: Target, crossed: CrossFitted) -> dict[str, float]:
+    calibration = calibrate(crossed.logit, target.prob)
     return {
-        "r2": out_of_fold_r2(target.logit, found.score, found.train_logit),
-        "skill": log_loss_skill(target.prob, found.belief, found.train_prob),
-        "auc": auc(target.prob, found.logit),
+        "r2": out_of_fold_r2(target.logit, crossed.score, crossed.train_logit),
+        "skill": log_loss_skill(target.prob, crossed.belief, crossed.train_prob),
+        "auc": auc(target.prob, crossed.logit),
         "slope": calibration.slope,
         "intercept": calibration.intercept,
     }
@@ -250,12 +250,12 @@ def _added(
     )
 
 
-def _recall_on(neutral: Floats, target: Target, found: CrossFitted, folds: NDArray[np.intp]) -> float:
+def _recall_on(neutral: Floats, target: Target, crossed: CrossFitted, folds: NDArray[np.intp]) -> float:
     """The share of true rows above the threshold that 1% of neutral chats reach, each fold by the fit without it."""
     above = 0.0
-    for k, readout in enumerate(found.readouts):
+    for k, readout in enumerate(crossed.readouts):
         true = (folds == k) & (target.prob == 1)
-        above += recall_at(found.logit[true], readout.logit(neutral)).recall * true.sum() if true.any() else 0.0
+        above += recall_at(crossed.logit[true], readout.logit(neutral)).recall * true.sum() if true.any() else 0.0
     return above / float((target.prob == 1).sum())
 
 

@@ -70,12 +70,12 @@ def lead_in_tokens(
     chains: list[tuple[Floats, Floats, Floats]] = []
     owners = []
     for code in range(len(labels)):
-        mine = np.flatnonzero(codes == code)
-        mine = mine[np.argsort(columns[3][mine], kind="stable")]
-        own = tuple(column[mine] for column in columns[:3])
-        if len(mine) > 1 and np.isfinite(np.stack(own)).all() and own[1][-1] != 0.5:
-            chains.append((own[0], own[1], own[2]))
-            owners.append(of_group[mine[0]])
+        rows = np.flatnonzero(codes == code)
+        rows = rows[np.argsort(columns[3][rows], kind="stable")]
+        columns_of = tuple(column[rows] for column in columns[:3])
+        if len(rows) > 1 and np.isfinite(np.stack(columns_of)).all() and columns_of[1][-1] != 0.5:
+            chains.append((columns_of[0], columns_of[1], columns_of[2]))
+            owners.append(of_group[rows[0]])
     counts = {"n_dropped": len(labels) - len(chains), "reasons": {"too short or undefined": len(labels) - len(chains)}}
     counts = counts if counts["n_dropped"] else {}
     if not chains:
@@ -83,7 +83,7 @@ def lead_in_tokens(
     leads = _leads(chains, np.arange(len(chains)))
     mean = cluster_mean(leads, np.asarray(owners), how=Resampling(seed=seed, level=level))
     rng = np.random.default_rng(seed)
-    sizes = np.array([len(one[0]) for one in chains])
+    sizes = np.array([len(each[0]) for each in chains])
     blocks = _alike(sizes, np.asarray(owners))
     if all(len(block) == 1 for block in blocks):  # nobody to exchange with: nothing is tested
         return TokenLead(tokens=mean.mean, n_rows=mean.n_rows, n_clusters=mean.n_clusters, status="too_few", **counts)
@@ -91,7 +91,7 @@ def lead_in_tokens(
     return TokenLead(
         tokens=mean.mean,
         by_chance=float(null.mean()),
-        n_never=sum(np.isnan(settling_point(one[0], one[2], bool(one[1][-1] > 0.5))) for one in chains),
+        n_never=sum(np.isnan(settling_point(each[0], each[2], bool(each[1][-1] > 0.5))) for each in chains),
         p=float((1 + (null >= mean.mean - 1e-12).sum()) / (1 + draws)),
         p_method=f"passive beliefs exchanged between questions of as long trajectories, {draws} permutations",
         n_rows=mean.n_rows,
@@ -104,12 +104,12 @@ def lead_in_tokens(
 
 def _leads(chains: list[tuple[Floats, Floats, Floats]], source: NDArray[np.intp]) -> Floats:
     """[chains] leads, the passive beliefs taken from the trajectories `source`."""
-    found = []
+    leads = []
     for (_, asked, token), other in zip(chains, source, strict=True):
         yes = bool(asked[-1] > 0.5)
         passive = settling_point(chains[other][0], token, yes)
-        found.append(settling_point(asked, token, yes) - (token[-1] if np.isnan(passive) else passive))
-    return np.array(found)
+        leads.append(settling_point(asked, token, yes) - (token[-1] if np.isnan(passive) else passive))
+    return np.array(leads)
 
 
 def _moved(blocks: Sequence[NDArray[np.intp]], rng: np.random.Generator) -> NDArray[np.intp]:
@@ -124,10 +124,10 @@ def _moved(blocks: Sequence[NDArray[np.intp]], rng: np.random.Generator) -> NDAr
 
 def _alike(sizes: NDArray[np.int64], owners: NDArray[Any]) -> list[NDArray[np.intp]]:
     """[questions, trajectories] of the questions whose trajectories have the same lengths, shortest first."""
-    found: dict[tuple[int, ...], list[NDArray[np.intp]]] = {}
+    alike: dict[tuple[int, ...], list[NDArray[np.intp]]] = {}
     codes = np.unique(owners, return_inverse=True)[1]
     for code in range(int(codes.max()) + 1):
-        mine = np.flatnonzero(codes == code)
-        mine = mine[np.argsort(sizes[mine], kind="stable")]
-        found.setdefault(tuple(sizes[mine].tolist()), []).append(mine)
-    return [np.array(block) for block in found.values()]
+        rows = np.flatnonzero(codes == code)
+        rows = rows[np.argsort(sizes[rows], kind="stable")]
+        alike.setdefault(tuple(sizes[rows].tolist()), []).append(rows)
+    return [np.array(block) for block in alike.values()]

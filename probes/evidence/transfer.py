@@ -66,20 +66,20 @@ def transfer_matrix(
     measure = "AUC" if target.kind == BINARY else "correlation"
 
     def statistic(rows: NDArray[np.intp], mine: NDArray[np.intp]) -> dict[str, float]:
-        found = {}
+        measures = {}
         for name in names:
             score = _scores(x[rows], target.prob[rows], mine, labels[rows] == name, penalties)
             for other in names:
                 here = (labels[rows] == other) & np.isfinite(score)
-                found[f"{name}\0{other}"] = _measured(measure, target.prob[rows][here], score[here])
-        away = [value for key, value in found.items() if len(set(key.split("\0"))) > 1 and np.isfinite(value)]
-        found["mean"] = float(np.mean(away)) if away else float("nan")
-        return found
+                measures[f"{name}\0{other}"] = _measured(measure, target.prob[rows][here], score[here])
+        away = [value for key, value in measures.items() if len(set(key.split("\0"))) > 1 and np.isfinite(value)]
+        measures["mean"] = float(np.mean(away)) if away else float("nan")
+        return measures
 
     every = refit(statistic, groups, folds, draws=draws, seed=seed, level=level)
-    found = {name: one.within(0.0 if measure == "AUC" else -1.0, 1.0) for name, one in every.items()}
-    cells = tuple(tuple(found[f"{name}\0{other}"] for other in names) for name in names)
-    return Transfer(by, names, measure, cells, found["mean"])
+    measures = {name: refitted.within(0.0 if measure == "AUC" else -1.0, 1.0) for name, refitted in every.items()}
+    cells = tuple(tuple(measures[f"{name}\0{other}"] for other in names) for name in names)
+    return Transfer(by, names, measure, cells, measures["mean"])
 
 
 def _scores(

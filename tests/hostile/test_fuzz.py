@@ -200,7 +200,7 @@ PIECES = st.sampled_from(
 )
 
 
-@fuzz(150)
+@fuzz(60)
 @given(st.lists(PIECES, max_size=14))
 def test_any_template_is_rendered_alike_or_refused(pieces: list[str]) -> None:
     hello = [{"role": "user", "content": "Hello"}]
@@ -288,7 +288,8 @@ def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
     """Name -> a file's name, what a good one holds, and what reads it."""
     from doxascope.experiments.materials.choices import sources as choices
     from doxascope.experiments.materials.choices.sources import load_plain
-    from doxascope.experiments.materials.questions import load_forecastbench, load_openreview, load_table, load_views
+    from doxascope.experiments.materials.evidence_tables import load_table
+    from doxascope.experiments.materials.questions import load_forecastbench, load_openreview, load_views
     from doxascope.experiments.materials.scenarios import published_sets as published
     from doxascope.experiments.materials.scenarios.scenario import load_scenarios, read_evidence
     from doxascope.experiments.materials.worlds.source import quite_contexts

@@ -59,12 +59,12 @@ def load_set(target: str) -> CardSet:
     path = shipped / f"{target}.yaml" if target in known else Path(target)
     if not path.is_file():
         raise UserError(f"--set {target}: is no set and no file; known: {', '.join(known)}")
-    found = parse(CardSet, read_yaml(path) | {"name": path.stem}, str(path))
-    if not found.runs:
+    chosen = parse(CardSet, read_yaml(path) | {"name": path.stem}, str(path))
+    if not chosen.runs:
         raise UserError(f"{path}: runs: is empty; name an experiment")
-    if found.probe and found.probe.run not in found.runs:
-        raise UserError(f"{path}: probe.run: {found.probe.run!r} is none of its runs ({', '.join(found.runs)})")
-    return found
+    if chosen.probe and chosen.probe.run not in chosen.runs:
+        raise UserError(f"{path}: probe.run: {chosen.probe.run!r} is none of its runs ({', '.join(chosen.runs)})")
+    return chosen
 
 
 # A card that was made: where its runs are, and what they say.
@@ -243,26 +243,26 @@ def against(card: ModelCard, other: ModelCard) -> Against:
     require_same_set(other, card.chosen, card.seed)
     if card.folder.resolve() == other.folder.resolve():
         return Against(card, other, [], [], None)
-    found = compare([*other.runs.values(), *card.runs.values()])
-    for group in found.groups:
+    comparison = compare([*other.runs.values(), *card.runs.values()])
+    for group in comparison.groups:
         _require_own_runs(group, other, card)
-    own = list(_registered(found))
-    untested = [*own, *(_valid(group, len(own) + len(found.groups)) for group in found.groups)]
+    tests = list(_registered(comparison))
+    untested = [*tests, *(_valid(group, len(tests) + len(comparison.groups)) for group in comparison.groups)]
     adjusted = paired_family({i: test.score for i, test in enumerate(untested)})
     tested = [replace(test, score=adjusted[i]) for i, test in enumerate(untested)]
-    gates = [line for group in found.groups for line in (*_fallen(group), *_lost(group), *_vanished(group))]
-    return Against(card, other, tested, gates, found)
+    gates = [line for group in comparison.groups for line in (*_fallen(group), *_lost(group), *_vanished(group))]
+    return Against(card, other, tested, gates, comparison)
 
 
 def require_same_set(other: ModelCard, chosen: CardSet, seed: int) -> None:
     """Raise UserError for a card that was made by another set or seed."""
     if (other.chosen, other.seed) != (chosen, seed):
-        theirs, own = (
+        theirs, ours = (
             f"{other.chosen.name} {other.chosen.version}, seed {other.seed}",
             f"{chosen.name} {chosen.version}",
         )
         raise UserError(
-            f"{other.folder}: was made by another set or seed ({theirs}; not {own}, seed {seed}); make it again"
+            f"{other.folder}: was made by another set or seed ({theirs}; not {ours}, seed {seed}); make it again"
         )
 
 
@@ -281,12 +281,12 @@ def _require_own_runs(group: Group, *cards: ModelCard) -> None:
             )
 
 
-def _registered(found: Comparison) -> Iterator[Tested]:
+def _registered(comparison: Comparison) -> Iterator[Tested]:
     """The one number that each experiment was made for."""
-    for group in found.groups:
+    for group in comparison.groups:
         (first, _) = _sides(group)
         plan = first.run.config.registered if first.run else None
-        for record in found.confirmed:
+        for record in comparison.confirmed:
             if plan and _is_of(record, first) and record.pair.metric == plan.metric:
                 sample = record.pair.one
                 if (sample.method, sample.kind) == (plan.method, plan.kind):
@@ -352,7 +352,7 @@ def _fallen(group: Group) -> Iterator[str]:
 def _vanished(group: Group) -> Iterator[str]:
     """Kinds of belief that were measured and are not any more; those of a gate that held are told by that."""
     before, now = _sides(group)
-    was, own = (
+    was, now_read = (
         {
             (number.kind, number.method)
             for number in group.numbers
@@ -360,8 +360,8 @@ def _vanished(group: Group) -> Iterator[str]:
         }
         for side in (before, now)
     )
-    held = {(verdict.kind, verdict.method) for verdict in before.verdicts if verdict.passed}
-    for kind, method in sorted(was - own - held):
+    passing = {(verdict.kind, verdict.method) for verdict in before.verdicts if verdict.passed}
+    for kind, method in sorted(was - now_read - passing):
         yield f"{group.name}: {kind} beliefs of {method} had numbers before, and now have none"
 
 
@@ -369,13 +369,13 @@ def _lost(group: Group) -> Iterator[str]:
     """The registered number, where it was measured and could not be now."""
     before, now = _sides(group)
     plan = before.run.config.registered if before.run else None
-    found = {
+    numbers = {
         number.run: number.score
         for number in group.numbers
         if plan
         and (number.metric, number.method, number.kind, number.subset) == (plan.metric, plan.method, plan.kind, ALL)
     }
-    was, own = (found.get(side.label) for side in (before, now))
-    if plan and was and math.isfinite(was.estimate) and not (own and math.isfinite(own.estimate)):
-        why = own.status if own else "it is not there"
+    was, is_now = (numbers.get(side.label) for side in (before, now))
+    if plan and was and math.isfinite(was.estimate) and not (is_now and math.isfinite(is_now.estimate)):
+        why = is_now.status if is_now else "it is not there"
         yield f"{group.name}: {plan.metric} of {plan.method} was {shown(was.estimate)} before, none now ({why})"

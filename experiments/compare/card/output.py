@@ -32,15 +32,17 @@ from .model_card import CARD, VALID, Against, CardSet, ModelCard, load_set, regi
 
 def card_page(card: ModelCard) -> Report:
     """Gates first; then what was said, held and done side by side; the claims of the probe; and where the runs are."""
-    leads = {name: Lead(found.groups[0].sides[0].verdicts, ()) for name, found in card.within.items()}
+    leads = {name: Lead(comparison.groups[0].sides[0].verdicts, ()) for name, comparison in card.within.items()}
     judged = {name: lead for name, lead in leads.items() if lead.verdicts}
-    passing = [name for name, lead in judged.items() if any(one.passed for one in lead.verdicts)]
+    passing = [name for name, lead in judged.items() if any(verdict.passed for verdict in lead.verdicts)]
     failing = [name for name in judged if name not in passing]
     says = f"Measured: {', '.join(passing)}." if passing or failing else "Nothing is judged."
     if failing:
         says = f"{UNREADABLE.capitalize()}: {', '.join(failing)}." + (f" {says}" if passing else "")
     lines = [(name, f"fails {', '.join(_conditions(judged[name]))}") for name in failing]
-    lines += [(f"{name}, {probe}", why) for name, found in card.within.items() for probe, why in _doubted(found)]
+    lines += [
+        (f"{name}, {probe}", why) for name, comparison in card.within.items() for probe, why in _doubted(comparison)
+    ]
     note = "What cannot be read is struck out below."
     top = Top(
         said="What a model says, believes and does, by a fixed set of small experiments.",
@@ -50,37 +52,38 @@ def card_page(card: ModelCard) -> Report:
             label="experiments of which a method can be read",
             value=f"{len(passing)} of {len(judged)}",
             lines=[
-                f"{name}: {', '.join(one.method for one in judged[name].verdicts if one.passed)}" for name in passing
+                f"{name}: {', '.join(verdict.method for verdict in judged[name].verdicts if verdict.passed)}"
+                for name in passing
             ],
         ),
         figure=_lead_figure(card),
     )
-    made = f"Set {card.chosen.name}, version {card.chosen.version}; seed {card.seed}; doxascope {__version__}."
+    made_of = f"Set {card.chosen.name}, version {card.chosen.version}; seed {card.seed}; doxascope {__version__}."
     blocks = [_numbers(card), *_gaps(card), *_probe(card), _runs(card)]
-    return Report("Card", f"of {card.model}", top, blocks, made)
+    return Report("Card", f"of {card.model}", top, blocks, made_of)
 
 
 def _conditions(lead: Lead) -> list[str]:
     """That fail under any method."""
-    return list(dict.fromkeys(one.name for verdict in lead.verdicts for one in verdict.failures))
+    return list(dict.fromkeys(condition.name for verdict in lead.verdicts for condition in verdict.failures))
 
 
-def _doubted(found: Comparison) -> list[tuple[str, str]]:
+def _doubted(comparison: Comparison) -> list[tuple[str, str]]:
     """What a probe reads that is no belief -> why."""
-    sides = [side for group in found.groups for side in group.sides]
+    sides = [side for group in comparison.groups for side in group.sides]
     return [(name, f"fails {why}") for side in sides for name, why in side.doubted.items()]
 
 
 def _lead_figure(card: ModelCard) -> Figure | None:
     """The registered number of each experiment, a panel each, on scales of their own."""
     panels = []
-    for name, found in card.within.items():
-        (group,) = found.groups
+    for name, comparison in card.within.items():
+        (group,) = comparison.groups
         plan = group.sides[0].run.config.registered if group.sides[0].run else None
         rows = [
-            (f"{one.kind}, {one.method}", one.score, one.name in group.failed)
-            for one in registered(group)
-            if math.isfinite(one.score.estimate)
+            (f"{number.kind}, {number.method}", number.score, number.name in group.failed)
+            for number in registered(group)
+            if math.isfinite(number.score.estimate)
         ]
         if rows and plan:
             panels.append((f"{name}: {plan.metric}", rows, plan.coherent))
@@ -94,10 +97,13 @@ def _lead_figure(card: ModelCard) -> Figure | None:
 def _numbers(card: ModelCard) -> TableBlock:
     """The registered number of each experiment, by kind and method."""
     rows = []
-    for name, found in card.within.items():
-        (group,) = found.groups
+    for name, comparison in card.within.items():
+        (group,) = comparison.groups
         floors = card.floors(name)
-        rows += [_number(name, group, one, floors.get((one.metric, one.method, one.kind))) for one in registered(group)]
+        rows += [
+            _number(name, group, number, floors.get((number.metric, number.method, number.kind)))
+            for number in registered(group)
+        ]
     return grid(
         "Registered numbers",
         [
@@ -114,13 +120,13 @@ def _numbers(card: ModelCard) -> TableBlock:
     )
 
 
-def _number(name: str, group: Group, one: Number, floor: float | None) -> list[Cell]:
-    score, run = one.score, group.sides[0].run
+def _number(name: str, group: Group, number: Number, floor: float | None) -> list[Cell]:
+    score, run = number.score, group.sides[0].run
     plan = run.config.registered if run else None
     return [
-        Cell(name, [one.metric]),
-        Cell(one.kind, [one.method]),
-        score_cell(one, struck=one.name in group.failed),
+        Cell(name, [number.metric]),
+        Cell(number.kind, [number.method]),
+        score_cell(number, struck=number.name in group.failed),
         Cell(f"{plan.coherent:g}" if plan else NONE),
         Cell(NONE if floor is None else shown_error(floor)),
         Cell(str(score.n_rows), [f"{score.n_clusters} clusters"]),
@@ -129,18 +135,18 @@ def _number(name: str, group: Group, one: Number, floor: float | None) -> list[C
 
 def _gaps(card: ModelCard) -> Iterator[Block]:
     """What the kinds differ by on the same items, and what is no belief."""
-    for name, found in card.within.items():
-        for group in found.groups:
+    for name, comparison in card.within.items():
+        for group in comparison.groups:
             yield from left_out(group)
-        if found.confirmed:
-            yield differences(f"Gaps: {name}", _family(found), found.confirmed)
-        named = [record for record in found.struck if record.pair.metric in found.family]
+        if comparison.confirmed:
+            yield differences(f"Gaps: {name}", _family(comparison), comparison.confirmed)
+        named = [record for record in comparison.struck if record.pair.metric in comparison.family]
         if named:
             yield differences(f"Gaps, struck out: {name}", STRUCK, named)
 
 
-def _family(found: Comparison) -> str:
-    return f"Paired on the same items; {adjusted_over(found.confirmed[0].score.family_size)}."
+def _family(comparison: Comparison) -> str:
+    return f"Paired on the same items; {adjusted_over(comparison.confirmed[0].score.family_size)}."
 
 
 def _probe(card: ModelCard) -> Iterator[Block]:
@@ -149,7 +155,10 @@ def _probe(card: ModelCard) -> Iterator[Block]:
     yield grid(
         "Probe",
         ["claim", "verdict", "evidence"],
-        [[Cell(one["name"], [one["claim"]]), one["verdict"], one["evidence"]] for one in card.probed["claims"]],
+        [
+            [Cell(claim["name"], [claim["claim"]]), claim["verdict"], claim["evidence"]]
+            for claim in card.probed["claims"]
+        ],
         caption=f"What it reads: {Card.of(card.probed).headline}. Each falsifier was fixed before anything was read.",
         short=True,
     )
@@ -168,39 +177,39 @@ def _settings(card: ModelCard, name: str) -> str:
     return ", ".join(f"{key}={value}" for key, value in card.chosen.runs[name].items()) or NONE
 
 
-def against_page(found: Against) -> Report:
+def against_page(compared: Against) -> Report:
     """What is worse, what was tested, and the whole comparison."""
-    lines = [(line, "") for line in found.regressions]
-    says = f"Worse: {len(lines)}." if lines else f"{found.passed.capitalize()}."
-    if found.unclear and not lines:
-        says = f"Cannot tell: {len(found.unclear)}."
-    lines += [(f"cannot tell: {line}", "") for line in found.unclear]
+    lines = [(line, "") for line in compared.regressions]
+    says = f"Worse: {len(lines)}." if lines else f"{compared.passed.capitalize()}."
+    if compared.unclear and not lines:
+        says = f"Cannot tell: {len(compared.unclear)}."
+    lines += [(f"cannot tell: {line}", "") for line in compared.unclear]
     table = grid(
         "Tested",
         ["experiment", "number", "before", "now", "change", "adjusted p", "worse?"],
         [
             [
-                one.experiment,
-                Cell(one.name, [f"coherent: {one.coherent:g}", one.note]),
-                shown(one.score.first),
-                shown(one.score.second),
+                test.experiment,
+                Cell(test.name, [f"coherent: {test.coherent:g}", test.note]),
+                shown(test.score.first),
+                shown(test.score.second),
                 Cell(
-                    shown(-one.score.difference),
-                    [interval_text(-one.score.ci_hi, -one.score.ci_lo)],
-                    score=jsonable(one.score.as_dict()),
+                    shown(-test.score.difference),
+                    [interval_text(-test.score.ci_hi, -test.score.ci_lo)],
+                    score=jsonable(test.score.as_dict()),
                 ),
-                f"{one.score.p_adjusted:.3g}" if one.score.p_adjusted >= 0 else one.score.status,
-                "worse" if one.regressed else "cannot tell" if one.unclear else "no",
+                f"{test.score.p_adjusted:.3g}" if test.score.p_adjusted >= 0 else test.score.status,
+                "worse" if test.regressed else "cannot tell" if test.unclear else "no",
             ]
-            for one in found.tested
+            for test in compared.tested
         ],
         caption=f"The registered number of each experiment that no gate strikes out, and the {VALID}: how much of what "
         "the model would say is one of the options, a mean over items. One family of tests, adjusted by Holm.",
         short=True,
     )
-    whole = blocks_of(found.comparison) if found.comparison else []
+    whole = blocks_of(compared.comparison) if compared.comparison else []
     top = Top(said="Which registered numbers moved away from coherence.", verdict=stamped(says, lines))
-    title = f"{found.card.model} against {found.other.model}"
+    title = f"{compared.card.model} against {compared.other.model}"
     return Report("Card against card", title, top, [table, *whole], f"doxascope {__version__}.")
 
 
@@ -219,9 +228,9 @@ def as_data(card: ModelCard) -> dict[str, Any]:
     }
 
 
-def write_against(found: Against) -> Report:
+def write_against(compared: Against) -> Report:
     """`against.json` and `against.html` in the card's folder; returns what they hold."""
-    write(OutputFolder(found.card.folder), document := against_page(found), "against")
+    write(OutputFolder(compared.card.folder), document := against_page(compared), "against")
     return document
 
 
@@ -244,7 +253,7 @@ def make_card(
     """
     given = load_set(chosen)
     common = [*overrides, f"seed={seed}"]
-    planned = {name: load_config(name, common, model, settings=own) for name, own in given.runs.items()}
+    planned = {name: load_config(name, common, model, settings=of_run) for name, of_run in given.runs.items()}
     if len({experiment.name for experiment, _ in planned.values()}) < len(planned):
         raise UserError(f"--set {chosen}: names an experiment twice; a card has one run of each")
     spec = next(iter(planned.values()))[1].model

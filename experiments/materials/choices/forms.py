@@ -12,7 +12,7 @@ from ....base.settings import Settings, check_placeholders
 from ....hooks.prompts.chat import Message
 from ....hooks.prompts.options import Option, make_options
 from ....hooks.prompts.places import Position
-from ....probes.features import OF_OPTION
+from ....hooks.store.header import OF_OPTION
 from .sources import LETTERS, OPTIONS, Choice
 
 ALL_UP_TO = 4

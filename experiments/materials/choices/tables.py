@@ -314,18 +314,18 @@ class AskedSource(Settings):
         if self.kind != "table" or path.suffix == ".yaml":
             kind = "yaml" if path.suffix == ".yaml" else self.kind
             return [AskedChoice(one, examples=shots) for one in loaded(kind, self.file) if one]
-        return asked_choices(_file_rows(path), str(path), self.columns, shots)
+        return asked_choices(file_rows(path), str(path), self.columns, shots)
 
 
 def _shots(file: str, n: int, columns: QuestionColumns) -> tuple[Choice, ...]:
     path = user_path(file)
-    found = solved(asked_choices(list(islice(_file_rows(path), n)), str(path), columns))
+    found = solved(asked_choices(list(islice(file_rows(path), n)), str(path), columns))
     if len(found) < n:
         raise UserError(f"{path}: has {len(found)} questions, fewer than shots {n}")
     return found
 
 
-def _file_rows(path: Path) -> Iterator[Mapping[str, Any]]:
+def file_rows(path: Path) -> Iterator[Mapping[str, Any]]:
     """The rows of a table, cells as they are stored, columns called as in the file."""
     if path.suffix == ".gz":
         yield from read_json_rows(path, ())

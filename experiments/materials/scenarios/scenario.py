@@ -204,11 +204,12 @@ def load_scenarios(path: Path) -> list[Scenario]:
 
     A YAML file is a list of scenarios, or has one under `scenarios`, beside it a `provenance` of all.
 
-    Raises UserError for a file that cannot be read, lacks what is needed, or has an outcome that is not 1, 0 or empty.
+    Raises UserError for a file that cannot be read, lacks what is needed, has a column of which nothing is made, or an
+    outcome that is not 1, 0 or empty.
     """
     if path.suffix in (".yaml", ".yml"):
         return scenarios_of(path.name, read_text(path, MOST_CHARACTERS), str(path))
-    rows = read_rows(path, NEEDED, ALLOWED)
+    rows = read_rows(path, NEEDED, ALLOWED, only=True)
     return [_scenario(row, path.stem, number, str(path)) for number, row in enumerate(rows, 1)]
 
 

@@ -5,14 +5,5 @@ from ....probes.causal.plan import CausalPlan, CausalThresholds
 from .check import causal_check
 from .contexts import Background, CausalContext, CausalPlace, CausalQuestion, WithoutFold
 
-__all__ = [
-    "Background",
-    "CausalCheck",
-    "CausalContext",
-    "CausalPlace",
-    "CausalPlan",
-    "CausalQuestion",
-    "CausalThresholds",
-    "WithoutFold",
-    "causal_check",
-]
+__all__ = ["Background", "CausalCheck", "CausalContext", "CausalPlace", "CausalPlan", "CausalQuestion"]
+__all__ += ["CausalThresholds", "WithoutFold", "causal_check"]

@@ -103,9 +103,9 @@ def _kept(name: str, make: Callable[[Path], None], lm: LanguageModel, layers: Se
     from ....hooks.lens.fitting import require_matching_lens
     from ....hooks.lens.lens import TunedLens
 
-    found = TunedLens.load(kept(ROOM, name, make))
-    require_matching_lens(found, lm, layers)
-    return found
+    lens = TunedLens.load(kept(ROOM, name, make))
+    require_matching_lens(lens, lm, layers)
+    return lens
 
 
 def _documents(lm: LanguageModel, plan: LensPlan, words: Collection[str]) -> Sequence[Document]:
@@ -217,10 +217,12 @@ def _marks(exact: Score, layers: Mapping[int, Layer], column: Column, crosses: M
         failed = [number for number, layer in layers.items() if gate in layer.gate.failures]
         marks.append(points(failed, [y] * len(failed), "gate that fails", size=6, color=INK, marker="x"))
     for name, passed in (("layer that fails", False), ("layer that passes", True)):
-        own = {number: layer.scores[column.metric] for number, layer in layers.items() if layer.gate.passed == passed}
-        lo, hi = [score.ci_lo for score in own.values()], [score.ci_hi for score in own.values()]
-        marks.append(ranges(list(own), lo, hi, width=1.2 if passed else 0.5))
-        marks.append(points(list(own), [s.estimate for s in own.values()], name, size=12, hollow=not passed))
+        scores = {
+            number: layer.scores[column.metric] for number, layer in layers.items() if layer.gate.passed == passed
+        }
+        lo, hi = [score.ci_lo for score in scores.values()], [score.ci_hi for score in scores.values()]
+        marks.append(ranges(list(scores), lo, hi, width=1.2 if passed else 0.5))
+        marks.append(points(list(scores), [s.estimate for s in scores.values()], name, size=12, hollow=not passed))
     return marks
 
 

@@ -337,8 +337,8 @@ def _as_said(run: ScoredRun, named: pd.DataFrame) -> list[Number]:
     """The numbers that the experiment makes of what is said, of what the probe reads in the same places."""
     together = pd.concat([run.beliefs, named], ignore_index=True)
     samples = run.experiment.samples(run.config, as_taken(run.experiment, together))
-    own = [sample for sample in samples if sample.kind == "probe"]
-    return list(score_samples(own, resampling(run.config), compared=set()).numbers)
+    probed = [sample for sample in samples if sample.kind == "probe"]
+    return list(score_samples(probed, resampling(run.config), compared=set()).numbers)
 
 
 def unreadable(meta: ProbeMeta) -> str:

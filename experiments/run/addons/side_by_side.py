@@ -72,8 +72,8 @@ def _excess_numbers(run: ScoredRun) -> Iterator[Number]:
     if not run.config.stated.formats:
         return
     rows = run.every[run.every["stated"].notna() & ~run.every["method"].astype(str).str.startswith(f"{RANKING.name} ")]
-    for method, own in rows.groupby("method", sort=False, observed=True):
-        each = own.groupby("readout_id", sort=False, observed=True).agg({"stated": "sum", "cluster": "first"})
+    for method, of_method in rows.groupby("method", sort=False, observed=True):
+        each = of_method.groupby("readout_id", sort=False, observed=True).agg({"stated": "sum", "cluster": "first"})
         score = cluster_mean(each["stated"].to_numpy() - 1, each["cluster"].to_numpy(), how=resampling(run.config))
         quantity = "stated P of all options, summed, less 1"
         yield Number(metric=EXCESS, method=str(method), kind="verbal", score=score, quantity=quantity, code="F1")
@@ -91,7 +91,8 @@ def side_by_side(
         doubted: kind and method of a probe whose card says that what it reads is no belief -> why.
         left_out: what could not be read -> why.
     """
-    whole = {(one.kind, one.method, one.metric): one for one in numbers if one.subset == ALL and one.kind in WORDS}
+    of_all = [number for number in numbers if number.subset == ALL and number.kind in WORDS]
+    whole = {(number.kind, number.method, number.metric): number for number in of_all}
     plan = run.config.registered
     headline = plan.metric if plan and any(key[2] == plan.metric for key in whole) else run.experiment.headline
     columns = [
@@ -107,7 +108,8 @@ def side_by_side(
     shown = next((metric for metric in metrics if len(_kinds(whole, metric)) > 1), headline)
     known = COHERENCE[shown].coherent if shown in COHERENCE else None
     coherent = plan.coherent if plan and plan.metric == shown else known
-    judged = {(one.kind, one.method): f"fails {one.reason}" for one in verdicts(run.numbers) if not one.passed}
+    failing = [verdict for verdict in verdicts(run.numbers) if not verdict.passed]
+    judged = {(verdict.kind, verdict.method): f"fails {verdict.reason}" for verdict in failing}
     drawn_from = {
         ("verbal", f"{method} {SAMPLED}"): f"drawn from {method}, which {why}"
         for (kind, method), why in judged.items()
@@ -120,9 +122,9 @@ def side_by_side(
         return (kind, method) in failed and (metric not in BEHAVIOUR or kind == "probe")
 
     def cell(kind: str, method: str, metric: str) -> Cell:
-        if (found := whole.get((kind, method, metric))) is None:
+        if (number := whole.get((kind, method, metric))) is None:
             return Cell(NONE, ["not defined"])
-        return score_cell(found.score, struck=barred(kind, method, metric))
+        return score_cell(number.score, struck=barred(kind, method, metric))
 
     does = "says, computes, holds and acts on" if "acted" in dict(columns) else "says, computes and holds"
     table = TableBlock(
@@ -182,17 +184,17 @@ def _told(whole: Named, headline: str) -> list[str]:
     """The headline, then others that several kinds have, those of most kinds first, and among them those of coherence;
     none without any interval, and no bounds of another.
     """
-    known = {metric for (*_, metric), one in whole.items() if np.isfinite(one.score.ci_lo)}
+    known = {metric for (*_, metric), number in whole.items() if np.isfinite(number.score.ci_lo)}
     known -= {f"{metric}{end}" for metric in known for end in BOUNDS}
     named = dict.fromkeys(metric for *_, metric in whole if metric in known and metric != headline)
     kinds_with = {metric: len(_kinds(whole, metric)) for metric in named}
-    told = sorted(named, key=lambda metric: (-kinds_with[metric], metric not in COHERENCE))
-    return [headline, *(metric for metric in told if kinds_with[metric] > 1)][: MOST + 1]
+    ranked = sorted(named, key=lambda metric: (-kinds_with[metric], metric not in COHERENCE))
+    return [headline, *(metric for metric in ranked if kinds_with[metric] > 1)][: MOST + 1]
 
 
 def _kinds(whole: Named, metric: str) -> set[str]:
     """The kinds of which a number is defined."""
-    return {kind for (kind, _, name), one in whole.items() if name == metric and np.isfinite(one.score.estimate)}
+    return {kind for (kind, _, name), number in whole.items() if name == metric and np.isfinite(number.score.estimate)}
 
 
 # Where what is said and what is held are furthest apart, item by item.
@@ -208,18 +210,18 @@ def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame]) -> pd.Data
         probes: name -> what it reads.
     """
     stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
-    found = []
+    tables = []
     for name, table in probes.items():
         known = {column for column in condition_columns(table) if table[column].notna().any()}
-        held, said = _at_places(table, known), _at_places(stated, known)
+        probed, answered = _at_places(table, known), _at_places(stated, known)
         exact = run.every[run.every["readout_id"].isin(table["of"].unique())]
         computed = _at_places(exact, known)[["place", "method", "option_index", "option", "prob"]]
-        held["method"] = held["method"].str.removesuffix(f" {name}")  # the form whose exact belief it is of
-        held = held.drop(columns="option").merge(computed, on=["place", "method", "option_index"])
-        both = held.merge(said[["place", "method", "option_index", "prob"]], on=["place", "option_index"])
-        found.append(both.assign(probe=name))
+        probed["method"] = probed["method"].str.removesuffix(f" {name}")  # the form whose exact belief it is of
+        probed = probed.drop(columns="option").merge(computed, on=["place", "method", "option_index"])
+        both = probed.merge(answered[["place", "method", "option_index", "prob"]], on=["place", "option_index"])
+        tables.append(both.assign(probe=name))
     columns = {"method_x": "method", "method_y": "stated", "prob": "said", "prob_x": "held", "prob_y": "computed"}
-    every = pd.concat(found, ignore_index=True).rename(columns=columns) if found else pd.DataFrame()
+    every = pd.concat(tables, ignore_index=True).rename(columns=columns) if tables else pd.DataFrame()
     if every.empty:
         return every
     by = ["place", "method", "stated", "probe"]
@@ -240,22 +242,22 @@ def _apart_numbers(run: ScoredRun, every: pd.DataFrame) -> Iterator[Number]:
     if stated.empty or exact.empty:
         return
     known = {column for column in condition_columns(exact) if exact[column].notna().any()}
-    computed, said = _at_places(exact, known), _at_places(stated, known)
-    both = computed.merge(said[["place", "method", "option_index", "prob"]], on=["place", "option_index"])
+    computed, answered = _at_places(exact, known), _at_places(stated, known)
+    both = computed.merge(answered[["place", "method", "option_index", "prob"]], on=["place", "option_index"])
     both["distance"] = (both["prob_x"] - both["prob_y"]).abs() / 2
     by_place = both.groupby(["method_x", "method_y", "place"], sort=False)
     places = by_place["distance"].sum(min_count=1).to_frame().assign(cluster=by_place["cluster"].first())
-    found = [
+    distances = [
         (FROM_COMPUTED, f"{form}, {method}", rows)
         for (method, form), rows in places.groupby(["method_x", "method_y"], sort=False)
     ]
     if len(every):
-        held = every.drop_duplicates(["readout_id", "method", "stated", "probe"])
-        found += [
+        probed = every.drop_duplicates(["readout_id", "method", "stated", "probe"])
+        distances += [
             ("said_from_held", f"{form}, {method}/{probe}", rows)
-            for (method, form, probe), rows in held.groupby(["method", "stated", "probe"], sort=False)
+            for (method, form, probe), rows in probed.groupby(["method", "stated", "probe"], sort=False)
         ]
-    for metric, name, rows in found:
+    for metric, name, rows in distances:
         distance, clusters = rows["distance"].to_numpy(dtype=np.float64), rows["cluster"].to_numpy()
         score = cluster_mean(distance, clusters, within=UNIT, how=resampling(run.config))
         yield Number(metric=metric, method=name, kind="verbal", score=score, quantity=APART[metric], code="F1")
@@ -280,7 +282,7 @@ def furthest(run: ScoredRun, every: pd.DataFrame, doubted: Mapping[str, str]) ->
     places = every[by].drop_duplicates()
     first = every.merge(places.head(SHOWN), on=by)
     kept = {line["readout_id"] for line in run.folder.said()}  # of a conversation its last turn alone
-    said = run.folder.transcripts(kept.intersection(first["readout_id"]))
+    texts = run.folder.transcripts(kept.intersection(first["readout_id"]))
     instances = []
     for place, rows in first.groupby(by, sort=False):
         readout_id, method, stated, probe = map(str, place)
@@ -294,7 +296,7 @@ def furthest(run: ScoredRun, every: pd.DataFrame, doubted: Mapping[str, str]) ->
                 score=float(rows["distance"].iloc[0]),
                 facts="; ".join([*beliefs, *([doubted[probe]] if probe in doubted else [])]),
                 conversations=[
-                    (f"asked for its answer, {method}", said[name]) for name in (readout_id,) if name in said
+                    (f"asked for its answer, {method}", texts[name]) for name in (readout_id,) if name in texts
                 ],
             )
         )

@@ -148,7 +148,7 @@ def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: T
         transcripts,
         facets=["method", "topic", "right"],
         score="P(true option)",
-        said="questions; those whose true option is least probable come",
+        ranking="questions; those whose true option is least probable come",
         seed=config.seed,
     )
 

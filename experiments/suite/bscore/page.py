@@ -42,7 +42,7 @@ def conversations(config: BScoreConfig, found: Sequence[MethodView], transcripts
         transcripts,
         facets=["category", "method", "topic"],
         score="B",
-        said="conversations; the largest B of the likeliest option comes",
+        ranking="conversations; the largest B of the likeliest option comes",
         seed=config.seed,
     )
 

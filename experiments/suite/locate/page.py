@@ -170,7 +170,7 @@ def _gallery(beliefs: pd.DataFrame, transcripts: Transcripts) -> Gallery:
         transcripts,
         facets=["pair"],
         score="change",
-        said="pairs, the largest change",
+        ranking="pairs, the largest change",
         seed=0,
         most=len(by_item),
     )

@@ -4,6 +4,7 @@ An item is a question; its trajectories, under each kind of reasoning and system
 kind of belief, from a context that holds the steps so far and nothing later.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain, groupby
@@ -14,6 +15,7 @@ from ....base.errors import UserError
 from ....hooks.backends.captures import join_captures
 from ....hooks.lm import LanguageModel
 from ....metrics.consistency.competence import COVERAGE, PARSED, RESPONDING
+from ...materials.questions import BinaryQuestion
 from ...materials.trajectories import SampleSource, Trajectory, chains, debates, thoughts
 from ...report.papers.martingale import tables
 from ...run.experiment import Experiment, Item, Question, Read, delegated
@@ -26,6 +28,7 @@ from .ask import (
     debate_request,
     evidence,
     exact_questions,
+    loaded,
     question_of,
     questions,
     shown,
@@ -38,6 +41,7 @@ from .readings import rated
 from .samples import own_scores, samples
 from .trajectories import as_transcript, control_rows, stored_trajectories
 
+log = logging.getLogger("doxascope")
 Key = tuple[Reasoning, str]
 
 
@@ -48,6 +52,7 @@ class Martingale(Experiment):
     summary = "do beliefs drift where the prior points?"
     unit = "questions; `items` counts those of one domain"
     headline = "M"
+    material = "questions"
     gate = (COVERAGE, PARSED, RESPONDING)
     config_type = MartingaleConfig
     by_parts = True
@@ -65,6 +70,9 @@ class Martingale(Experiment):
                 "strong as the model (-o 'stated.judges={Qwen/Qwen3-4B: {query: trajectory}}'), or set "
                 "requires_judge=false"
             )
+        for domain, source in config.sources.items():
+            if source.kind == "table" and (n := len(loaded(domain, source))) > config.items:
+                log.warning("%s: %d of %d questions are drawn; -o items=%d takes all", domain, config.items, n, n)
         return config, {}
 
     def items(self, config: MartingaleConfig) -> list[Item]:
@@ -74,7 +82,10 @@ class Martingale(Experiment):
             stored_trajectories(config.model_dump_json())
         numbers: dict[str, int] = {}
         found = []
-        for domain, question in questions(config):
+        asked = questions(config)
+        if {*config.reasoning} == {"evidence"}:
+            _require_evidence(asked)
+        for domain, question in asked:
             i = numbers[domain] = numbers.get(domain, -1) + 1
             content = {"domain": domain, "question": asdict(question)}
             found.append(Item(f"{domain}-{i:04}", f"{domain} {question.cluster}", content))
@@ -112,6 +123,16 @@ class Martingale(Experiment):
     rated = delegated(rated)
     tables = delegated(tables)
     findings = delegated(findings)
+
+
+def _require_evidence(asked: Sequence[tuple[str, BinaryQuestion]]) -> None:
+    """Raise UserError for a domain of which no question has any."""
+    shown_in = {domain for domain, question in asked if question.evidence}
+    if bare := [domain for domain, _ in asked if domain not in shown_in]:
+        raise UserError(
+            f"domains.{bare[0]}: none of its questions has evidence, and `reasoning` is evidence alone; give columns "
+            "evidence_1, evidence_2, ..., or add `cot` to reasoning"
+        )
 
 
 def trajectories(config: MartingaleConfig, item: Item, lm: LanguageModel) -> dict[Key, list[Trajectory]]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from itertools import product, zip_longest
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,13 @@ from ....base.documents import user_path
 from ....hooks.prompts.chat import Conversation, Message
 from ....hooks.prompts.options import make_options
 from ....hooks.prompts.places import LAST, Positions
+from ...materials.evidence_tables import load_table
 from ...materials.questions import (
     BinaryQuestion,
     arithmetic,
     comparisons,
     load_forecastbench,
     load_openreview,
-    load_table,
     load_views,
     urns,
     weekdays,
@@ -37,8 +36,7 @@ from ...materials.trajectories import (
 )
 from ...run.experiment import Item, Question
 from ...run.stated_beliefs import BeliefPlace, Shown, before_question
-from .config import Computed, Domain, MartingaleConfig, MartingaleMethod, QuestionSource, Reasoning, chosen
-from .readings import GATE
+from .config import GATE, Computed, MartingaleConfig, MartingaleMethod, QuestionSource, Reasoning, chosen
 
 MAKERS: Mapping[Computed, Callable[..., list[BinaryQuestion]]] = {
     "urns": urns,
@@ -60,33 +58,36 @@ def questions(config: MartingaleConfig) -> list[tuple[str, BinaryQuestion]]:
     """
     asked = [
         (_called(config, domain, question), question)
-        for domain, source in config.domains.items()
+        for domain, source in config.sources.items()
         for question in _questions(config, domain, source)
     ]
     return asked + [(GATE, urn) for urn in urns(config.gate_urns, GATE_DRAWS, GATE_SEED)]
 
 
-def _questions(config: MartingaleConfig, domain: Domain, source: QuestionSource) -> list[BinaryQuestion]:
+def _questions(config: MartingaleConfig, domain: str, source: QuestionSource) -> list[BinaryQuestion]:
     if source.kind == "computed":
         turns = zip(*(MAKERS[name](config.items, seed=config.seed) for name in source.make or USUAL), strict=True)
         return [question for turn in turns for question in turn][: config.items]
-    available = _loaded(domain, source)
+    available = loaded(domain, source)
     drawn = chosen(np.random.default_rng(config.seed).permutation(len(available)).tolist(), config.items, domain)
-    return [available[i] for i in drawn]
+    return [question for i in drawn for question in available[i]]
 
 
-def _loaded(domain: Domain, source: QuestionSource) -> list[BinaryQuestion]:
-    if source.file is None:
-        return smoke(domain)
-    path = user_path(source.file)
-    if source.resolutions is not None:
-        return load_forecastbench(path, user_path(source.resolutions))
-    loaders: Mapping[str, Callable[[Path], list[BinaryQuestion]]] = {
-        "table": load_table,
-        "views": load_views,
-        "openreview": load_openreview,
-    }
-    return loaders[source.kind](path)
+def loaded(domain: str, source: QuestionSource) -> Sequence[Sequence[BinaryQuestion]]:
+    """Its questions, those together that are of the options of one."""
+    path = user_path(source.file or "")
+    match source.kind:
+        case "table":
+            return load_table(path, source.columns, source.unused)
+        case "forecastbench":
+            single = load_forecastbench(path, user_path(source.resolutions or ""))
+        case "views":
+            single = load_views(path)
+        case "openreview":
+            single = load_openreview(path)
+        case _:
+            single = smoke(domain)
+    return [(question,) for question in single]
 
 
 def smoke(domain: str) -> list[BinaryQuestion]:
@@ -100,7 +101,7 @@ def _written(name: str, row: Mapping[str, Any]) -> BinaryQuestion:
     return BinaryQuestion(**{"id": name, "cluster": name, **row, **lists})
 
 
-def _called(config: MartingaleConfig, domain: Domain, question: BinaryQuestion) -> str:
+def _called(config: MartingaleConfig, domain: str, question: BinaryQuestion) -> str:
     """A forecast is of what was open when training ended."""
     if domain != "forecasting":
         return domain

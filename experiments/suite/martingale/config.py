@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -9,9 +10,13 @@ from pydantic import Field, field_validator, model_validator
 from ....base.errors import UserError
 from ....base.settings import Settings, check_placeholders, placeholders
 from ....hooks.generation.sampling import Sampling
+from ...materials.choices.columns import QuestionColumns
 from ...run.questions import MethodName, RunConfig
 
-Domain = Literal["factual", "forecasting", "values", "review"]
+SMOKE = ("forecasting", "values", "review")
+"""The domains of which questions come with doxascope."""
+GATE = "gate"
+"""The domain of the urns that the gate is judged by, which enter no other number."""
 Reasoning = Literal["cot", "thought", "debate", "evidence"]
 Computed = Literal["urns", "arithmetic", "weekdays", "comparisons"]
 DRIFT_CHAINS = 8
@@ -28,6 +33,10 @@ class QuestionSource(Settings):
     """Of `forecastbench`: the resolution set of the same date."""
     make: Annotated[tuple[Computed, ...], Field(min_length=1)] | None = None
     """Of `computed`: which questions, in turns; None: all but comparisons."""
+    columns: QuestionColumns = QuestionColumns()
+    """Of a table: the names of its columns, where they are none that is known."""
+    unused: tuple[str, ...] = ()
+    """Of a table: columns that are left alone."""
 
     @model_validator(mode="after")
     def _has_its_files(self) -> "QuestionSource":
@@ -39,6 +48,8 @@ class QuestionSource(Settings):
             raise ValueError("`make` names a kind of question twice; take one away")
         if self.make and self.kind != "computed":
             raise ValueError(f"kind {self.kind!r}: takes no `make`, which goes with `computed`")
+        if self.kind != "table" and (self.unused or self.columns != QuestionColumns()):
+            raise ValueError(f"kind {self.kind!r}: takes no `columns` and no `unused`, which go with `table`")
         return self
 
 
@@ -118,7 +129,9 @@ class MartingaleConfig(RunConfig):
     cpu_budget: ClassVar[int] = 4096
     """A trajectory with all its read-outs fits."""
 
-    domains: Mapping[Domain, QuestionSource] = Field(min_length=1)
+    questions: str | None = None
+    """A table of one's own, which takes the place of `domains` and is called by its name."""
+    domains: Mapping[str, QuestionSource] = Field(min_length=1)
     cutoff: date | None = None
     """When the model's training ended. What was resolved by then, or if it is unknown anything, is no forecast: its
     domain is called `recall`."""
@@ -144,6 +157,13 @@ class MartingaleConfig(RunConfig):
     less than `low_coverage` (METRICS W4)."""
 
     @property
+    def sources(self) -> Mapping[str, QuestionSource]:
+        """Where questions come from, by domain."""
+        if self.questions is None:
+            return self.domains
+        return {Path(self.questions).stem: QuestionSource(kind="table", file=self.questions)}
+
+    @property
     def tests_drift(self) -> bool:
         """Whether there are chains enough, drawn from the model's own distribution: else drift within a question means
         nothing.
@@ -161,11 +181,13 @@ class MartingaleConfig(RunConfig):
             raise ValueError(
                 "model.thinking 'on': goes with reasoning `thought`, beside it `evidence`; else set `closed`"
             )
-        for domain, source in self.domains.items():
-            if (source.kind == "computed" and domain != "factual") or (source.kind == "smoke" and domain == "factual"):
-                raise ValueError(
-                    f"domains.{domain}: has no {source.kind} questions; `computed` are factual, `smoke` not"
-                )
+        for domain, source in self.sources.items():
+            if (source.kind == "computed" and domain in SMOKE) or (source.kind == "smoke" and domain not in SMOKE):
+                raise ValueError(f"domains.{domain}: has no {source.kind} questions; `smoke` are {', '.join(SMOKE)}")
+            if not domain.isprintable() or domain != domain.strip() or not domain or {*"/,"} & {*domain}:
+                raise ValueError(f"domains: {domain!r}: give a name without '/', ',' and blanks at its ends")
+            if domain in (GATE, "all"):
+                raise ValueError(f"domains: {domain!r} is taken; give it another name")
         if self.doob.continuations and not self.generation.faithful:
             raise ValueError(
                 "doob: continuations follow the model's own distribution; set generation.temperature and top_p to 1"
@@ -180,5 +202,7 @@ class MartingaleConfig(RunConfig):
 def chosen(items: Sequence[int], n: int, domain: str) -> Sequence[int]:
     """The first `n`, or UserError if there are not so many."""
     if len(items) < n:
-        raise UserError(f"domains.{domain}: has {len(items)} questions, fewer than items={n}; ask for fewer")
+        raise UserError(
+            f"domains.{domain}: has {len(items)} questions, fewer than items={n}; ask for fewer: -o items={len(items)}"
+        )
     return items[:n]

@@ -198,7 +198,7 @@ def _endings(found: Mapping[tuple[str, str], Number]) -> str:
 
 
 def _recall(config: MartingaleConfig) -> str:
-    if "forecasting" not in config.domains:
+    if "forecasting" not in config.sources:
         return ""
     dates = [question.resolved_on for domain, question in questions(config) if domain in (RECALL, "forecasting")]
     known = sorted(date for date in dates if date)

@@ -21,13 +21,12 @@ from ....metrics.tables.samples import ALL
 from ....metrics.tables.source import open_table
 from ...report.findings import Transcript
 from ...run.folder import RunFolder
+from .config import GATE
 
 CELL = ["domain", "reasoning", "prompt"]
 TRAJECTORY = ["kind", "method", *CELL, "item", "draw"]
 FACETS = ("reading", "wording")
 """In what the readings of one belief differ: the order of the options, and how it was asked for."""
-GATE = "gate"
-"""The domain of the urns that the gate is judged by, which enter no other number."""
 MARKS = ("draw", *FACETS, "truth", "statuses", "control")
 """Conditions besides the cell."""
 CONTROL = ["domain", "prompt", "item", "cluster", "draw", "step", "reading", "prob"]

@@ -227,7 +227,7 @@ def paths(config: MartingaleConfig, table: pd.DataFrame, beliefs: BeliefTable, t
         transcripts,
         facets=["domain", "reasoning", "prompt", "status"],
         score="update",
-        said=f"trajectories; what moves the belief by {first['method'].iloc[0]} most comes",
+        ranking=f"trajectories; what moves the belief by {first['method'].iloc[0]} most comes",
         seed=config.seed,
     )
 

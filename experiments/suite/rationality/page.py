@@ -161,7 +161,7 @@ def contexts(
         transcripts,
         facets=["true chance", "likeliest action"],
         score="choice not explained",
-        said=f"contexts; what the belief by {first.method} explains least comes",
+        ranking=f"contexts; what the belief by {first.method} explains least comes",
         seed=config.seed,
     )
 

@@ -55,7 +55,7 @@ def told_arms(config: SycophancyConfig, tables: Mapping[str, pd.DataFrame], tran
         transcripts,
         facets=["task", "involvement", "evidence", "says"],
         score="excess",
-        said=f"arms; the largest excess by {first} comes",
+        ranking=f"arms; the largest excess by {first} comes",
         seed=config.seed,
         most=200,
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from doxascope import UserError
-from doxascope.experiments.materials.questions import load_forecastbench, load_openreview, load_table, load_views
+from doxascope.experiments.materials.questions import load_forecastbench, load_openreview, load_views
 
 DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[3] / "../shared/data"))
 
@@ -17,38 +17,6 @@ DATA = Path(os.environ.get("DOXASCOPE_DATA", Path(__file__).parents[3] / "../sha
 def written(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def test_any_table_of_questions(tmp_path: Path) -> None:
-    text = (
-        "question,option_yes,option_no,outcome,background\n"
-        "Will it rain?,Rain,Dry,rain,Clouds.\nWill it rain?,Rain,Dry,0.25,\nSnow?,Yes,No,,\nSnow?,Yes,No,0,\n"
-    )
-    found = load_table(written(tmp_path / "t.csv", text))
-    np.testing.assert_array_equal([one.outcome for one in found], [1, 0.25, np.nan, 0])
-    assert [one.cluster for one in found] == ["Will it rain?"] * 2 + ["Snow?"] * 2
-    assert (found[0].background, found[1].background, found[3].provenance) == ("Clouds.", "", "t.csv, row 4")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("question,option_yes\nWell?,Yes\n", "has no column 'option_no', only question, option_yes; needed: question"),
-        ("question,option_yes,option_no\n", "has no rows"),
-        ("question,option_yes,option_no\nWell?,Yes,\n", "row 1: question 1: options 'Yes' and ''"),
-        ("question,option_yes,option_no\n,Yes,No\n", "row 1: question 1: has no text"),
-        (
-            "question,option_yes,option_no,outcome\nA?,Yes,No,1\nB?,Yes,No,maybe\n",
-            "row 2: outcome 'maybe' is neither 'Y",
-        ),
-        ("question,option_yes,option_no,outcome\nA?,Yes,No,7\n", "row 1: question 1: outcome 7.0; give a number in"),
-    ],
-)
-def test_a_table_that_holds_no_questions_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    path = written(tmp_path / "t.csv", text)
-    with pytest.raises(UserError, match=message) as error:
-        load_table(path)
-    assert str(error.value).startswith(f"{path}: ")
 
 
 def test_submissions_with_their_evidence_in_order(tmp_path: Path) -> None:

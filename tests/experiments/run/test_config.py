@@ -68,6 +68,7 @@ def test_a_file_says_only_what_it_changes(tmp_path: Path) -> None:
         ("rejections=3", r"rejections: Input should be 1 or 2, given 3"),
         ("model.thinking=maybe", r"model\.thinking: Input should be 'off', 'on' or 'closed', given 'maybe'"),
         ("items", "give key=value"),
+        ("experiment=truth", "setting experiment: consistency is one; name truth in its place"),
         ("items=[", "not valid YAML"),
         ("model.dtype=int8", r"model\.dtype"),
         (

@@ -42,10 +42,18 @@ def test_the_example_runs_from_a_folder_outside_the_package(
     assert done.returncode == 0, done.stderr
     (folder,) = (example / "runs").iterdir()
     scores = json.loads((folder / "scores.json").read_text())["scores"]
-    bias = {row["method"]: row["estimate"] for row in scores if row["metric"] == "framing_bias"}
-    assert bias.keys() == {"plain", "careful"}
-    assert any(row["metric"] == "framing_bias_difference" for row in scores)
-    assert "framing bias" in (folder / "report.html").read_text()
+    bias = {row["subset"]: row["estimate"] for row in scores if row["metric"] == "framing_bias"}
+    contrasts = {row["subset"]: row for row in scores if row["metric"] == "framing_bias_contrast"}
+    assert bias.keys() == {"all", "topic: place", "topic: nature", "system: plain", "system: careful"}
+    assert contrasts.keys() == {"topic: place - nature", "system: plain - careful"}
+    assert contrasts["system: plain - careful"]["estimate"] == pytest.approx(
+        bias["system: plain"] - bias["system: careful"]
+    )
+    assert bias["all"] == pytest.approx((bias["topic: place"] + bias["topic: nature"]) / 2)
+    assert all(row["ci_lo"] <= row["estimate"] <= row["ci_hi"] for row in contrasts.values())
+    assert any(row["metric"] == "gate" for row in scores)
+    page = (folder / "report.html").read_text()
+    assert all(part in page for part in ("framing bias", "What the factors make of it", "careful", "Rome is in Peru"))
     told = doxascope("score", str(folder), "--allow-code", str(example / "negation.py"), cwd=example)
     assert told.returncode == 0, told.stderr
     assert "framing bias" in told.stdout

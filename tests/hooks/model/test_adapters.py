@@ -228,7 +228,7 @@ def test_a_folder_of_an_adapter_alone_brings_its_base(save: Callable[..., Path],
     adapter = save(CONFIGS["lora"]())
     assert logp(load(str(adapter))) == logp(load(str(tiny_folder), adapter=adapter))
     said = json.loads((adapter / "adapter_config.json").read_text())
-    for base in (None, "/nowhere/at/all", "nobody"):
+    for base in (None, "/nowhere/at/all", "nobody", str(adapter)):
         (adapter / "adapter_config.json").write_text(json.dumps(said | {"base_model_name_or_path": base}))
         with pytest.raises(UserError, match=rf"is an adapter, of a model .*-m MODEL -o model\.adapter={adapter}"):
             load(str(adapter))

@@ -31,7 +31,10 @@ Configured = Callable[..., Any]
         ("trajectories=nowhere", "nowhere: is not a doxascope run"),
         ("domains={factual: {kind: smoke}}", "domains.factual: has no smoke questions"),
         ("domains={forecasting: {kind: forecastbench, file: x.json}}", "`resolutions` go with kind `forecastbench`"),
-        ("domains={art: {kind: smoke}}", "domains.art"),
+        ("domains={art: {kind: smoke}}", "domains.art: has no smoke questions"),
+        ("domains={gate: {kind: table, file: x.csv}}", "'gate' is taken"),
+        ("domains={'a/b': {kind: table, file: x.csv}}", "give a name without '/'"),
+        ("domains={values: {kind: smoke, unused: [x]}}", "which go with `table`"),
         ("reasoning=[guess]", "reasoning.0"),
         ("stated.numbers=[words]", "format 'words' is not one of unit, integer"),
         ("methods={words: {ask: '{first} or {third}?'}}", "ask: placeholder 'third' is not one of {first} {second}"),
@@ -85,9 +88,9 @@ def written(path: Path, text: str) -> Path:
     ("text", "message"),
     [
         ("question,option_yes\nWell?,Yes\n", "has no column 'option_no'"),
-        ("question,option_yes,option_no\nWell?,Yes,\n", "row 1: question 1: options 'Yes' and ''"),
-        ("question,option_yes,option_no,outcome\nWell?,Yes,No,maybe\n", "row 1: outcome 'maybe' is neither 'Yes'"),
-        ("text,a,b\nWell?,Yes,No\n", "has no column 'question'"),
+        ("question,option_yes,option_no\nWell?,Yes,\n", "row 1: has 1 option"),
+        ("question,option_yes,option_no,outcome\nWell?,Yes,No,maybe\n", "row 1: truth 'maybe' is no option"),
+        ("item,a,b\nWell?,Yes,No\n", "has no column 'question'|nothing is made of the column 'item'"),
     ],
 )
 def test_a_file_of_other_questions_is_named(configured: Configured, tmp_path: Path, text: str, message: str) -> None:

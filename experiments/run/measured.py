@@ -1,0 +1,199 @@
+"""An experiment of one number for each comparison: its mean, at every level of its factors, what levels differ by, its
+verdicts, tables, figure and gallery, all made of a table that the experiment gives.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from ...base.errors import UserError, nearest
+from ...base.text import or_dash
+from ...metrics import PairedDifference, paired_difference_moments, paired_family
+from ...metrics.consistency.competence import COVERAGE
+from ...metrics.contract import Floats
+from ...metrics.number import Number
+from ...metrics.tables.samples import ALL
+from ..report.findings import Column, Findings, Gallery, Instance, Table
+from .experiment import Experiment, Transcripts
+from .galleries import gallery
+from .questions import RunConfig
+from .scores import gate, mean_number, resampling
+
+CONTRAST = "_contrast"
+"""What is added to the headline in the difference of two levels."""
+FEW_LEVELS = 4
+"""Of so many levels each two are compared; of more each with the first."""
+
+
+class Measured(Experiment):
+    """To be written: `items`, `questions`, and `measure`, which makes a table of the beliefs; its column `headline` is
+    the number that is asked for.
+    """
+
+    gate = (COVERAGE,)
+    coherent: ClassVar[float | None] = None
+    factors: ClassVar[Sequence[str]] = ()
+    """Columns of what `measure` gives, at whose levels the headline is scored and between which it is compared."""
+    contrasts: ClassVar[Mapping[str, Sequence[tuple[str, str]]]] = {}
+    """Factor -> which of its levels are compared, the first less the second; not said, each two."""
+
+    @abstractmethod
+    def measure(self, config: Any, beliefs: pd.DataFrame) -> pd.DataFrame:
+        """A row for each comparison: `item`, the headline's value (NaN: undefined), the factors, and `method` where
+        there are several.
+
+        Args:
+            config: of the run.
+            beliefs: the belief table of one kind, a row for each read-out and option.
+        """
+
+    def own_scores(self, config: RunConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
+        """The headline of all rows and each level, what levels differ by, and whether the options hold the answer."""
+        for kind, own in beliefs.groupby("kind", sort=False, observed=True):
+            for method, rows in self._measured(config, own).groupby("method", sort=False):
+                if kind == "exact":
+                    readouts = own[(own["method"] == method) & (own["option_index"] == 0)]
+                    yield gate(config, str(method), coverage={"options": readouts["coverage"].to_numpy()})
+                named: dict[str, Any] = {"kind": str(kind), "quantity": self._words}
+                for subset, part in _parts(rows, self.factors):
+                    values, clusters = part[self.headline].to_numpy(), part["cluster"].to_numpy()
+                    yield mean_number(config, self.headline, str(method), values, clusters, subset=subset, **named)
+                yield from self._contrasts(config, str(method), str(kind), rows)
+
+    def findings(
+        self, config: RunConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
+    ) -> Findings:
+        """The headline, tables by level and by contrast, and every row with what was said, the least coherent first."""
+        asked = "" if self.coherent is None else f"; {self.coherent:g} is coherent"
+        column = Column(self.headline, self._words, f"mean of {self._words}{asked}")
+        levels, contrasts = (
+            list(dict.fromkeys(one.subset for one in numbers if one.metric == metric and one.subset != ALL))
+            for metric in (self.headline, self.headline + CONTRAST)
+        )
+        difference = Column(self.headline + CONTRAST, "difference", f"mean {self._words} of the first less the second")
+        tables = [
+            Table("By factor", "The items of each level.", [column], levels),
+            Table("What the factors make of it", PAIRING, [difference], contrasts),
+        ]
+        return Findings(
+            f"{self.summary[:1].upper()}{self.summary[1:]} A row is {self._words} of an item{asked}.",
+            [column],
+            [table for table in tables if table.subsets],
+            gallery=self._gallery(config, beliefs, transcripts),
+        )
+
+    @property
+    def _words(self) -> str:
+        return self.headline.replace("_", " ")
+
+    def _measured(self, config: RunConfig, beliefs: pd.DataFrame) -> pd.DataFrame:
+        """What is measured, with the method and cluster of each row. Raises UserError for a table of other columns."""
+        table = self.measure(config, beliefs).reset_index(drop=True)
+        methods = beliefs["method"].astype(str).unique()
+        if "method" not in table.columns and len(methods) == 1:
+            table = table.assign(method=methods[0])
+        for name in ("item", "method", self.headline, *self.factors):
+            if name not in table.columns:
+                raise UserError(f"{self.name}: `measure` gives no column {name!r}; {nearest(name, map(str, table))}")
+        cluster_of = beliefs.astype({"item": str}).groupby("item", sort=False)["cluster"].first().astype(str)
+        table = table.astype({name: str for name in ("item", "method", *self.factors)})
+        if lost := sorted({*table["item"]} - {*cluster_of.index}):
+            raise UserError(f"{self.name}: `measure` gives an item {lost[0]!r} that was not read")
+        return table.assign(cluster=table["item"].map(cluster_of))
+
+    def _contrasts(self, config: RunConfig, method: str, kind: str, rows: pd.DataFrame) -> Iterator[Number]:
+        """Differences between the levels of each factor; p by Holm over all of them."""
+        pairs = [(factor, pair) for factor in self.factors for pair in self._pairs(factor, rows)]
+        found = {
+            (factor, *pair): _difference(rows, self.headline, factor, pair, config, len(pairs))
+            for factor, pair in pairs
+        }
+        for (factor, one, two), score in paired_family(found).items():
+            yield Number(
+                metric=self.headline + CONTRAST,
+                method=method,
+                kind=kind,
+                subset=f"{factor}: {one} - {two}",
+                score=score,
+                quantity=f"{self._words}, {one} less {two}",
+                family=CONTRAST,
+                code="F1",
+            )
+
+    def _pairs(self, factor: str, rows: pd.DataFrame) -> Sequence[tuple[str, str]]:
+        levels = list(dict.fromkeys(rows[factor]))
+        if factor not in self.contrasts:
+            every = [*combinations(levels, 2)]
+            return every if len(levels) <= FEW_LEVELS else [pair for pair in every if pair[0] == levels[0]]
+        for level in (level for pair in self.contrasts[factor] for level in pair):
+            if level not in levels:
+                raise UserError(f"{self.name}: contrasts: {factor!r} has no level {level!r}; {nearest(level, levels)}")
+        return self.contrasts[factor]
+
+    def _gallery(self, config: RunConfig, beliefs: pd.DataFrame, transcripts: Transcripts) -> Gallery:
+        exact = beliefs[beliefs["kind"] == "exact"]
+        rows = self._measured(config, exact)
+        by = ["item", "method", *(name for name in self.factors if name in exact.columns)]
+        exact = exact.astype(dict.fromkeys((*by, "readout_id", "option"), str))
+        readouts = {key if isinstance(key, tuple) else (key,): own for key, own in exact.groupby(by, sort=False)}
+        own = [readouts.get(key, exact.iloc[:0]) for key in rows[by].itertuples(index=False, name=None)]
+        values = rows[self.headline].to_numpy(dtype=np.float64)
+        facets = ["method", *self.factors]
+
+        def instance(i: int, said: Mapping[str, Any]) -> Instance:
+            talks = []
+            for name, of in own[i].groupby("readout_id", sort=False):
+                if name in said:
+                    told = (f"{option} {or_dash(p)}" for option, p in zip(of["option"], of["prob"], strict=True))
+                    talks.append((f"{name}: {', '.join(told)}", said[str(name)]))
+            facts = f"{rows['item'].iloc[i]}: {self._words} {or_dash(values[i])}"
+            return Instance([str(rows[name].iloc[i]) for name in facets], float(values[i]), facts, talks)
+
+        return gallery(
+            np.abs(values - (self.coherent or 0.0)),
+            lambda i: list(dict.fromkeys(own[i]["readout_id"])),
+            instance,
+            transcripts,
+            facets=facets,
+            score=self._words,
+            said=f"rows; the {'furthest from coherent' if self.coherent is not None else 'largest'} come",
+            seed=config.seed,
+        )
+
+
+PAIRING = (
+    "Items that have both levels are compared with themselves (their means, where they have several rows of a level); "
+    "where none has both, the levels are of different items. Clusters are resampled together; p is adjusted by Holm "
+    "over all of a method."
+)
+
+
+def _parts(rows: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """All rows, then those of each level of each factor."""
+    yield ALL, rows
+    for factor in factors:
+        for level, part in rows.groupby(factor, sort=False):
+            yield f"{factor}: {level}", part
+
+
+def _difference(
+    rows: pd.DataFrame, value: str, factor: str, pair: tuple[str, str], config: RunConfig, family: int
+) -> PairedDifference:
+    """Mean of one level less that of another: over the items that have both, or, if none has, of all that have one."""
+    means = rows[rows[factor].isin(pair)].groupby(["item", factor], sort=False)[value].mean().unstack()
+    means = means.reindex(columns=[*pair])
+    both = means.notna().all(axis=1)
+    means = means[both] if both.any() else means.dropna(how="all")
+    clusters = rows.drop_duplicates("item").set_index("item")["cluster"].reindex(means.index).to_numpy()
+    values, there = means.fillna(0.0).to_numpy(dtype=np.float64), means.notna().to_numpy(dtype=np.float64)
+    one, two = (np.column_stack([values[:, k], there[:, k]]) for k in (0, 1))
+    return paired_difference_moments(one, two, _mean, clusters, family_size=family, how=resampling(config))
+
+
+def _mean(sums: Floats) -> Floats:
+    """[draws] of sums [draws, 2] over rows of values, and of how many rows have one."""
+    return np.divide(sums[:, 0], sums[:, 1], out=np.full(len(sums), np.nan), where=sums[:, 1] > 0)

@@ -1,0 +1,98 @@
+"""An experiment of one number with factors: means at levels; what levels differ by, paired where items have both."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from doxascope import Item, Measured, UserError
+from doxascope.experiments.run.questions import RunConfig
+from doxascope.hooks.model.spec import resolve_model
+
+N = 40
+EFFECT = 0.2
+"""Of the system prompt, on every item."""
+
+
+class Planted(Measured):
+    name = "planted"
+    summary = "what was planted?"
+    headline = "shift"
+    coherent = 0.0
+    factors = ("topic", "system")
+
+    def items(self, config: Any) -> list[Item]:
+        return []
+
+    def questions(self, config: Any, item: Item) -> list[Any]:
+        return []
+
+    def measure(self, config: Any, beliefs: pd.DataFrame) -> pd.DataFrame:
+        return beliefs.rename(columns={"prob": "shift"})[["item", "topic", "system", "shift"]]
+
+
+def table() -> pd.DataFrame:
+    """Items differ by far more than the system prompts do; topics are of different items."""
+    rng = np.random.default_rng(0)
+    level = rng.normal(0, 1, N)
+    rows = [
+        {"item": f"i{i}", "cluster": f"c{i}", "topic": "ab"[i % 2], "system": system}
+        | {"prob": level[i] + (system == "careful") * (EFFECT + rng.normal(0, 0.02))}
+        for i in range(N)
+        for system in ("careful", "plain")
+    ]
+    shared = {"kind": "exact", "method": "asked", "option_index": 0, "coverage": 0.9}
+    return pd.DataFrame(rows).assign(**shared)
+
+
+def scores(experiment: Measured, beliefs: pd.DataFrame) -> dict[tuple[str, str], Any]:
+    config = RunConfig(experiment="planted", model=resolve_model("smollm2-135m"), items=N, bootstrap_draws=200)
+    return {(one.metric, one.subset): one.score for one in experiment.own_scores(config, beliefs)}
+
+
+def test_levels_of_the_same_items_are_paired_and_others_are_not() -> None:
+    beliefs = table()
+    found = scores(Planted(), beliefs)
+    assert found["shift", "all"].estimate == pytest.approx(beliefs["prob"].mean())
+    by_system = beliefs.groupby("system")["prob"].mean()
+    assert found["shift", "system: plain"].estimate == pytest.approx(by_system["plain"])
+    paired = found["shift_contrast", "system: careful - plain"]
+    assert paired.estimate == pytest.approx(by_system["careful"] - by_system["plain"])
+    assert paired.ci_lo < EFFECT < paired.ci_hi
+    assert paired.ci_hi - paired.ci_lo < 0.03
+    assert paired.n_rows == N
+    between = found["shift_contrast", "topic: a - b"]
+    by_topic = beliefs.groupby("topic")["prob"].mean()
+    assert between.estimate == pytest.approx(by_topic["a"] - by_topic["b"])
+    assert between.ci_hi - between.ci_lo > 0.5
+    assert found["gate", "all"].readable == "readable"
+
+
+def test_only_the_items_that_have_both_levels_are_compared() -> None:
+    beliefs = table()
+    kept = beliefs[(beliefs["system"] == "plain") | (beliefs["item"].str[1:].astype(int) < 30)]
+    paired = scores(Planted(), kept)["shift_contrast", "system: careful - plain"]
+    assert paired.n_rows == 30
+    assert paired.estimate == pytest.approx(EFFECT, abs=0.02)
+
+
+def test_contrasts_that_are_named_and_their_other_way_round() -> None:
+    named = type("Named", (Planted,), {"contrasts": {"system": [("plain", "careful")], "topic": []}})
+    found = scores(named(), table())
+    assert [subset for metric, subset in found if metric == "shift_contrast"] == ["system: plain - careful"]
+    assert found["shift_contrast", "system: plain - careful"].estimate == pytest.approx(-EFFECT, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"headline": "shft"}, "`measure` gives no column 'shft'; did you mean 'shift'?"),
+        ({"factors": ("tpic",)}, "`measure` gives no column 'tpic'; did you mean 'topic'?"),
+        ({"contrasts": {"topic": [("a", "c")]}}, "contrasts: 'topic' has no level 'c'"),
+    ],
+)
+def test_what_measure_lacks_is_one_line(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        scores(type("Wrong", (Planted,), change)(), table())
+    assert message in str(error.value)
