@@ -142,8 +142,7 @@ random questions (Table 2); of `sycophancy` the mean belief without and with the
 verdict of a run rests on. What no table says is the same for all of a paper
 (`benchmarks/calibration/other_papers.py`). Whether they respond and can be read, these tables do not tell. Where *not
 shown* is expected, the value lies outside the margin, and within what .3 nat of reading noise does to a coherent
-agent. An excess below .1 nat takes 829 scenarios to claim, an M below .02 150 effective questions. Of thirty and of
-three hundred items a fourth of the samples was drawn.
+agent. An excess below .1 nat takes 829 scenarios to claim, an M below .02 150 effective questions.
 """
 
 
@@ -186,26 +185,21 @@ def _other_papers(rows: Sequence[Mapping[str, str]]) -> str:
     """Their section; none where the table has none of them."""
     text = ""
     for family in MADE_BY:
-        of: dict[str, dict[str, Mapping[str, str]]] = {}
-        for row in rows:
-            if row["family"] == family:
-                of.setdefault(row["agent"], {})[row["triples"]] = row
+        of = [row for row in rows if row["family"] == family]
         if of:
-            number = next(iter(of.values()))["100"]["number"]
-            text += f"\n### {family}: {number}, within {MARGIN_OF[number]:g}\n\n| agent | true | expected | "
-            text += " | ".join(f"at {n}" for n in SIZES[:-1]) + " |\n|---|---:|---|---:|---:|---:|\n"
-        for name, by_size in of.items():
-            row, cells = by_size["100"], [_rate(by_size[str(n)], "coherent") for n in SIZES[:-1]]
-            text += f"| {name} | {float(row['value']):.4f} | {row['coherent']} | {' | '.join(cells)} |\n"
+            number = of[0]["number"]
+            text += f"\n### {family}: {number}, within {MARGIN_OF[number]:g}\n\n"
+            text += "| agent | true | expected | at 100 |\n|---|---:|---|---:|\n"
+        for row in of:
+            text += f"| {row['agent']} | {float(row['value']):.4f} | {row['coherent']} | {_rate(row, 'coherent')} |\n"
     return PAPERS + text if text else ""
 
 
 def _short_of_papers(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     for family in MADE_BY:
-        for n in map(str, SIZES):
-            asked = [row for row in rows if row["family"] == family and row["triples"] == n]
-            if asked:
-                yield _line(asked, "coherent", f"{n} items of {family}")
+        asked = [row for row in rows if row["family"] == family]
+        if asked:
+            yield _line(asked, "coherent", f"100 items of {family}")
 
 
 def _short(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:

@@ -46,9 +46,10 @@ from doxascope.metrics.number import Number
 from doxascope.metrics.registration import Registered
 
 SEEDS = 200
-LARGE, MIDDLE, FEWER = 1000, 100, 4
-"""Of samples so large a fourth of the seeds is drawn: there hardly any verdict is open. So of all but the middle ones
-of other papers."""
+LARGE, FEWER = 1000, 4
+"""Of samples so large a fourth of the seeds is drawn: there hardly any verdict is open."""
+ITEMS = 100
+"""Of a sample of another paper's agent."""
 POPULATION = 20_000
 EXPECTED = Path(__file__).with_name("verdicts_expected.csv")
 PAGE, TABLE = "verdicts.md", "verdicts.csv"
@@ -233,13 +234,11 @@ def rows_of(agent: Agent, told: Mapping[str, str], seeds: int) -> Iterator[dict[
         yield row
 
 
-def paper_rows(agent: PaperAgent, told: Mapping[str, str], seeds: int) -> Iterator[dict[str, str]]:
-    """The same of an agent of another paper, of which one number is judged: of a hundred items by all seeds."""
-    for n in SIZES[:-1]:
-        drawn = range(0, seeds, 1 if n == MIDDLE else FEWER)
-        key = zlib.crc32(agent.name.encode())
-        states = [agent.judged(n, np.random.default_rng([key, n, seed]))[1] for seed in drawn]
-        yield {**told, "triples": str(n), "seeds": str(len(states))} | _shares("coherent", states, told["coherent"])
+def paper_row(agent: PaperAgent, told: Mapping[str, str], seeds: int) -> dict[str, str]:
+    """The same of an agent of another paper, of which one number is judged, of a hundred items."""
+    key = zlib.crc32(agent.name.encode())
+    states = [agent.judged(ITEMS, np.random.default_rng([key, ITEMS, seed]))[1] for seed in range(seeds)]
+    return {**told, "triples": str(ITEMS), "seeds": str(seeds)} | _shares("coherent", states, told["coherent"])
 
 
 def _shares(question: str, states: Sequence[str], wanted: str) -> dict[str, str]:
@@ -325,8 +324,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not any(name.startswith(asked.only) for name in names) or agent.name in done:
             continue
         if time.monotonic() - began < asked.seconds:
-            rows = paper_rows if isinstance(agent, PaperAgent) else rows_of
-            made += rows(agent, told[agent.name], asked.seeds)
+            own = told[agent.name]
+            one = isinstance(agent, PaperAgent)
+            made += [paper_row(agent, own, asked.seeds)] if one else rows_of(agent, own, asked.seeds)
     if "urns".startswith(asked.only) and not {name for name, *_ in URN_READERS} <= done:
         made += urn_rows(asked.seeds)
     if not made and not old:
