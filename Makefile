@@ -7,7 +7,7 @@
 #   make fuzz    100,000 random inputs of each kind, hours; FUZZ=1000 for fewer
 #   make damage  1,000 bit flips and 200 edits and deletions of a finished run
 #   make hostile 200 models that are broken by seed, each loaded and asked
-#   make faults  runs, a probe job, a card and a comparison that are broken by seed and gone on with, against the unbroken
+#   make faults  runs, a sweep, a probe job, a card and a comparison that are broken by seed and gone on with, against the unbroken
 #                ones; N=10 faults of each, SEED=0, CLOCK=--clock for jumps of the clock, too (libfaketime)
 #   make mutants   small changes of FILES that TESTS have to notice, MOST=30 of them
 #   make bench   the speed tables

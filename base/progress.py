@@ -41,6 +41,12 @@ def progress(
             _around.clear()
 
 
+def stand(line: str) -> None:
+    """Say where a job stands that has no count: beside the job around it, or in a line of its own."""
+    for tell in _around or [lambda told: print(told, file=sys.stderr, flush=True)]:
+        tell(line)
+
+
 @contextmanager
 def _within(total: int, unit: str, label: str, before: int) -> Iterator[Callable[[int], object]]:
     done = before

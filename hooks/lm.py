@@ -17,16 +17,7 @@ from .backends.backend import Backend
 from .backends.captures import Capturing, as_plan
 from .backends.libraries import make_backend, require_library
 from .edits.interventions import Marks
-from .exact.option_beliefs import (
-    Beliefs,
-    ExactReading,
-    PackedReading,
-    exact_rows,
-    one_row_each,
-    read_packed,
-    read_plain,
-    start_reading,
-)
+from .exact import option_beliefs
 from .exact.queries import Branches, Edits, PromptReader, Query, branch_names
 from .exact.self_check import Chosen, choose_path
 from .generation.engines import ENGINES, ContinuousBatching, EngineSampler
@@ -145,7 +136,7 @@ class LanguageModel:
         capture: Capturing | None = None,
         edits: Edits | None = None,
         lens: Lens | None = None,
-    ) -> PackedReading:
+    ) -> option_beliefs.PackedReading:
         """Exact readings of compiled queries, in one tree. The first call checks the back end on this model.
 
         Args:
@@ -161,7 +152,7 @@ class LanguageModel:
         Raises UserError for an edit of a layer, a width or a token that is not there.
         """
         branches = Branches(edits, self.model, self.reader.chat)
-        return read_packed(
+        return option_beliefs.read_packed(
             [*queries, *branches.queries(queries)],
             self.backend,
             self.head,
@@ -180,13 +171,13 @@ class LanguageModel:
         temperatures: Sequence[float] = (),
         capture: Capturing | None = None,
         lens: Lens | None = None,
-    ) -> Callable[[], list[PackedReading]]:
+    ) -> Callable[[], list[option_beliefs.PackedReading]]:
         """The same for several sets of queries, without waiting for a GPU: what is returned waits for it.
 
         `together`: several sets in one forward pass, where the model's attention can be told of them. What a set reads
         does not depend on the others (see `start_reading`).
         """
-        return start_reading(
+        return option_beliefs.start_reading(
             requests,
             self.backend,
             self.head,
@@ -210,9 +201,9 @@ class LanguageModel:
         """
         return read_grown(queries, histories, self.head, budget=budget or self.budgets.pack, temperatures=temperatures)
 
-    def read_plain(self, query: Query) -> ExactReading:
+    def read_plain(self, query: Query) -> option_beliefs.ExactReading:
         """The exact reading of one query by an ordinary forward pass per surface form."""
-        return read_plain(query, self.model)
+        return option_beliefs.read_plain(query, self.model)
 
     def beliefs(
         self,
@@ -224,7 +215,7 @@ class LanguageModel:
         capture: Capturing | None = None,
         edits: Edits | None = None,
         budget: int | None = None,
-    ) -> Beliefs:
+    ) -> option_beliefs.Beliefs:
         """The exact distribution over `options` as the next assistant turn.
 
         Args:
@@ -268,7 +259,9 @@ class LanguageModel:
             for name, reading in zip(names, readings, strict=True)
             for row in self.option_rows(reading, compiled)
         ]
-        return Beliefs(belief_table(rows), one_row_each(captured, len(readings)), captured, records)
+        return option_beliefs.Beliefs(
+            belief_table(rows), option_beliefs.one_row_each(captured, len(readings)), captured, records
+        )
 
     def sample(
         self,
@@ -386,7 +379,7 @@ class LanguageModel:
         return TreeRows(self.histories())
 
     def option_rows(
-        self, reading: ExactReading, options: Sequence[Option], low_coverage: float = LOW_COVERAGE
+        self, reading: option_beliefs.ExactReading, options: Sequence[Option], low_coverage: float = LOW_COVERAGE
     ) -> list[dict[str, object]]:
         """The rows of the belief table that one reading fills, without the columns of its experiment."""
         competitor = {
@@ -394,7 +387,7 @@ class LanguageModel:
             "competitor_logp": reading.competitor.logp,
             "forced_logp": reading.prefilled_logp,
         }
-        return [row | competitor for row in exact_rows(reading.logp, options, low_coverage)]
+        return [row | competitor for row in option_beliefs.exact_rows(reading.logp, options, low_coverage)]
 
 
 Model = TypeVar("Model", bound=LanguageModel)

@@ -127,10 +127,10 @@ def _array(values: Any, name: str) -> np.ndarray:
     with in_one_line(name, "give an array of numbers"):
         if hasattr(values, "detach"):
             values = values.detach().to("cpu").double().numpy()
-        found = np.asarray(values)
-        if found.dtype.kind not in "biuf":
-            raise UserError(f"{name}: holds {found.dtype}, no numbers")
-        return found
+        array = np.asarray(values)
+        if array.dtype.kind not in "biuf":
+            raise UserError(f"{name}: holds {array.dtype}, no numbers")
+        return array
 
 
 def _rows(n: int, groups: ArrayLike | None, beside: Mapping[str, Sequence[Any]] | pd.DataFrame | None) -> pd.DataFrame:

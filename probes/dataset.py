@@ -274,9 +274,9 @@ def _require_whole_clusters(rows: pd.DataFrame, where: str) -> None:
         raise UserError(f"{where}: {rows.loc[lacking, 'readout_id'].iloc[0]!r} has no group; give each row one")
     groups = rows.groupby("cluster", sort=False)["group"].unique()
     if (split := groups.map(len) > 1).any():
-        one, two, *_ = groups[split].iloc[0]
+        first, second, *_ = groups[split].iloc[0]
         raise UserError(
-            f"{where}: cluster {groups.index[split][0]!r} of the run lies in the groups {one!r} and {two!r}; what "
+            f"{where}: cluster {groups.index[split][0]!r} of the run lies in the groups {first!r} and {second!r}; what "
             "shares content belongs in one"
         )
 

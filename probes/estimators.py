@@ -293,10 +293,10 @@ class AttentionPooling(Estimator):
         z = flat.reshape(n, positions, d)
         p = np.clip(y.mean(), 1e-6, 1 - 1e-6)
         start = np.concatenate([np.zeros(2 * d), [np.log(p / (1 - p))]])
-        found = scipy.optimize.minimize(
+        solution = scipy.optimize.minimize(
             pooled_loss, start, args=(z, y, self.penalty), jac=True, method="L-BFGS-B", options={"maxiter": LBFGS_STEPS}
         )
-        return AttentionReadout(mean, scale, found.x[:d], found.x[d : 2 * d], float(found.x[-1]))
+        return AttentionReadout(mean, scale, solution.x[:d], solution.x[d : 2 * d], float(solution.x[-1]))
 
 
 def pooled_loss(beta: Floats, z: Floats, y: Floats, penalty: float) -> tuple[float, Floats]:
@@ -356,8 +356,8 @@ class ContrastConsistentSearch(Estimator):
         (a, mean_a, size_a), (b, mean_b, size_b) = _normalised(first), _normalised(second)
         rng = np.random.default_rng(self.seed)
         d = a.shape[1]
-        found = [self._descend(a, b, rng.normal(size=d + 1) / np.sqrt(d)) for _ in range(self.starts)]
-        best = min(found, key=lambda one: one.fun)
+        minima = [self._descend(a, b, rng.normal(size=d + 1) / np.sqrt(d)) for _ in range(self.starts)]
+        best = min(minima, key=lambda minimum: minimum.fun)
         component = np.linalg.svd(a - b, full_matrices=False)[2][0]
         sizes = np.geomspace(0.01, 100, 30)
         principal = min(_objective(np.append(size * component, 0.0), a, b, 0.0)[0] for size in sizes)

@@ -184,8 +184,8 @@ def run_job(
     points = {at: AtPoint(**kept(file, dict)) for at, file in files.items() if file.exists()}
     advance(len(points))
 
-    def done(at: ReadAt, one: AtPoint) -> None:
-        kept(files[at], lambda: vars(one))
+    def done(at: ReadAt, point: AtPoint) -> None:
+        kept(files[at], lambda: vars(point))
         advance(1)
 
     swept = sweep(

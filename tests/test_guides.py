@@ -41,6 +41,7 @@ NOT_RUN = {
     "statements={files: [mine.csv]}": "tests/test_recipe.py runs the recipe as a whole",
     "doxascope probe train probe": "tests/test_recipe.py runs the recipe as a whole",
     "-o plan.random=20": "tests/test_recipe.py runs the recipe as a whole",
+    "doxascope steer": "needs a direction; tests/experiments/suite/steer makes and runs every kind of file",
     "--ratings sheet.csv": "needs a sheet that people filled in; tests/experiments/suite/martingale/test_ratings.py",
     "validate --english": "reads three models for minutes; tests/experiments/synthetic/test_english.py reads two",
     "smollm2-135m+honest": "is read by tests/experiments/synthetic/test_english.py",
@@ -67,7 +68,7 @@ LONG = (
 
 SMALL: dict[str, tuple[str, ...]] = {
     "ask": ("items=2",),
-    "bscore": ("items=1", "runs=2", "turns=2", "cuts=[2]"),
+    "bscore": ("items=1", "runs=2", "turns=2", "cuts=[2]", "confidence=null", "distributions={}"),
     "consistency": (
         "items=1",
         "methods={free: {forms: ['{option}']}, prefill: {prefill: 'The word I chose is', forms: [' {option}']}, "
@@ -212,6 +213,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, shift in (("my-beliefs", 0), ("forecasts", 1), ("mine", 2), ("theirs", 3)):
         order = rows[shift:] if name in ("my-beliefs", "forecasts") else [rows[0], *rows[1 + shift :]]
         (folder / f"{name}.csv").write_text("\n".join(["question,prior,posterior,outcome", *order]) + "\n")
+    steps = [
+        f"{m},none,law,CoT,q{q},{t},{0.2 + 0.04 * q + 0.1 * (q + t) % 0.3:.2f}"
+        for m in "ab"
+        for q in range(9)
+        for t in range(3)
+    ]
+    (folder / "steps.csv").write_text("\n".join(["model,prompt,domain,reasoning,question,step,belief", *steps]) + "\n")
+    said = [
+        f"m,random,q{q},{arm},{'abc'[(q + t) % 3]}" for q in range(3) for arm in ("single", "multi") for t in range(4)
+    ]
+    (folder / "answers.csv").write_text("\n".join(["model,category,question,arm,answer", *said]) + "\n")
     for name, kind in (("negation.py", "python"), ("negation.yaml", "yaml"), ("moved.py", "python")):
         text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
         (code,) = re.findall(rf"`{re.escape(name)}`:\n\n```{kind}\n(.*?)```", text, re.DOTALL)
@@ -268,7 +280,7 @@ class Reader:
 def smaller(words: list[str]) -> list[str]:
     """A line made small; what it sets itself stays, but for the number of items."""
     settings: tuple[str, ...] = ()
-    if words[0] == "run":
+    if words[0] == "run" or "--item" in words:
         settings = (*SMALL[words[1] if words[1] in SMALL else words[1].split("-")[0]], "bootstrap_draws=50")
     elif words[:2] == ["probe", "sweep"]:
         settings = JOB

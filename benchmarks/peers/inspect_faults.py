@@ -10,6 +10,8 @@ Counted are samples that had ended, as their scorer wrote down, and that neither
 reads; and retries that do not end with all samples. Each attempt is a process, forked from this one.
 """
 
+# pyright: reportMissingImports=false
+
 import argparse
 import json
 import multiprocessing
@@ -25,6 +27,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +102,7 @@ def looked(place: Path, log: str, told: Any) -> None:
         told.send((f"{type(error).__name__}", [], ""))
 
 
-def attempt(work: Callable[..., None], *given: Any) -> multiprocessing.process.BaseProcess:
+def attempt(work: Callable[..., None], *given: Any) -> BaseProcess:
     """A process that does it silently."""
 
     def silently() -> None:
@@ -118,9 +121,9 @@ def struck(draw: random.Random, place: Path, cost: float) -> dict[str, Any]:
     shutil.rmtree(place / "logs", ignore_errors=True)
     (place / "ended").unlink(missing_ok=True)
     kind = draw.choice(KINDS)
-    process = attempt(evaluated, place, int(10 ** draw.uniform(3, 5)) if kind == "full" else None)
+    process = attempt(evaluated, place, int(10 ** draw.uniform(4.2, 5.5)) if kind == "full" else None)
     if kind != "full":
-        moment = draw.uniform(0, cost)
+        moment = draw.uniform(cost / 4, cost)
         while process.is_alive() and taken(process) < moment:
             process.join(0.01)
         os.kill(process.pid or 0, signal.SIGKILL if kind == "killed" else signal.SIGINT)

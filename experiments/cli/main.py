@@ -31,7 +31,7 @@ from .console import (
 )
 from .instrument import certify, doctor, validate
 from .scoring import card, check, compare, report, score, sheet, tables
-from .studies import collect, sweep
+from .studies import collect, steer, sweep
 
 if TYPE_CHECKING:
     from ..run.questions import RunConfig
@@ -313,7 +313,7 @@ def ls(out: Path, as_page: bool) -> None:
         echo(f"  {manifest.parent.name:<48}{state}")
 
 
-FURTHER = (check, report, sheet, sweep, collect, score, compare, tables, card, certify)
+FURTHER = (check, report, sheet, steer, sweep, collect, score, compare, tables, card, certify)
 for command in (*FURTHER, validate, activations, probe, doctor):
     cli.add_command(command)
 

@@ -241,32 +241,62 @@ def compare(
 
 
 @click.command()
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", metavar="RUN...|TABLE", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--by", metavar="COLUMN,...", help="Of a table: what makes its rows and columns.")
+@click.option("--cluster", metavar="COLUMN", help="Of a table: what was sampled.")
+@click.option(
+    "--map", "names", multiple=True, metavar="NAME=COLUMN", help="Of a table: a name, and your column for it."
+)
 @click.option("--latex", is_flag=True, help="As LaTeX, for the package booktabs.")
 @ALLOW_CODE
-def tables(runs: tuple[Path, ...], latex: bool, allow_code: tuple[Path, ...]) -> None:
-    """Print the tables of the paper that runs replicate, with its rows, columns, names and stars.
+def tables(
+    paths: tuple[Path, ...],
+    by: str | None,
+    cluster: str | None,
+    names: tuple[str, ...],
+    latex: bool,
+    allow_code: tuple[Path, ...],
+) -> None:
+    """Print the tables of a paper that runs replicate, or that raw data fill, with its rows, columns, names and stars.
 
-    What no run holds is a dash. Below each number stands our interval; a method that fails its gate is marked.
+    What is not held is a dash. Below each number stands our interval; an unreadable method is marked.
 
     \b
     doxascope tables runs/martingale-*                     Table 1 of the paper, a row for each model and prompt
     doxascope tables runs/consistency-a --latex            for a manuscript
+    doxascope tables steps.csv --by model,prompt,domain    the same of raw data (docs/papers.md names the columns)
     """
+    from ...metrics.scoring.engine import score_table
     from ..report.papers.latex import as_latex
+    from ..report.papers.of_levels import tables_of_levels
     from ..report.papers.paper_tables import as_lines, marks_of
     from ..run.folder import run_at
-    from ..run.paper_tables import scored_earlier, tables_of
 
-    folders = [run_at(path) for path in runs]
-    if None in folders:
-        raise UserError(f"{runs[folders.index(None)]}: is no run; give the folders of runs")
-    whole = [folder for folder in folders if folder is not None]
-    paper_tables = tables_of(whole, allow_code)
+    folders = {path: run_at(path) for path in paths}
+    raw = [path for path, folder in folders.items() if folder is None]
+    if raw and len(paths) > 1:
+        raise UserError(f"{raw[0]}: is no run; give the folders of runs, or one table")
+    if not raw and (by or cluster or names):
+        raise UserError("--by, --cluster and --map are for tables; a run knows its items")
+    notes: list[str] = []
+    if raw:
+        for file in allow_code:
+            load_code(user_path(file).resolve())
+        scored = score_table(raw[0], cluster=cluster, names=named_values("--map", names), by=_columns(by))
+        paper_tables = tables_of_levels(scored)
+        if not paper_tables:
+            raise UserError(f"{scored.understood.line}: fills no table of a paper; say by --by what its rows are")
+        notes.append(scored.understood.line)
+    else:
+        from ..run.paper_tables import scored_earlier, tables_of  # and with it torch
+
+        whole = [folder for folder in folders.values() if folder is not None]
+        paper_tables = tables_of(whole, allow_code)
+        notes += scored_earlier(whole)
     for table in paper_tables:
         echo(as_latex(table) if latex else "\n".join(as_lines(table)))
         echo("")
-    for line in [*marks_of(paper_tables), *scored_earlier(whole)]:
+    for line in [*marks_of(paper_tables), *notes]:
         echo(f"% {line}" if latex else line)
 
 

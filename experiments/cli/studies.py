@@ -9,9 +9,11 @@ from .console import (
     ADDRESS,
     ALLOW_CODE,
     FULL,
+    MODEL,
     OVERRIDE,
     echo,
     echo_report,
+    echo_stored,
     executor_option,
     named_values,
     require_ray,
@@ -124,3 +126,40 @@ def collect(paths: tuple[Path, ...], metrics: tuple[str, ...], over: str | None,
     if folder is not None:
         write(folder, collection, document)
     echo_report(document, folder and folder.path, full)
+
+
+@click.command()
+@click.argument("questions", type=click.Path(path_type=Path))
+@click.option("--direction", type=click.Path(path_type=Path), help="A file with it, a probe, or a CSV of statements.")
+@MODEL
+@OVERRIDE
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
+@FULL
+@ALLOW_CODE
+def steer(
+    questions: Path,
+    direction: Path | None,
+    model: str | None,
+    overrides: tuple[str, ...],
+    out: Path,
+    full: bool,
+    allow_code: tuple[Path, ...],
+) -> None:
+    """Steer a model along a direction and along controls of its length, and read what it believes: `doxascope run
+    steer`, with both files named. The same command again goes on where it was.
+
+    QUESTIONS is a table as for `ask`; the belief is in the first option. A direction is an array of a .npz, .npy or
+    .safetensors file, a probe that was saved, or the difference in means of a CSV of `statement,label`.
+
+    \b
+    doxascope steer questions.csv --direction statements.csv -o layers=[0.5] -o strengths=[1,2,4]
+    doxascope steer questions.csv --direction truth.safetensors -o direction.key=layer12 -o layers=[12]
+    doxascope steer questions.csv --direction probes/probe-1a2b3c4d/probe
+    """
+    from ..probing.kinds import run_kinds
+    from ..run.config import load_config
+
+    place = "statements" if direction and direction.suffix.lower() == ".csv" else "file"
+    named = {f"direction.{place}": str(direction)} if direction else {}
+    experiment, config = load_config("steer", overrides, model, allow_code, str(questions), named)
+    echo_stored(run_kinds(experiment, config, out, allow_code=allow_code).path, full)

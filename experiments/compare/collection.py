@@ -182,7 +182,7 @@ def _opened(folder: RunFolder) -> tuple[CollectedRun, Mapping[str, Any]]:
         if not list(_rows(run)):
             raise NotReadyError("holds no number")
         thinking = config.get("model", {}).get("thinking", "off")
-        return run, {"name": run.model, **folder.manifest["conditions"]["model"], "thinking": thinking}
+        return run, {**folder.manifest["conditions"]["model"], "name": run.model, "thinking": thinking}
 
 
 def _collected(folder: RunFolder, config: Mapping[str, Any], stored: Mapping[str, Any]) -> CollectedRun:
@@ -192,7 +192,7 @@ def _collected(folder: RunFolder, config: Mapping[str, Any], stored: Mapping[str
         (verdict["method"], verdict["kind"]): [verdict[name] for name in ("readable", "responds", "coherent")]
         for verdict in lead.get("verdicts", [])
     }
-    made_for = (plan["metric"], plan["method"], plan["kind"]) if plan else (str(stored.get("headline", "")), "", "")
+    lead_number = plan or {"metric": stored.get("headline", ""), "method": "", "kind": ""}
     return CollectedRun(
         path=folder.path,
         experiment=str(stored["experiment"]),
@@ -202,7 +202,7 @@ def _collected(folder: RunFolder, config: Mapping[str, Any], stored: Mapping[str
         settings={key: text for key, text in flat(config).items() if key.split(".")[0] not in SETTLED},
         setting="",
         n_parameters=float(recorded.get("n_parameters") or np.nan),
-        headline=made_for,
+        headline=(str(lead_number["metric"]), str(lead_number["method"]), str(lead_number["kind"])),
         coherent=float(plan["coherent"]) if plan else np.nan,
         verdicts={key: in_words(verdict) for key, verdict in states.items()},
         unreadable=frozenset(key for key, verdict in states.items() if verdict[0] == "unreadable"),
@@ -254,14 +254,15 @@ def _settings(runs: Sequence[CollectedRun]) -> tuple[list[CollectedRun], list[st
 
 
 def _rows(run: CollectedRun) -> Iterator[dict[str, Any]]:
+    """Its numbers. Raises TypeError and ValueError for what is of another type than a run writes."""
     about = {"experiment": run.experiment, "model": run.model, "adapter": run.adapter, "seed": run.seed}
     for score in run.scores:
-        named = {name: score[name] for name in ("metric", "method", "kind", "subset")}
+        named = {name: str(score[name]) for name in ("metric", "method", "kind", "subset", "ci_method", "status")}
         numbers = {name: score[name] for name in ("estimate", "ci_lo", "ci_hi", "se")}
-        numbers = {name: np.nan if value is None else value for name, value in numbers.items()}
+        numbers = {name: np.nan if value is None else float(value) for name, value in numbers.items()}
         yield {
-            **about, "setting": run.setting, **named, **numbers, "ci_method": score["ci_method"], "n": score["n_rows"],
-            "clusters": score["n_clusters"], "status": score["status"], "run": run.path.name,
+            **about, "setting": run.setting, **named, **numbers, "n": int(score["n_rows"]),
+            "clusters": int(score["n_clusters"]), "run": run.path.name,
             "verdict": run.verdicts.get((score["method"], score["kind"]), ""),
         }  # fmt: skip
 

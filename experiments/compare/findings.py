@@ -9,17 +9,9 @@ import numpy as np
 import pandas as pd
 from markupsafe import escape
 
+from ... import metrics
 from ...base.errors import UserError
 from ...base.text import shown
-from ...metrics import (
-    Equivalence,
-    MethodCorrelation,
-    MethodReliability,
-    PairedDifference,
-    counts_to_probabilities,
-    method_correlation,
-    method_reliability,
-)
 from ...metrics.claims import COHERENCE
 from ...metrics.contract import Array, Resampling
 from ...metrics.metric import clusters_of, keys_of
@@ -148,8 +140,8 @@ class Matrix:
     """Kinds against kinds."""
 
     names: Sequence[str]
-    reliabilities: Sequence[MethodReliability]
-    correlations: Mapping[tuple[int, int], MethodCorrelation]
+    reliabilities: Sequence[metrics.MethodReliability]
+    correlations: Mapping[tuple[int, int], metrics.MethodCorrelation]
     """Of each two, by their places in `names`."""
     left_out: int = 0
     """Further kinds."""
@@ -166,7 +158,7 @@ def held(sample: Sample) -> Held | None:
         return Held(keys_of(sample), clusters_of(sample), sample.belief[:, None])
     shares = None
     if isinstance(sample, Options):
-        shares = counts_to_probabilities(sample.posterior)
+        shares = metrics.counts_to_probabilities(sample.posterior)
     elif isinstance(sample, Multiclass):
         shares = sample.belief
     elif isinstance(sample, Answers) and sample.named:
@@ -192,12 +184,12 @@ def matrix_of(samples: Sequence[Sample], how: Resampling) -> Matrix | None:
     names = order[:MOST_KINDS]
     if len(names) < 2:
         return None
-    reliabilities = [method_reliability(read[name].readings, read[name].clusters, how=how) for name in names]
+    reliabilities = [metrics.method_reliability(read[name].readings, read[name].clusters, how=how) for name in names]
     correlations = {}
     for (i, first_name), (j, second_name) in combinations(enumerate(names), 2):
         first, second = read[first_name], read[second_name]
         _, here, theirs = np.intersect1d(first.keys.astype(str), second.keys.astype(str), return_indices=True)
-        correlations[i, j] = method_correlation(
+        correlations[i, j] = metrics.method_correlation(
             first.readings[here], second.readings[theirs], first.clusters[here], how=how
         )
     return Matrix(names, reliabilities, correlations, len(order) - len(names))
@@ -236,9 +228,9 @@ class Record:
         return f"Record({self.pair.metric}: {' - '.join(self.pair.names)}: {self.finding}; {self.score!r})"
 
     @property
-    def score(self) -> PairedDifference:
+    def score(self) -> metrics.PairedDifference:
         """The difference, with the two numbers on common rows."""
-        assert isinstance(self.number.score, PairedDifference)
+        assert isinstance(self.number.score, metrics.PairedDifference)
         return self.number.score
 
     @property
@@ -246,7 +238,7 @@ class Record:
         """What the tests say, each adjusted over its family."""
         if self.struck:
             return "struck out"
-        same = isinstance(self.number.equivalence, Equivalence) and self.number.equivalence.equivalent
+        same = isinstance(self.number.equivalence, metrics.Equivalence) and self.number.equivalence.equivalent
         if not self.score.p_adjusted >= 0:
             return "no test"
         if self.score.p_adjusted < ALPHA:

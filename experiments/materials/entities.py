@@ -145,8 +145,8 @@ def entities(config: EntityConfig, window: Window | None = None) -> Entities:
         usable, ranking = rank_words(sorted(usable, key=str.casefold), config.reference, config.ranking_text)
     if window:
         first, last = window
-        found, usable = len(usable), usable[first - 1 : last]
-        _three_at_least(usable, f"{len(usable)} of the {found} of {source} have the ranks {first} to {last}")
+        n_usable, usable = len(usable), usable[first - 1 : last]
+        _three_at_least(usable, f"{len(usable)} of the {n_usable} of {source} have the ranks {first} to {last}")
     return Entities(sorted(usable, key=str.casefold), ranking)
 
 
@@ -155,15 +155,15 @@ def triples(words: Sequence[str], n: int, seed: int) -> list[Words]:
 
     Raises UserError if the words do not yield that many.
     """
-    found: dict[frozenset[str], Words] = {}
+    drawn: dict[frozenset[str], Words] = {}
     rng = np.random.default_rng(seed)
     for _ in range(100 * n):
-        one, two, three = (words[int(i)] for i in rng.choice(len(words), size=3, replace=False))
-        if not _clash((one, two, three)):
-            found.setdefault(frozenset((one, two, three)), (one, two, three))
-        if len(found) == n:
-            return list(found.values())
-    raise UserError(f"entities: {len(words)} words gave {len(found)} different triples of {n}; ask fewer, or give more")
+        first, second, third = (words[int(i)] for i in rng.choice(len(words), size=3, replace=False))
+        if not _clash((first, second, third)):
+            drawn.setdefault(frozenset((first, second, third)), (first, second, third))
+        if len(drawn) == n:
+            return list(drawn.values())
+    raise UserError(f"entities: {len(words)} words gave {len(drawn)} different triples of {n}; ask fewer, or give more")
 
 
 def _words(file: str | None) -> tuple[list[str], str]:
@@ -189,9 +189,9 @@ def _usable(words: Iterable[str], shortest: int, longest: int) -> dict[str, str]
     return kept
 
 
-def _three_at_least(words: Sequence[str], said: str) -> None:
+def _three_at_least(words: Sequence[str], fault: str) -> None:
     if len(words) < 3:
-        raise UserError(f"entities: {said}; at least three are needed")
+        raise UserError(f"entities: {fault}; at least three are needed")
 
 
 def _clash(words: Sequence[str]) -> bool:

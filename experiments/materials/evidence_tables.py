@@ -59,19 +59,19 @@ def load_table(
     where = str(path)
     if "step" in rows[0]:
         rows, where = _by_question(path, rows, names["id"] or names["question"]), f"{path}, a row for each question"
-    told = [_outcome(row, names["truth"], options) for row in rows]
+    outcomes = [_outcome(row, names["truth"], options) for row in rows]
     asked = asked_choices(
-        [_as_asked(row, names, options, *each) for row, each in zip(rows, told, strict=True)],
+        [_as_asked(row, names, options, *each) for row, each in zip(rows, outcomes, strict=True)],
         where,
         wanted.model_copy(update=dict.fromkeys(PARTS) | {"options": _wanted(options)}),
     )
     if len(asked) < len(rows):
         raise UserError(f"{path}: a question has two options that read the same; give each a text of its own")
-    found = []
-    for number, (choice, row, (_, outcome)) in enumerate(zip(asked, rows, told, strict=True), 1):
+    asked_of = []
+    for number, (choice, row, (_, outcome)) in enumerate(zip(asked, rows, outcomes, strict=True), 1):
         with _named(where, number):
-            found.append(_questions(choice, row, outcome, f"{path.name}, row {number}"))
-    return found
+            asked_of.append(_questions(choice, row, outcome, f"{path.name}, row {number}"))
+    return asked_of
 
 
 @contextlib.contextmanager
@@ -236,10 +236,10 @@ def _steps(row: Cells, of: str) -> list[str]:
     if places != [*range(places[0], places[0] + len(places))] or places[0] > 1:
         raise UserError(f"has {', '.join(name for _, name in numbered)}, and none between or before")
     texts = [label_text(row[name]) for _, name in numbered]
-    told = [text for text in texts if text]
-    if told != texts[: len(told)]:
+    steps = [text for text in texts if text]
+    if steps != texts[: len(steps)]:
         raise UserError(f"{numbered[texts.index('')][1]} is empty, and a later one is not; move it up")
-    return told
+    return steps
 
 
 def _list(cell: Any, of: str) -> Sequence[Any]:

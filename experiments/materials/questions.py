@@ -125,11 +125,11 @@ def urns(n: int, draws: int = 6, seed: int = 0) -> list[BinaryQuestion]:
 def posterior(prior: float, red_in_a: float, red_in_b: float, red: Sequence[bool]) -> tuple[float, ...]:
     """[draws + 1] P(urn A) before and after each draw, from the shares of red balls in the urns."""
     odds = prior / (1 - prior)
-    found = [prior]
+    beliefs = [prior]
     for is_red in red:
         odds *= red_in_a / red_in_b if is_red else (1 - red_in_a) / (1 - red_in_b)
-        found.append(odds / (1 + odds))
-    return tuple(found)
+        beliefs.append(odds / (1 + odds))
+    return tuple(beliefs)
 
 
 def _urn_question(i: int, draws: int, rng: np.random.Generator) -> BinaryQuestion:

@@ -97,12 +97,12 @@ BREAK = re.compile(r"(\n[^\S\n]*\n)\s*")
 
 def paragraph_ends(text: str) -> list[int]:
     """Where each paragraph ends, without the blanks after it: up to the k-th of these are the first k + 1 of them."""
-    found, start = [], 0
+    ends, start = [], 0
     for stop, after in [*(m.span() for m in BREAK.finditer(text)), (len(text), len(text))]:
         if paragraph := text[start:stop].rstrip():
-            found.append(start + len(paragraph))
+            ends.append(start + len(paragraph))
         start = after
-    return found
+    return ends
 
 
 def paragraph_closings(text: str) -> list[int]:
@@ -136,22 +136,26 @@ def chains(
     lm: LanguageModel, source: SampleSource, asked: Sequence[ChainRequest], sampling: Sampling, *, draws: int, seed: int
 ) -> list[list[Trajectory]]:
     """`draws` chains for each of `asked`, all sampled together."""
-    samples = source.sample([sampling_request(lm, one, range(draws)) for one in asked], sampling, seed=seed)
-    return [[chain(lm, one, sample) for sample in samples[i * draws : (i + 1) * draws]] for i, one in enumerate(asked)]
+    samples = source.sample([sampling_request(lm, request, range(draws)) for request in asked], sampling, seed=seed)
+    return [
+        [chain(lm, request, sample) for sample in samples[i * draws : (i + 1) * draws]]
+        for i, request in enumerate(asked)
+    ]
 
 
 def chain(lm: LanguageModel, asked: ChainRequest, sample: GeneratedText) -> Trajectory:
     """The trajectory of one sampled turn."""
     text = before_control_token(sample.text, lm)
     stops = paragraph_ends(text)
-    said = [asked.opening, *(asked.opening + text[:stop] for stop in stops)]
+    answers = [asked.opening, *(asked.opening + text[:stop] for stop in stops)]
     starts = [0, *stops]
     steps = tuple(text[start:stop].strip() for start, stop in zip(starts, stops, strict=False))
     return Trajectory(
         name=asked.name,
         draw=sample.draw,
         contexts=tuple(
-            [*asked.conversation, {"role": "assistant", "content": one}] if one else asked.conversation for one in said
+            [*asked.conversation, {"role": "assistant", "content": answer}] if answer else asked.conversation
+            for answer in answers
         ),
         steps=steps,
         status=trajectory_status(steps, whole=sample.status == "ok" and text == sample.text),
@@ -197,18 +201,19 @@ def thoughts(
     """
     close = lm.reader.chat.close
     assert close is not None  # else the renderer would have refused to think
-    requests = [Request(one.name, lm.reader.chat.render(one.messages), range(draws)) for one in asked]
+    requests = [Request(request.name, lm.reader.chat.render(request.messages), range(draws)) for request in asked]
     samples = source.sample(requests, sampling, seed=seed, until=[close])
     return [
-        [thought(lm, one, sample) for sample in samples[i * draws : (i + 1) * draws]] for i, one in enumerate(asked)
+        [thought(lm, request, sample) for sample in samples[i * draws : (i + 1) * draws]]
+        for i, request in enumerate(asked)
     ]
 
 
 def thought(lm: LanguageModel, asked: ThoughtRequest, sample: GeneratedText) -> Trajectory:
     """The trajectory of one sampled thought. One that was not closed is `truncated`."""
     opening = THINK if sample.text.startswith(THINK) else ""
-    said = sample.text.removeprefix(THINK)
-    text = before_control_token(said, lm)
+    written = sample.text.removeprefix(THINK)
+    text = before_control_token(written, lm)
     marks = paragraph_closings(text)
     steps = tuple(text[start:stop].strip() for start, stop in pairwise([0, *marks]))
     return Trajectory(
@@ -216,16 +221,16 @@ def thought(lm: LanguageModel, asked: ThoughtRequest, sample: GeneratedText) -> 
         draw=sample.draw,
         contexts=(asked.conversation,) * (len(steps) + 1),
         steps=steps,
-        status=trajectory_status(steps, whole=sample.ids[-1] == lm.reader.chat.close and text == said),
+        status=trajectory_status(steps, whole=sample.ids[-1] == lm.reader.chat.close and text == written),
         asked=asked.messages,
         samples=(sample,),
         thoughts=tuple(_saying(lm, sample.ids, opening + text[:mark]) for mark in marks),
     )
 
 
-def _saying(lm: LanguageModel, ids: tuple[int, ...], said: str) -> tuple[int, ...]:
-    """The fewest first tokens that say all of `said`; the last may say more."""
-    n = bisect_left(range(len(ids)), True, key=lambda n: lm.sampler.text(ids[:n]).startswith(said))
+def _saying(lm: LanguageModel, ids: tuple[int, ...], start: str) -> tuple[int, ...]:
+    """The fewest first tokens that say all of `start`; the last may say more."""
+    n = bisect_left(range(len(ids)), True, key=lambda n: lm.sampler.text(ids[:n]).startswith(start))
     return ids[:n]
 
 
@@ -258,19 +263,19 @@ def debates(
 
     A speech is a step. One that says nothing is none, and the other side goes on.
     """
-    running = [(one, draw) for one in asked for draw in range(draws)]
+    running = [(request, draw) for request in asked for draw in range(draws)]
     speeches: list[list[str]] = [[] for _ in running]
     samples: list[list[GeneratedText]] = [[] for _ in running]
     for turn in range(turns):
         requests = [
-            Request(f"{one.name}/{turn}", lm.reader.chat.render(one.speaker(turn % 2, said)), [draw])
-            for (one, draw), said in zip(running, speeches, strict=True)
+            Request(f"{request.name}/{turn}", lm.reader.chat.render(request.speaker(turn % 2, heard)), [draw])
+            for (request, draw), heard in zip(running, speeches, strict=True)
         ]
         for i, sample in enumerate(source.sample(requests, sampling, seed=seed)):
             samples[i].append(sample)
             if speech := " ".join(before_control_token(sample.text, lm).split()):
                 speeches[i].append(speech)
-    done = [_trajectory(lm, *one, said, drawn) for one, said, drawn in zip(running, speeches, samples, strict=True)]
+    done = [_trajectory(lm, *pair, heard, drawn) for pair, heard, drawn in zip(running, speeches, samples, strict=True)]
     return [done[i : i + draws] for i in range(0, len(done), draws)]
 
 

@@ -84,16 +84,16 @@ def sweep_job(
 
 def sweep_data(judged: Judged) -> dict[str, Any]:
     """The sweep for `sweep.json`."""
-    found = judged.sweep
+    swept = judged.sweep
     return {
-        "band": found.band,
-        "level": found.level,
-        "selected": {"r2": found.selected_r2, "p": found.selected_p, "places": [str(at) for at in found.selected]},
-        "groups_not_exchangeable": found.n_fixed,
+        "band": swept.band,
+        "level": swept.level,
+        "selected": {"r2": swept.selected_r2, "p": swept.selected_p, "places": [str(at) for at in swept.selected]},
+        "groups_not_exchangeable": swept.n_fixed,
         "places": [
             {"site": at.site, "layer": at.layer, "position": at.position, "head": at.head, "r2": r2, "p_max": p}
             | {"penalties": penalties}
-            for at, r2, p, penalties in zip(found.points, found.r2, found.p_max, found.penalties, strict=True)
+            for at, r2, p, penalties in zip(swept.points, swept.r2, swept.p_max, swept.penalties, strict=True)
         ],
     }
 
@@ -116,20 +116,20 @@ def card_data(judged: Judged, job: ProbeJob, loaded: Loaded) -> dict[str, Any]:
         "probe": probe.meta.model_dump(mode="json"),
         "claims": [claim._asdict() for claim in judged.card.claims],
         "criteria": judged.card.criteria,
-        "numbers": {name: one._asdict() for name, one in study.numbers.items()},
+        "numbers": {name: each._asdict() for name, each in study.numbers.items()},
         "control": study.control._asdict(),
         "baselines": study.baselines,
-        "learning_curve": [one._asdict() for one in study.curve],
+        "learning_curve": [each._asdict() for each in study.curve],
         "transfer": [
-            {"by": one.by, "levels": one.levels, "measure": one.measure, "off_diagonal": one.off_diagonal._asdict()}
-            | {"cells": [[cell._asdict() for cell in row] for row in one.cells]}
-            for one in study.transfers
+            {"by": each.by, "levels": each.levels, "measure": each.measure, "off_diagonal": each.off_diagonal._asdict()}
+            | {"cells": [[cell._asdict() for cell in row] for row in each.cells]}
+            for each in study.transfers
         ],
         "estimators": [
-            {"estimator": one.estimator, "skill": one.skill._asdict(), "auc": one.auc._asdict()}
-            for one in study.estimators
+            {"estimator": each.estimator, "skill": each.skill._asdict(), "auc": each.auc._asdict()}
+            for each in study.estimators
         ],
-        "added": {name: dataclasses.asdict(one) for name, one in study.added.items()},
+        "added": {name: dataclasses.asdict(each) for name, each in study.added.items()},
         "recall_at_1_percent": study.recall._asdict() if study.recall else None,
     }
 
@@ -152,10 +152,10 @@ def _used(folder: Path, probe: Probe) -> CausalVerdict | None:
         record = unsealed(read_json(folder / USED))
         if record["probe"] != probe.digest:
             return None
-        found = CausalVerdict(**{name: record[name] for name in CausalVerdict._fields})
-        if found.verdict not in get_args(Verdict) or not all(isinstance(one, str) for one in found):
+        verdict = CausalVerdict(**{name: record[name] for name in CausalVerdict._fields})
+        if verdict.verdict not in get_args(Verdict) or not all(isinstance(text, str) for text in verdict):
             raise ValueError("it holds no verdict")
-        return found
+        return verdict
 
 
 def _registered(loaded: Loaded) -> RegisteredPlace:
@@ -253,8 +253,10 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = (), *, re
     tokens = every["token_index"].to_numpy()[place]
     table = belief_table(
         row
-        for (_, own), told, value, token in zip(first.iterrows(), names, prob, tokens, strict=True)
-        for row in _rows({str(name): one for name, one in own.items()}, told, value, int(token), probe)
+        for (_, row_of), options_of, value, token in zip(first.iterrows(), names, prob, tokens, strict=True)
+        for row in _rows(
+            {str(name): value_of for name, value_of in row_of.items()}, options_of, value, int(token), probe
+        )
     )
     _keep(folder, probe, table, allow_code, reported=reported)
     return len(first)
@@ -289,18 +291,18 @@ def _of_each_option(
     exact = exact.assign(readout_id=exact["readout_id"].astype(str))
     first = exact[exact["option_index"] == 0].set_index("readout_id", drop=False)
     place = store.rows(position=f"{OF_OPTION}-0").drop_duplicates("readout_id").set_index("readout_id")["token_index"]
-    found = [
+    rows_of = [
         row
-        for name, own in rows.assign(prob=prob).groupby("readout_id", sort=False)
+        for name, options_of in rows.assign(prob=prob).groupby("readout_id", sort=False)
         for row in _rows(
             {str(key): value for key, value in first.loc[name].items()},
-            own["option_text"].tolist(),
-            own["prob"].to_numpy(dtype=np.float64),
+            options_of["option_text"].tolist(),
+            options_of["prob"].to_numpy(dtype=np.float64),
             int(place[name]),
             probe,
         )
     ]
-    return belief_table(found), rows["readout_id"].nunique()
+    return belief_table(rows_of), rows["readout_id"].nunique()
 
 
 def _owners(first: pd.DataFrame, job: ProbeJob, probe: Probe) -> pd.Series:
@@ -318,8 +320,8 @@ def _owners(first: pd.DataFrame, job: ProbeJob, probe: Probe) -> pd.Series:
 
 def _at(job: ProbeJob, probe: Probe) -> ProbeJob:
     """The job at the probe's own place alone."""
-    own = {"site": probe.meta.site, "position": probe.meta.position, "sites": (), "positions": ()}
-    return job.model_copy(update=own | {"target": job.target if job.targets else probe.meta.target})
+    place = {"site": probe.meta.site, "position": probe.meta.position, "sites": (), "positions": ()}
+    return job.model_copy(update=place | {"target": job.target if job.targets else probe.meta.target})
 
 
 def _of_option(exact: pd.DataFrame, option: str | None) -> pd.DataFrame:
@@ -347,23 +349,25 @@ def _options(exact: pd.DataFrame, first: pd.DataFrame, probe: Probe) -> list[tup
         return [(str(option), f"not {option}") for option in first["option"]]
     ordered = exact.sort_values("option_index", kind="stable")
     names = ordered["option"].astype(str).groupby(ordered["readout_id"].astype(str)).agg(tuple)
-    found = [names[str(readout_id)] for readout_id in first["readout_id"]]
-    if other := next((own for own in found if len(own) != probe.meta.options), None):
+    options = [names[str(readout_id)] for readout_id in first["readout_id"]]
+    if other := next((names_of for names_of in options if len(names_of) != probe.meta.options), None):
         raise UserError(
             f"probe {probe.meta.name}: is about {probe.meta.options} options, and some read-outs have {len(other)}; "
             f"choose them: -o where.n_options={probe.meta.options}"
         )
-    return found
+    return options
 
 
-def _rows(own: dict[str, Any], options: Sequence[str], prob: Floats, token: int, probe: Probe) -> list[dict[str, Any]]:
+def _rows(
+    read_out: dict[str, Any], options: Sequence[str], prob: Floats, token: int, probe: Probe
+) -> list[dict[str, Any]]:
     """The options, at a token of the prompt."""
     names = ("experiment", "item", "cluster", "scenario", "step", "outcome")
-    shared = {name: own[name] for name in (*names, *(name for name in own if name not in COLUMNS))} | {
-        "of": own["readout_id"],
-        "readout_id": f"{own['readout_id']}/probe {probe.meta.name}",
+    shared = {name: read_out[name] for name in (*names, *(name for name in read_out if name not in COLUMNS))} | {
+        "of": read_out["readout_id"],
+        "readout_id": f"{read_out['readout_id']}/probe {probe.meta.name}",
         "kind": "probe",
-        "method": f"{own['method']} {probe.meta.name}",
+        "method": f"{read_out['method']} {probe.meta.name}",
         "layer": probe.meta.layer,
         "probe": probe.meta.name,
         TOKEN: token,

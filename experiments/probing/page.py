@@ -29,34 +29,40 @@ from .settings import ProbeJob
 BASELINE: Any = (0, (1, 2))
 
 
-def curve_figure(found: Sweep, study: Study) -> Figure:
+def curve_figure(swept: Sweep, study: Study) -> Figure:
     """R2 over layers, a panel for each site and position."""
     places: dict[str, list[int]] = {}
-    for i, at in enumerate(found.points):
+    for i, at in enumerate(swept.points):
         if at.head is None:
             places.setdefault(f"{at.site}, {at.position}", []).append(i)
     registered = study.numbers["r2"]
-    floor = max(min(-0.05, float(found.r2.min()), registered.lo), -1.0)
+    floor = max(min(-0.05, float(swept.r2.min()), registered.lo), -1.0)
     best = max(study.baselines.values(), default=0.0)
-    layers_seen = [at.layer for at in found.points]
-    highest = max(0.2, 1.1 * float(found.r2.max()), 1.1 * best, registered.hi)
+    layers_seen = [at.layer for at in swept.points]
+    highest = max(0.2, 1.1 * float(swept.r2.max()), 1.1 * best, registered.hi)
     margin = 0.06 * (highest - floor)
     panels = []
-    for name, own in places.items():
+    for name, indices in places.items():
         marks = [
-            span(2 * floor - highest, found.band, f"best place of {found.level:.0%} of permutations"),
+            span(2 * floor - highest, swept.band, f"best place of {swept.level:.0%} of permutations"),
             rule(0, width=0.6, style="-"),
             rule(best, "best baseline", width=0.9, style=BASELINE),
-            line([found.points[i].layer for i in own], np.maximum(found.r2[own], floor), "probe", width=1, dots=2.5),
+            line(
+                [swept.points[i].layer for i in indices],
+                np.maximum(swept.r2[indices], floor),
+                "probe",
+                width=1,
+                dots=2.5,
+            ),
         ]
-        if study.at in [found.points[i] for i in own]:
+        if study.at in [swept.points[i] for i in indices]:
             here = [study.at.layer]
             marks.append(ranges(here, [max(registered.lo, floor)], [registered.hi], width=1.6))
             marks.append(points(here, [registered.value], "registered", size=36, marker="s", hollow=True))
         panels.append((name, marks))
     caption = (
-        f"R2 on held-out groups at every layer. Shaded: what the best of all {len(found.points)} places stays below in "
-        f"{found.level:.0%} of the permutations, the choice of penalty and place repeated in each. Square: the "
+        f"R2 on held-out groups at every layer. Shaded: what the best of all {len(swept.points)} places stays below in "
+        f"{swept.level:.0%} of the permutations, the choice of penalty and place repeated in each. Square: the "
         "registered layer, with its interval. Dotted: the best baseline that needs no inner layer."
     )
     x = Axis("layer", (min(layers_seen) - 0.5, max(layers_seen) + 0.5), whole=True)
@@ -64,35 +70,35 @@ def curve_figure(found: Sweep, study: Study) -> Figure:
     return chart("R2 over layers", panels, caption, x=x, y=y, columns=3)
 
 
-def head_maps(found: Sweep) -> Figure | None:
+def head_maps(swept: Sweep) -> Figure | None:
     """R2 by layer and head; None without heads, or where no head has an R2 above 0."""
     maps: dict[str, dict[tuple[int, int], float]] = {}
-    for at, r2 in zip(found.points, found.r2, strict=True):
+    for at, r2 in zip(swept.points, swept.r2, strict=True):
         if at.head is not None:
             maps.setdefault(at.position, {})[at.layer, at.head] = float(r2)
     darkest = max((r2 for by_head in maps.values() for r2 in by_head.values()), default=0.0)
     if darkest <= 0:
         return None
-    top = max(found.band, darkest)
+    top = max(swept.band, darkest)
     panels = []
     for position, by_head in maps.items():
         layers, heads = (range(min(every), max(every) + 1) for every in zip(*by_head, strict=True))
         grid = [[by_head.get((layer, head), np.nan) for layer in layers] for head in heads]
-        above = np.array([place for place, r2 in by_head.items() if r2 > found.band]).reshape(-1, 2)
+        above = np.array([place for place, r2 in by_head.items() if r2 > swept.band]).reshape(-1, 2)
         frames = points(above[:, 0], above[:, 1], size=9, marker="s", hollow=True)
         panels.append((position, [cells(grid, at=(layers[0], heads[0]), top=top, upward=True), frames]))
     caption = (
         "R2 on held-out groups, from white (at most 0, or a layer that was not captured) to black "
-        f"({top:.3f}). Framed, and only that is decodable: above {found.band:.3f}, which the best "
-        f"of all {len(found.points)} places stays below in {found.level:.0%} of the permutations."
+        f"({top:.3f}). Framed, and only that is decodable: above {swept.band:.3f}, which the best "
+        f"of all {len(swept.points)} places stays below in {swept.level:.0%} of the permutations."
     )
     x, y = Axis("layer", whole=True), Axis("head", whole=True)
     return chart("R2 of heads", panels, caption, x=x, y=y, columns=3)
 
 
-def strongest(found: Sweep) -> ReadAt:
+def strongest(swept: Sweep) -> ReadAt:
     """The place of the highest R2."""
-    return found.points[int(np.argmax(found.r2))]
+    return swept.points[int(np.argmax(swept.r2))]
 
 
 # The page of a probe: first what may be claimed, then what it rests on.
@@ -112,9 +118,9 @@ MOST_PARTS = 2
 
 def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
     """The page: the verdict with what it lacks, the criteria, R2 over layers and at the registered place, then all."""
-    card, study, found = judged.card, judged.study, judged.sweep
+    card, study, swept = judged.card, judged.study, judged.sweep
     r2 = study.numbers["r2"]
-    told = f"{interval_text(r2.lo, r2.hi)} {METHOD}" if r2.known else "no interval"
+    interval = f"{interval_text(r2.lo, r2.hi)} {METHOD}" if r2.known else "no interval"
     top = Top(
         said=f"What a probe of {loaded.data.target.name} reads in the residual stream, and what that may be called.",
         verdict=_verdict(card),
@@ -122,32 +128,32 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
         primary=Primary(
             label=f"R2 of log-odds on held-out groups at {study.at}, which was registered",
             value=shown(r2.value),
-            lines=[told, f"{card.n_groups} groups; against the training folds' mean"],
+            lines=[interval, f"{card.n_groups} groups; against the training folds' mean"],
         ),
-        figure=curve_figure(found, study),
+        figure=curve_figure(swept, study),
     )
     blocks: list[Block] = [
         Prose(title="What was measured", text=_asked(judged, job, loaded)),
         _criteria(card),
         Prose(
             title="Where it can be decoded",
-            text=f"Registered: {study.at}, {_depth(job, loaded)}. Highest: {strongest(found)}, "
-            f"R2 {shown(found.r2.max())}. With the place chosen anew within each training fold: "
-            f"R2 {shown(found.selected_r2)}, permutation p {found.selected_p:.3g}.",
+            text=f"Registered: {study.at}, {_depth(job, loaded)}. Highest: {strongest(swept)}, "
+            f"R2 {shown(swept.r2.max())}. With the place chosen anew within each training fold: "
+            f"R2 {shown(swept.selected_r2)}, permutation p {swept.selected_p:.3g}.",
         ),
         *_heads(judged),
         _numbers(judged),
         _controls(judged),
         _estimators(judged),
-        *(_transfer(one) for one in study.transfers),
+        *(_transfer(transfer) for transfer in study.transfers),
         _added(judged),
         _curve(judged),
     ]
-    made = (
+    made_of = (
         f"Intervals: {METHOD}, level {job.study.level:g}, {job.study.refits} draws; seed {job.study.seed}. "
         f"doxascope {__version__}."
     )
-    return Report(f"A probe of {job.target}", f"of {model}", top, blocks, made)
+    return Report(f"A probe of {job.target}", f"of {model}", top, blocks, made_of)
 
 
 def _heads(judged: Judged) -> list[Block]:
@@ -237,8 +243,8 @@ def _numbers(judged: Judged) -> TableBlock:
     }
     numbers = judged.study.numbers
     named = {names[name]: numbers[name] for name in names if name in numbers}
-    named |= {name: one for name, one in numbers.items() if "[" in name}
-    rows = [[Cell(name), _cell(one)] for name, one in named.items()]
+    named |= {name: refitted for name, refitted in numbers.items() if "[" in name}
+    rows = [[Cell(name), _cell(refitted)] for name, refitted in named.items()]
     if (recall := judged.study.recall) is not None:
         rows.append([Cell("recall at 1% false alarms among false statements"), Cell(recalled(recall))])
     return grid("On held-out groups", ["", "estimate"], rows)
@@ -249,13 +255,15 @@ def recalled(recall: Recall) -> str:
     return shown(recall.recall) if math.isfinite(recall.recall) else f"too few negatives ({recall.n_negatives})"
 
 
-def _cell(one: Refitted) -> Cell:
-    return Cell(shown(one.value), [interval_text(one.lo, one.hi) or "no interval"], grey=not one.known)
+def _cell(refitted: Refitted) -> Cell:
+    return Cell(
+        shown(refitted.value), [interval_text(refitted.lo, refitted.hi) or "no interval"], grey=not refitted.known
+    )
 
 
 def _controls(judged: Judged) -> TableBlock:
     study = judged.study
-    own = [[Cell("this probe"), Cell(shown(study.numbers["r2"].value)), Cell("")]]
+    this = [[Cell("this probe"), Cell(shown(study.numbers["r2"].value)), Cell("")]]
     rivals = [
         [Cell(name), Cell(shown(r2)), Cell(told(study.numbers[f"above {name}"]))]
         for name, r2 in study.baselines.items()
@@ -267,7 +275,7 @@ def _controls(judged: Judged) -> TableBlock:
     return grid(
         "Controls",
         ["", "R2", "the probe is above it by"],
-        [*own, *rivals, *random],
+        [*this, *rivals, *random],
         caption="R2 by the same pipeline; what needs no activations of this layer, and random targets.",
     )
 
@@ -276,20 +284,19 @@ def _estimators(judged: Judged) -> TableBlock:
     return grid(
         "By other estimators",
         ["", "log-loss skill", "AUC"],
-        [[one.estimator, _cell(one.skill), _cell(one.auc)] for one in judged.study.estimators],
+        [[estimate.estimator, _cell(estimate.skill), _cell(estimate.auc)] for estimate in judged.study.estimators],
         caption="The registered place on the same folds; penalty and recalibration from the inner ones, intervals by "
         f"refits at those penalties, at most {DRAWS}.",
     )
 
 
-def _transfer(one: Transfer) -> TableBlock:
+def _transfer(transfer: Transfer) -> TableBlock:
     return grid(
-        f"Transfer by {one.by}",
-        ["trained on", *(name for name in one.levels)],
-        [[name, *map(_cell, row)] for name, row in zip(one.levels, one.cells, strict=True)],
-        caption=f"{one.measure} of a probe that was trained on the row's level and reads the column's, no group on "
-        f"both sides. "
-        f"Mean off the diagonal {told(one.off_diagonal)}, chance {one.chance:g}.",
+        f"Transfer by {transfer.by}",
+        ["trained on", *(name for name in transfer.levels)],
+        [[name, *map(_cell, row)] for name, row in zip(transfer.levels, transfer.cells, strict=True)],
+        caption=f"{transfer.measure} of a probe that was trained on the row's level and reads the column's, no group "
+        f"on both sides. Mean off the diagonal {told(transfer.off_diagonal)}, chance {transfer.chance:g}.",
     )
 
 
@@ -297,13 +304,13 @@ def _added(judged: Judged) -> TableBlock:
     rows = [
         [
             Cell(name),
-            Cell(f"{one.loss_without:.4f}"),
-            Cell(f"{one.loss_with:.4f}"),
-            Cell(f"{one.gain:+.4f}"),
-            Cell(f"{one.p:.3g}"),
-            Cell(str(one.n_rows)),
+            Cell(f"{added.loss_without:.4f}"),
+            Cell(f"{added.loss_with:.4f}"),
+            Cell(f"{added.gain:+.4f}"),
+            Cell(f"{added.p:.3g}"),
+            Cell(str(added.n_rows)),
         ]
-        for name, one in judged.study.added.items()
+        for name, added in judged.study.added.items()
     ]
     return grid(
         "What it adds to the model's own answers",
@@ -319,8 +326,8 @@ def _curve(judged: Judged) -> TableBlock:
     return grid(
         "Learning curve",
         ["groups", "R2"],
-        [[str(one.groups), shown(one.r2)] for one in judged.study.curve],
-        caption=learnt([one.r2 for one in judged.study.curve]),
+        [[str(point.groups), shown(point.r2)] for point in judged.study.curve],
+        caption=learnt([point.r2 for point in judged.study.curve]),
     )
 
 

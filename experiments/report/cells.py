@@ -55,13 +55,13 @@ def as_row(number: Number) -> dict[str, Any]:
     is to be read beside it. NaN is null; the status says why.
     """
     fields = number.score.as_dict()
-    own = {name: value for name, value in fields.items() if name not in COMMON | {number.score.headline}}
+    further = {name: value for name, value in fields.items() if name not in COMMON | {number.score.headline}}
     named = {"metric": number.metric, "method": number.method, "subset": number.subset, "kind": number.kind}
     return jsonable(
         (named | {"run": number.run} if number.run else named)
         | {"quantity": number.quantity, "family": number.family, "code": number.code}
         | {name: value for name, value in fields.items() if name in COMMON}
-        | {"details": own, "beside": number.beside}
+        | {"details": further, "beside": number.beside}
         | {"equivalence": number.equivalence and number.equivalence.as_dict()}
     )
 
@@ -140,30 +140,30 @@ def adjusted_p(score: PairedDifference) -> str:
 
 def beside(number: Number) -> Mapping[str, str]:
     """What is to be read with the number: how it was made, and what the metric adds."""
-    made, how = {}, number.score.ci_method
+    notes, how = {}, number.score.ci_method
     if how:
-        made["no interval:" if how.startswith("none") else INTERVAL] = how.removeprefix("none: ")
+        notes["no interval:" if how.startswith("none") else INTERVAL] = how.removeprefix("none: ")
     if number.score.p_method and number.score.p_method != how and not math.isnan(number.score.p):
-        made["p by"] = number.score.p_method
+        notes["p by"] = number.score.p_method
     if number.equivalence is not None:
-        made |= _claim(number.equivalence)
+        notes |= _claim(number.equivalence)
     score = number.score
     if weighs_clusters(score):
-        made["clusters weighing the same"] = f"{shown(score.equal_weight_mean)}, the largest {score.largest_share:.0%}"
-    return made | dict(number.beside)
+        notes["clusters weighing the same"] = f"{shown(score.equal_weight_mean)}, the largest {score.largest_share:.0%}"
+    return notes | dict(number.beside)
 
 
-def _claim(found: Equivalence | CoherenceClaim) -> Mapping[str, str]:
+def _claim(claim: Equivalence | CoherenceClaim) -> Mapping[str, str]:
     """Whether it may be said to be as good as zero, and if not, for want of what."""
-    if isinstance(found, Equivalence):
-        verdict = "within" if found.equivalent else "not shown to be within"
-        return {verdict: f"±{found.params['hi']:g} (TOST p {found.p:.3g})"}
-    margin = f"{found.params['margin']:g} {found.params.get('unit', '')}".strip()
-    if found.claimed:
-        return {"within": f"{margin}, by {found.ci_method}"}
-    wants = [f"{found.n_clusters} of {found.needed_clusters} clusters"] if "clusters" in found.failures else []
-    if "upper" in found.failures or "lower" in found.failures:
-        ends = [found.upper] if math.isinf(found.lower) else [found.lower, found.upper]
+    if isinstance(claim, Equivalence):
+        verdict = "within" if claim.equivalent else "not shown to be within"
+        return {verdict: f"±{claim.params['hi']:g} (TOST p {claim.p:.3g})"}
+    margin = f"{claim.params['margin']:g} {claim.params.get('unit', '')}".strip()
+    if claim.claimed:
+        return {"within": f"{margin}, by {claim.ci_method}"}
+    wants = [f"{claim.n_clusters} of {claim.needed_clusters} clusters"] if "clusters" in claim.failures else []
+    if "upper" in claim.failures or "lower" in claim.failures:
+        ends = [claim.upper] if math.isinf(claim.lower) else [claim.lower, claim.upper]
         wants.append(f"bound{'s' * (len(ends) > 1)} {', '.join(map(shown, ends))}")
     return {"not shown to be within": f"{margin}: {'; '.join(wants)}"}
 

@@ -99,8 +99,8 @@ class Cell:
     @property
     def kinds(self) -> str:
         """Classes of the page's style."""
-        own = {"long": len(self.value) > LINE, "broad": self.broad}
-        return " ".join(name for name, holds in own.items() if holds)
+        marks = {"long": len(self.value) > LINE, "broad": self.broad}
+        return " ".join(name for name, holds in marks.items() if holds)
 
     @property
     def broad(self) -> bool:
@@ -170,8 +170,8 @@ def grid(
 
 
 def _is_empty(row: Sequence[Cell]) -> bool:
-    found = {cell.known for cell in row}
-    return False in found and True not in found
+    known = {cell.known for cell in row}
+    return False in known and True not in known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,18 +207,18 @@ class Instances(Block):
         def number(text: str) -> int:
             return texts.setdefault(text, len(texts))
 
-        def turns(said: Transcript) -> list[list[int]]:
-            told = [[number(message["role"]), number(message["content"]), 0] for message in said["messages"]]
-            told.append([number("assistant, read here"), number(f"{said['prefill']}…"), 1])
-            if said["options"]:
-                told.append([number("options that were read"), number(", ".join(said["options"])), 0])
-            for name, draws in (("thought", said["thoughts"]), ("sampled answer", said["answers"])):
-                told += [[number(f"{name} {d['draw']}, {d['status']}"), number(d["text"]), 1] for d in draws]
-            return told
+        def turns(transcript: Transcript) -> list[list[int]]:
+            lines = [[number(message["role"]), number(message["content"]), 0] for message in transcript["messages"]]
+            lines.append([number("assistant, read here"), number(f"{transcript['prefill']}…"), 1])
+            if transcript["options"]:
+                lines.append([number("options that were read"), number(", ".join(transcript["options"])), 0])
+            for name, draws in (("thought", transcript["thoughts"]), ("sampled answer", transcript["answers"])):
+                lines += [[number(f"{name} {d['draw']}, {d['status']}"), number(d["text"]), 1] for d in draws]
+            return lines
 
         def row(instance: Instance) -> list[Any]:
             score = None if math.isnan(instance.score) else float(f"{instance.score:.6g}")
-            spoken = [[number(heading), turns(said)] for heading, said in instance.conversations]
+            spoken = [[number(heading), turns(transcript)] for heading, transcript in instance.conversations]
             return [[number(facet) for facet in instance.facets], score, number(instance.facts), spoken]
 
         rows = [row(instance) for instance in gallery.instances]
@@ -309,14 +309,14 @@ class Report:
     @property
     def sections(self) -> list[Section]:
         """Blocks by section, each found by an anchor of its own."""
-        found: list[tuple[str, list[Block]]] = []
+        sections: list[tuple[str, list[Block]]] = []
         for block in self.blocks:
-            if block.title or not found:
-                found.append((block.title, []))
-            found[-1][1].append(block)
+            if block.title or not sections:
+                sections.append((block.title, []))
+            sections[-1][1].append(block)
         anchors: dict[str, int] = {}
         named = []
-        for title, blocks in found:
+        for title, blocks in sections:
             plain = f"s-{_slug(title)}"  # no id of a block begins like that
             anchors[plain] = n = anchors.get(plain, 0) + 1
             named.append(Section(title or "More", plain if n == 1 else f"{plain}-{n}", blocks))
@@ -325,10 +325,10 @@ class Report:
     @property
     def chapters(self) -> Mapping[str, Sequence[Section]]:
         """Sections by the part of the page that a reader unfolds, in the order in which the parts begin."""
-        found: dict[str, list[Section]] = {}
+        chapters: dict[str, list[Section]] = {}
         for section in self.sections:
-            found.setdefault(section.chapter, []).append(section)
-        return found
+            chapters.setdefault(section.chapter, []).append(section)
+        return chapters
 
     @property
     def pictures(self) -> Mapping[str, Figure]:

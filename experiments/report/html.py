@@ -124,8 +124,8 @@ def make_again(folder: Path, parts: Report) -> None:
     Raises UserError for a report that cannot be read or written.
     """
     place = folder / "report.html"
-    new = {found[1]: found[0] for found in PART.finditer(to_html(parts))}
-    text = PART.sub(lambda found: new.get(found[1], found[0]), read_text(place))
+    new = {match[1]: match[0] for match in PART.finditer(to_html(parts))}
+    text = PART.sub(lambda match: new.get(match[1], match[0]), read_text(place))
     with in_one_line(place, "make it writable"), atomic_write(place) as temporary:
         temporary.write_text(text, encoding="utf-8")
     before, titled = read(folder / "report.json"), {block.title: block for block in parts.blocks}

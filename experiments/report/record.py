@@ -21,8 +21,8 @@ def to_json(document: Report) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        shown = ((one, getattr(value, one.name)) for one in fields(value) if one.metadata.get("kept", True))
-        return {one.name: _plain(part) for one, part in shown if one.name == "kind" or part != one.default}
+        shown = ((field, getattr(value, field.name)) for field in fields(value) if field.metadata.get("kept", True))
+        return {field.name: _plain(part) for field, part in shown if field.name == "kind" or part != field.default}
     if isinstance(value, Mapping):
         return {visible(str(name)): _plain(part) for name, part in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -32,7 +32,7 @@ def _plain(value: Any) -> Any:
 
 def from_json(data: Mapping[str, Any]) -> Report:
     """The document of which `to_json` has made this; its figures have no drawing. Raises what pydantic does."""
-    kinds = {one.kind: TypeAdapter(one) for one in Block.__subclasses__()}
+    kinds = {kind.kind: TypeAdapter(kind) for kind in Block.__subclasses__()}
     blocks = [kinds[block["kind"]].validate_python(block) for block in data["blocks"]]
     return TypeAdapter(Report).validate_python({**data, "blocks": blocks})
 

@@ -52,17 +52,19 @@ def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Report:
         named.setdefault(one.name, ([], []))[of_part].append(one)
     blocks: list[Block] = []
     for name, (whole, rest) in named.items():
-        blocks.append(scored_table(whole, _notes, title=name or "Scores", short=True))
-        blocks += [scored_table(rest, _notes, caption="Of parts.")] if rest else []
+        title = name or "Scores"
+        blocks += [scored_table(whole, _notes, title=title, short=True)] if whole else []
+        blocks += [scored_table(rest, _notes, title="" if whole else title, caption="Of parts.")] if rest else []
     if scored.differences:
         caption = f"Clusters of both resampled together; {adjusted_over(family_size(scored.differences))}."
         title = "Differences on the same items"
         blocks.append(scored_table(scored.differences, lambda _: (), title=title, caption=caption, short=True))
+    blocks += skipped
     blocks += [Picture(figure=drawn)] if (drawn := setup_figure(_with_forecasts(scored))) else []
     blocks += as_blocks(tables_of_levels(scored))
     families = {one.family for one in scored.numbers}
     known = [[metric.name, metric.code, metric.sentence] for metric in registered() if metric.name in families]
-    blocks += [*skipped, grid("Definitions", ["metric", "definition", "what it asks"], known)]
+    blocks.append(grid("Definitions", ["metric", "definition", "what it asks"], known))
     chosen = "".join(f", {key} {value}" for key, value in settings.items())
     top = Lead.of_table(scored).top(f"{scored.understood.line}.".replace("..", "."), _lead_figure(scored))
     return Report("Scores", f"of {scored.understood.path.name}", top, blocks, f"doxascope {__version__}{chosen}.")

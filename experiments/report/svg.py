@@ -60,7 +60,7 @@ def small(raw: str) -> str:
 def panels(raw: str, boxes: Sequence[Box]) -> list[str]:
     """A drawing for each pair of axes, cut out by its box; together they are the whole, and belong on one page."""
     content = _content(raw)
-    starts = [found.start() for found in re.finditer(r"<!axes>", content)]
+    starts = [match.start() for match in re.finditer(r"<!axes>", content)]
     ends = [*starts[1:], content.index("<!end>")]
     after = content[ends[-1] :]
     parts = [content[start:end] for start, end in zip(starts, ends, strict=True)]
@@ -105,13 +105,13 @@ def _hoisted(group: re.Match[str]) -> str:
 
 def _renamed(content: str) -> str:
     """Short names that no other drawing of a page has, for what is referred to; groups without a name dissolve."""
-    used = dict.fromkeys(found for tag in re.findall(r"<[a-z][^>]*>", content) for found in REFERENCE.findall(tag))
+    used = dict.fromkeys(match for tag in re.findall(r"<[a-z][^>]*>", content) for match in REFERENCE.findall(tag))
     mark = hashlib.sha256(content.encode()).hexdigest()[:6]
     names = {name: f"d{mark}-{i}" for i, (_, name) in enumerate(used)}
 
     def renamed(tag: str) -> str:
-        tag = re.sub(r' id="([^"]*)"', lambda found: f' id="{names[found[1]]}"' if found[1] in names else "", tag)
-        return REFERENCE.sub(lambda found: found[1] + names[found[2]], tag)
+        tag = re.sub(r' id="([^"]*)"', lambda match: f' id="{names[match[1]]}"' if match[1] in names else "", tag)
+        return REFERENCE.sub(lambda match: match[1] + names[match[2]], tag)
 
     content = re.sub(r"<[a-z][^>]*>", lambda tag: renamed(tag[0]), content)
     return re.sub(r"<defs></defs>|<g></g>", "", content)
@@ -134,36 +134,38 @@ def data(figure: Any) -> str:
 
 
 def _drawn(axes: Any) -> Iterator[tuple[Any, ...]]:
-    for one in axes.lines:
-        mark = "point" if one.get_linestyle() == "None" else "line"
-        yield from _points(mark, one, zip(np.atleast_1d(one.get_xdata()), np.atleast_1d(one.get_ydata()), strict=True))
-    for one in axes.collections:
-        yield from _collected(one)
-    for one in axes.patches:
-        if hasattr(one, "get_width"):
-            (x, y), wide, high = one.get_xy(), one.get_width(), one.get_height()
-            yield ("bar", _name(one), *map(_told, (x, y, x + wide, y + high)), "")
+    for artist in axes.lines:
+        mark = "point" if artist.get_linestyle() == "None" else "line"
+        yield from _points(
+            mark, artist, zip(np.atleast_1d(artist.get_xdata()), np.atleast_1d(artist.get_ydata()), strict=True)
+        )
+    for artist in axes.collections:
+        yield from _collected(artist)
+    for artist in axes.patches:
+        if hasattr(artist, "get_width"):
+            (x, y), wide, high = artist.get_xy(), artist.get_width(), artist.get_height()
+            yield ("bar", _name(artist), *map(_told, (x, y, x + wide, y + high)), "")
         else:
-            yield from _points("line", one, one.get_path().vertices)
+            yield from _points("line", artist, artist.get_path().vertices)
     for image in axes.images:
         yield from _cells(image)
-    for one in axes.texts:
-        yield ("label", one.get_text().replace("\n", " "), *map(_told, one.get_position()), "", "", "")
+    for artist in axes.texts:
+        yield ("label", artist.get_text().replace("\n", " "), *map(_told, artist.get_position()), "", "", "")
 
 
-def _points(mark: str, one: Any, places: Any) -> Iterator[tuple[Any, ...]]:
-    yield from ((mark, _name(one), _told(x), _told(y), "", "", "") for x, y in places)
+def _points(mark: str, artist: Any, places: Any) -> Iterator[tuple[Any, ...]]:
+    yield from ((mark, _name(artist), _told(x), _told(y), "", "", "") for x, y in places)
 
 
-def _collected(one: Any) -> Iterator[tuple[Any, ...]]:
+def _collected(artist: Any) -> Iterator[tuple[Any, ...]]:
     """Dots by their places; bands and lines by their corners."""
     from matplotlib.collections import PathCollection
 
-    if isinstance(one, PathCollection):
-        yield from _points("point", one, np.ma.filled(np.ma.asarray(one.get_offsets(), dtype=float), np.nan))
+    if isinstance(artist, PathCollection):
+        yield from _points("point", artist, np.ma.filled(np.ma.asarray(artist.get_offsets(), dtype=float), np.nan))
     else:
-        for path in one.get_paths():
-            yield from _points("band", one, path.vertices)
+        for path in artist.get_paths():
+            yield from _points("band", artist, path.vertices)
 
 
 def _cells(image: Any) -> Iterator[tuple[Any, ...]]:
@@ -177,8 +179,8 @@ def _cells(image: Any) -> Iterator[tuple[Any, ...]]:
             yield ("cell", "", *map(_told, (x, y, x + width, y + height, value)))
 
 
-def _name(one: Any) -> str:
-    label = str(one.get_label())
+def _name(artist: Any) -> str:
+    label = str(artist.get_label())
     return "" if label.startswith("_") else label
 
 

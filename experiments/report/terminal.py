@@ -160,5 +160,5 @@ def _instances(block: Instances, width: int) -> Iterator[str]:
         yield from ["", *_wrapped(f"{named}: {block.score} {value}; {text(facts)}", width)]
         for heading, turns in spoken:
             yield from _wrapped(text(heading), width, "  ")
-            for label, said, _ in turns:
-                yield from _wrapped(f"{text(label)}: {text(said)}", width, "    ")
+            for label, words, _ in turns:
+                yield from _wrapped(f"{text(label)}: {text(words)}", width, "    ")

@@ -31,6 +31,7 @@ SHIPPED = tuple(
         "locate:Locate",
         "martingale:Martingale",
         "rationality:Rationality",
+        "steer:SteerExperiment",
         "sycophancy:Sycophancy",
         "truth:Truth",
     )

@@ -160,7 +160,7 @@ class Measured(Experiment):
             transcripts,
             facets=facets,
             score=self._words,
-            said=f"rows; the {'furthest from coherent' if self.coherent is not None else 'largest'} come",
+            ranking=f"rows; the {'furthest from coherent' if self.coherent is not None else 'largest'} come",
             seed=config.seed,
         )
 

@@ -57,5 +57,7 @@ def numbers_of(model: str, config: Any, rows: Iterable[Mapping[str, Any]], lead:
         dataset=Path(world.of).stem if world is not None else "",
         thinking=config.model.thinking == "on",
         rows={(row["metric"], row["method"], row["subset"]): row for row in rows},
-        passed={gate["method"]: gate["passed"] for gate in lead.get("gates", ())},
+        readable={
+            said["method"]: said["readable"] for said in [*lead.get("verdicts", ())][::-1]
+        },  # the exact one counts
     )

@@ -142,8 +142,8 @@ def as_branches(edits: Edits | None) -> dict[str, tuple[Intervention, ...]]:
     given: Mapping[str, Any] = edits if isinstance(edits, Mapping) else {EDITED: edits}
     branches = {}
     for name, branch in given.items():
-        if not isinstance(name, str) or not name.isidentifier():
-            raise UserError(f"edits: branch {name!r}; name it by letters, digits and underscores")
+        if not isinstance(name, str) or not name.isprintable() or name != name.strip() or not name or "/" in name:
+            raise UserError(f"edits: branch {name!r}; give a name without '/' and blanks at its ends")
         several = [branch] if isinstance(branch, Intervention) else branch
         if isinstance(several, list | tuple) and not several:
             raise UserError(f"edits: {name} is empty; give {EDITS}, or leave it out")

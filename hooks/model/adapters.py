@@ -5,6 +5,9 @@ only warns of weights that it has no place for. Here both are errors.
 """
 
 import hashlib
+import json
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +36,15 @@ QUIETLY: Mapping[str, Any] = {f"_raise_exceptions_for_{what}": False for what in
 """By which a file of the hub that is not to be had is None."""
 IMPORTS = "megatron_config"
 """The key by which an adapter has PEFT import a module that it names."""
+TRIED = """
+import contextlib, json, re, resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (2, 2))
+texts, names = json.load(sys.stdin)
+for pattern in [form % text for text in texts for form in ("%s", r"(.*\\.)?(%s)$", r"(^|.*\\.)%s($|\\..*)")]:
+    with contextlib.suppress(Exception):
+        tried = [re.fullmatch(pattern, name) for name in names]
+"""
+"""In a process of its own, which 2 s of the processor end: every pattern, in PEFT's ways, on the names of modules."""
 
 
 @dataclass(frozen=True)
@@ -283,6 +295,11 @@ def _peft(model: "PreTrainedModel", files: AdapterFiles) -> "PeftModel":
     from peft import PeftModel
 
     where = f"adapter {files.adapter.place}"
+    patterns = [text for text in _texts(files.settings) if set(text) & set("*+?{")]
+    given = json.dumps([patterns, [name for name, _ in model.named_modules()]])
+    command = [sys.executable, "-I", "-c", TRIED]
+    if patterns and subprocess.run(command, input=given, text=True, capture_output=True, check=False).returncode < 0:
+        raise UserError(f"{where}: a pattern in its {ADAPTER_CONFIG} takes too long; name modules in target_modules")
     base = files.settings.get("base_model_name_or_path")
     advice = f"it is not of this model; give the one that it was trained on ({base})"
     with in_one_line(where, advice), _quiet():
@@ -294,6 +311,15 @@ def _peft(model: "PreTrainedModel", files: AdapterFiles) -> "PeftModel":
                 raise ValueError(f"the model {what} {sorted(names)[0]} ({len(names)} in all)")
     attached.requires_grad_(False).eval()
     return attached
+
+
+def _texts(settings: Any) -> Iterator[str]:
+    """Every text in settings, keys among them."""
+    if isinstance(settings, str):
+        yield settings
+    elif isinstance(settings, dict | list):
+        for each in [*settings, *settings.values()] if isinstance(settings, dict) else settings:
+            yield from _texts(each)
 
 
 @contextmanager

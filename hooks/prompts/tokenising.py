@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...base.errors import UserError
+from ...base.errors import UserError, in_one_line
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -17,6 +17,7 @@ SPACE = re.compile(r"(?<=\S)(?= \S)")
 """Where a word begins that is one space apart from the one before it."""
 HALF = re.compile("[\ud800-\udfff]")
 """Of a character that UTF-16 writes as two."""
+FAULT = "the model's tokenizer cannot read a text"
 OVER = re.compile("[^ĠĊčĉ]Ġ")
 """What reaches over one, as vocabularies of bytes write spaces, ends of lines and tabs."""
 
@@ -36,10 +37,10 @@ class Tokeniser:
         self._unchecked = CHECKED
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text. Raises UserError for one that holds half a character, which no tokenizer takes."""
+        """The ids of each text. Raises UserError for one that the tokenizer does not take."""
         try:
             return self._ids(texts)
-        except (TypeError, UnicodeEncodeError) as error:
+        except UserError as error:
             if half := next(filter(None, map(HALF.search, texts)), None):
                 fault = f"a text holds {half[0]!a}, half of a character that takes two; take it out"
                 raise UserError(fault) from error
@@ -93,10 +94,12 @@ class Tokeniser:
         inner: Any = self._tokenizer.backend_tokenizer
         if inner.truncation or inner.padding:
             return self._whole(texts)
-        return [encoding.ids for encoding in inner.encode_batch_fast(texts, add_special_tokens=False)]
+        with in_one_line(FAULT):
+            return [encoding.ids for encoding in inner.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _whole(self, texts: Sequence[str]) -> list[list[int]]:
-        return self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
+        with in_one_line(FAULT):
+            return self._tokenizer(list(texts), add_special_tokens=False)["input_ids"]  # pyright: ignore[reportReturnType]
 
 
 def _cuts(tokenizer: "PreTrainedTokenizerBase", special: Collection[str]) -> bool:

@@ -25,15 +25,8 @@ from ..metric import (
     with_drop_reasons,
 )
 from ..tables.samples import Options
+from . import rejection
 from .competence import BELOW_MENTIONED, GATE, BeliefGate, belief_gate, kappa_word
-from .rejection import (
-    LogoddsChange,
-    belief_consistency,
-    counts_to_probabilities,
-    invalid_association,
-    ratio_bounds,
-    rms_logodds_change,
-)
 from .sampling_bias import chance_corrected, expected_jsd_binomial, jsd_plugin_bias
 from .sampling_bias import consistency_kappa as kappa
 
@@ -44,7 +37,7 @@ UNALLOCATED = "none: an end of what the mass on no option leaves open"
 
 def _shares(sample: Options) -> tuple[Array, Array]:
     """[n] share of the first of the two options that remain, before and after."""
-    scores = belief_consistency(sample.prior, sample.posterior, sample.rejected)
+    scores = rejection.belief_consistency(sample.prior, sample.posterior, sample.rejected)
     return scores.prior2[:, 0].copy(), scores.post2[:, 0].copy()
 
 
@@ -64,7 +57,7 @@ def logodds_change_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     if sample.strata is not None:  # it is told of each part by itself
         return
     (before, after), clusters = _shares(sample), clusters_of(sample)
-    score = with_drop_reasons(rms_logodds_change(before, after, clusters, how=how), sample, before + after)
+    score = with_drop_reasons(rejection.rms_logodds_change(before, after, clusters, how=how), sample, before + after)
     beside = {"half of the changes are at most": f"{score.median_abs:.3f}"}
     if score.n_clipped:
         beside[f"shares moved off 0 or 1 by {LOGIT_EPS:g}"] = str(score.n_clipped)
@@ -72,10 +65,10 @@ def logodds_change_lines(sample: Options, how: Resampling) -> Iterator[Line]:
         beside["of the words alone"] = "0, which is no belief"
     claim = claimed(np.abs(_changes(sample)), clusters, "logodds", how, worst=FARTHEST)
     yield Line("rms_logodds", "root mean square change of the log-odds", score, beside, claim, worst=FARTHEST)
-    open_ends = ratio_bounds(sample.prior, sample.posterior, sample.rejected)
+    open_ends = rejection.ratio_bounds(sample.prior, sample.posterior, sample.rejected)
     least = open_ends.prior_lo + open_ends.post_lo  # NaN where no mass could be on the two
     for end, value, extreme in (("lower", open_ends.rms_lo, "least"), ("upper", open_ends.rms_hi, "largest")):
-        bound = LogoddsChange(
+        bound = rejection.LogoddsChange(
             rms=value,
             n_clipped=open_ends.n_clipped,
             n_rows=open_ends.n_rows,
@@ -91,8 +84,8 @@ def _both_scores(sample: Options) -> tuple[Array, Array]:
     """[n] three-class consistency of the read-outs, and of the words alone."""
     assert sample.words_prior is not None
     assert sample.words_posterior is not None
-    c3 = belief_consistency(sample.prior, sample.posterior, sample.rejected).c3
-    return c3, belief_consistency(sample.words_prior, sample.words_posterior, sample.rejected).c3
+    c3 = rejection.belief_consistency(sample.prior, sample.posterior, sample.rejected).c3
+    return c3, rejection.belief_consistency(sample.words_prior, sample.words_posterior, sample.rejected).c3
 
 
 def _compare_gain(sample: Options) -> Compared | None:
@@ -151,13 +144,13 @@ PUBLISHED = ("c3", "p_invalid_raw", "entropy_prior", "entropy_post", "p_error_pr
 
 
 def _compare_consistency(sample: Options) -> Compared:
-    return compare_mean("c2", belief_consistency(sample.prior, sample.posterior, sample.rejected).c2, sample)
+    return compare_mean("c2", rejection.belief_consistency(sample.prior, sample.posterior, sample.rejected).c2, sample)
 
 
 @metric("B2, B9, B11, B12", THREE, Options, needs=("three",), compare=_compare_consistency, place=220, margin="jsd")
 def consistency_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Do two options keep their ratio when a third is rejected? 1 is a kept ratio."""
-    scores = belief_consistency(sample.prior, sample.posterior, sample.rejected)
+    scores = rejection.belief_consistency(sample.prior, sample.posterior, sample.rejected)
     clusters = clusters_of(sample)
 
     def mean(values: Array, within: tuple[float, float] = UNIT) -> Score:
@@ -212,7 +205,7 @@ def _expected(share: float, n_before: int, n_after: int) -> float:
 @metric("B12", THREE, Options, needs=("three",), of_parts=False, place=230, slow=True)
 def consistency_kappa_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Consistency beyond what another item's posterior would give; 0 is chance."""
-    scores = belief_consistency(sample.prior, sample.posterior, sample.rejected)
+    scores = rejection.belief_consistency(sample.prior, sample.posterior, sample.rejected)
     position = sample.rejected if sample.position is None else sample.position
     score = kappa(scores.prior2, scores.post2, clusters_of(sample), position, how=how)
     beside = {"consistency": f"{score.c:.3f}", "with another item's posterior": f"{score.c_perm:.3f}"}
@@ -221,14 +214,14 @@ def consistency_kappa_lines(sample: Options, how: Resampling) -> Iterator[Line]:
 
 def _share(masses: Array, rejected: Array) -> Array:
     """[n] of the rejected option among all."""
-    return counts_to_probabilities(masses)[np.arange(len(masses)), rejected]
+    return rejection.counts_to_probabilities(masses)[np.arange(len(masses)), rejected]
 
 
 @metric("B10", OPTIONS, Options, of_parts=False, place=240)
 def association_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Is the rejected option still chosen where it was likely before? 1 is no association."""
     before, after = (_share(masses, sample.rejected) for masses in (sample.prior, sample.posterior))
-    score = invalid_association(before, after, clusters_of(sample), how=how)
+    score = rejection.invalid_association(before, after, clusters_of(sample), how=how)
     beside = {
         "mean share before, after": f"{score.norm_prior:.3f}, {score.norm_post:.3f}",
         "each weighted by the other": f"{score.wnorm_prior:.3f}, {score.wnorm_post:.3f}",
@@ -250,7 +243,8 @@ def competence_lines(sample: Options, how: Resampling) -> Iterator[Line]:
         template=np.full(len(sample.prior), "") if sample.template is None else sample.template,
         prior_rejected=_share(sample.prior, sample.rejected),
         post_rejected=_share(sample.posterior, sample.rejected),
-        mentioned={name: counts_to_probabilities(masses)[rows] for name, masses in sample.mentions.items()} or None,
+        mentioned={name: rejection.counts_to_probabilities(masses)[rows] for name, masses in sample.mentions.items()}
+        or None,
         groups=clusters,
         coverage={"before": sample.prior.sum(axis=1), "after": sample.posterior.sum(axis=1)},
         read_groups={"before": clusters, "after": clusters},

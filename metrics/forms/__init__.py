@@ -1,6 +1,6 @@
 """The plain forms that a table may have, told apart by their columns."""
 
-from . import belief_columns, levels, options, updates, whitebox
+from . import belief_columns, gathered, levels, options, updates, whitebox
 from .form import Form
 
 FORMS = (
@@ -10,7 +10,7 @@ FORMS = (
     *(whitebox.LAYERS, whitebox.FORKS, whitebox.PATCHES, whitebox.ASKERS, whitebox.QUERIES, whitebox.YES_NO),
     *(belief_columns.BINARY, belief_columns.SEVERAL, updates.CHAINS, updates.TRAJECTORY_ROWS),
     *(updates.TRAJECTORY_COLUMNS, updates.PAIRS, belief_columns.FORECASTS, belief_columns.TRUTHS),
-    *(belief_columns.HITS, levels.CELLS),
+    *(belief_columns.HITS, gathered.LISTED_ANSWERS, gathered.LISTED_PRIZES, levels.CELLS),
 )
 """The more particular ones first; a table has the first that lacks nothing."""
 

@@ -114,7 +114,7 @@ TESTIMONY = Form(
     named({"base": P, "syc": P}, {**dict.fromkeys((*READINGS, "bayes"), P), "outcome": "outcome"}),
     _testimony,
     cluster=("cluster", "scenario", "question", "item"),
-    totals=("arm", "involvement", "sycophancy", "condition", "evidence"),
+    totals=("arm", "evidence"),
 )
 TOLD = Form(
     "testimony of users and agents",

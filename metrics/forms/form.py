@@ -8,6 +8,7 @@ import numpy as np
 
 from ..contract import Array
 from ..tables.samples import Sample
+from ..tables.source import TableSource
 
 Data = dict[str, Any]
 Columns = tuple[Mapping[str, str], Mapping[str, str]]
@@ -49,6 +50,8 @@ class Form:
     """Whether its rows are numbers of models, which may be summed up together."""
     totals: tuple[str, ...] = ()
     """Factors over whose levels everything is also scored together, at each combination of the other factors."""
+    gather: Callable[[TableSource, Sequence[str]], TableSource] | None = None
+    """Of a row per answer: makes the table of another form of it, with these columns besides."""
 
     def roles(self, columns: Sequence[str]) -> dict[str, str]:
         """Columns of a table that this form would use, with their roles; also if others are missing."""

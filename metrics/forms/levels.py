@@ -13,6 +13,7 @@ from ..tables.cells import complete
 from ..tables.sample_rows import Updates, cells, joined
 from ..tables.samples import Cells, Sample
 from .form import KEY, Columns, Data, Form, P, suffixes
+from .synonyms import role_of
 from .updates import FACTOR
 
 CONDITIONS = (
@@ -131,7 +132,7 @@ class Levels:
                 built = [replace(sample, factors=None) if isinstance(sample, Updates) else sample for sample in built]
                 samples += [replace(sample, run=name) for sample in built]
                 self.families[name] = (factor, str(self.of[model][rows][0]) if len(fixed) > 1 else "")
-        summed = [name for name in self.of if _short(name) in self.form.totals]
+        summed = [name for name in self.of if role_of(_short(name)) in self.form.totals]
         for left in ([], *([name] for name in summed)) if len(summed) > 1 else [[]]:
             rest = [name for name in self.of if name not in summed or name in left]
             over = self._called(rest) if 1 < len(rest) < len(self.of) else np.empty(0, dtype=object)

@@ -16,6 +16,7 @@ from . import FORMS, Form
 from . import belief_table as belief_rows
 from .form import Data
 from .levels import Levels, implied, level_columns
+from .synonyms import named_otherwise
 
 BELIEFS = Form(
     "belief table",
@@ -66,8 +67,10 @@ def understand(
 
     Raises UserError: unreadable, no form fits (the nearest one is named), a cell is wrong (by row and column).
     """
-    source = renamed(open_table(path), names or {})
-    form = recognise(source)
+    source, form, called = _opened(path, names or {}, [name for name in (cluster, *by) if name])
+    ours = {theirs: ours for ours, theirs in called.items()}
+    cluster = cluster and ours.get(cluster.strip().lower(), cluster)
+    by = [ours.get(name.strip().lower(), name) for name in by]
     extra = {name: "label" for name in (cluster, replicates, *by) if name}
     extra = {name.strip().lower(): role for name, role in extra.items()}
     if absent := [name for name in extra if name not in source.columns]:
@@ -100,7 +103,8 @@ def understand(
         samples = split.samples(make, owners, items)
         levels = {name: len(set(values)) for name, values in split.of.items()}
         of_cells, rivals = split.cells, split.rivals(samples)
-    notes = [*make.events[:1], *filter(None, [samples[0].note])]
+    notes = [f"{theirs} taken for {ours}" for ours, theirs in called.items()]
+    notes += [*make.events[:1], *filter(None, [samples[0].note])]
     if form is BELIEFS and (statuses := belief_rows.describe_statuses(data)):
         notes.append(f"read-outs: {statuses}")
     clustered = column or ("item" if form is BELIEFS or replicates else None)
@@ -112,8 +116,23 @@ def understand(
             0, f"if rows that share a {' or a '.join(unused[:3])} belong together, name it: --cluster {unused[0]}"
         )
     by_levels = [f"by {', '.join(f'{name} ({n})' for name, n in levels.items())}"] if levels else []
-    line = "; ".join([line, *notes, *by_levels, *([f"not used: {_named(unused)}"] if unused else [])])
+    line = "; ".join(
+        [line, *notes, *by_levels, *([f"not used: {_named(unused)}{_meant(form, source)}"] if unused else [])]
+    )
     return Understood(path, form.name, samples, line, rivals, [*levels], of_cells)
+
+
+def _opened(path: Path, names: Mapping[str, str], kept: Sequence[str]) -> tuple[TableSource, Form, dict[str, str]]:
+    """A table with its columns under the names of its form, what it calls them itself, and with a row for each thing
+    that was asked, at each level of what is `kept`.
+    """
+    source = renamed(open_table(path), names)
+    form, called = recognise(source)
+    source = renamed(source, called)
+    if form.gather is None:
+        return source, form, called
+    source = form.gather(source, [name.strip().lower() for name in kept])
+    return source, next(form for form in FORMS if not form.missing(source.columns)), called
 
 
 @dataclass(frozen=True)
@@ -173,29 +192,44 @@ def _refuse_levels(path: Path, by: Sequence[str], column: str | None, roles: Map
             raise UserError(f"{path}: --by {name}: is a number that is scored ({roles[name]}); name a column of labels")
 
 
-def recognise(source: TableSource) -> Form:
-    """The form that the columns make, or UserError naming the nearest one and what it lacks."""
+def recognise(source: TableSource) -> tuple[Form, dict[str, str]]:
+    """The form that the columns make, and which of its columns the table has under other names (none where it lacks
+    nothing; else the form that uses most columns). UserError naming the nearest form, and what it lacks.
+    """
     for form in ALL_FORMS:
         if not form.missing(source.columns):
-            return form
+            return form, {}
 
-    def nearness(form: Form) -> float:
-        used, missing = len(form.roles(source.columns)), len(form.missing(source.columns))
-        return used / (used + missing)
+    others = {form.name: named_otherwise(form, source.columns) for form in ALL_FORMS}
+
+    def lacks(form: Form) -> list[str]:
+        return form.missing([*source.columns, *others[form.name]])
+
+    def nearness(form: Form) -> tuple[float, int]:
+        there = [*source.columns, *others[form.name]]
+        return 1 - len(lacks(form)) / len(form.columns(there)[0]), len(form.roles(there))
 
     nearest = max(ALL_FORMS, key=nearness)
+    if not lacks(nearest):
+        return nearest, others[nearest.name]
     shown = _shown(source.columns)
-    if nearness(nearest) == 0:
+    if nearness(nearest)[0] == 0:
         similar = max(ALL_FORMS, key=lambda form: sum(bool(_close(c, source.columns)) for c in form.missing([])))
         if not any(_close(c, source.columns) for c in similar.missing([])):
             raise UserError(f"{source.path}: columns {shown} fit no metric; `doxascope score --list` shows what would")
         nearest = similar
-    missing = nearest.missing(source.columns)
+    missing = lacks(nearest)
     close = _close(missing[0], source.columns)
     raise UserError(
         f"{source.path}: columns {shown} fit no metric; nearest is {nearest.name!r} ({nearest.wants}), which lacks "
-        f"{', '.join(map(repr, missing))}" + (f"; is it {close!r}?" if close else "")
+        f"{', '.join(map(repr, missing))}" + (f"; is it {close!r}? --map {missing[0]}={close}" if close else "")
     )
+
+
+def _meant(form: Form, source: TableSource) -> str:
+    """How what is not used would be, where it has another name of a column that the form takes."""
+    meant = named_otherwise(form, source.columns) if form is not BELIEFS else {}
+    return "".join(f" (or --map {ours}={theirs})" for ours, theirs in meant.items())
 
 
 def _named(columns: Sequence[str]) -> str:

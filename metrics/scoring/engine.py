@@ -1,7 +1,6 @@
 """From samples to numbers: every metric that fits a sample, and what samples differ by on the same items."""
 
 import re
-import sys
 import threading
 import time
 from collections import Counter
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ...base.errors import UserError, nearest
+from ...base.progress import stand
 from ...base.text import shown
 from .. import crossed_mean
 from ..contract import Resampling
@@ -47,7 +47,7 @@ def progress() -> Iterator[Callable[[str], None]]:
         while not over.wait(wait):
             wait = PAUSE
             seconds = time.monotonic() - began
-            print(f"scoring: {max(done, 0)} done after {seconds:.0f} s, now {now}", file=sys.stderr, flush=True)
+            stand(f"scoring: {max(done, 0)} done after {seconds:.0f} s, now {now}")
 
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()

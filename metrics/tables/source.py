@@ -13,6 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from ...base.documents import once
 from ...base.errors import UserError
 from ..beliefs import COLUMNS
@@ -129,6 +131,16 @@ def renamed(source: TableSource, names: Mapping[str, str]) -> TableSource:
             yield {name: chunk[old] for name, old in zip(wanted, stored, strict=True)}
 
     return TableSource(source.path, tuple(new_of.get(name, name) for name in source.columns), chunks)
+
+
+def of_frame(path: Path, frame: pd.DataFrame) -> TableSource:
+    """A table in memory, in one chunk; what is missing has an empty cell."""
+    cells = {name: frame[name].astype(object).where(frame[name].notna(), "").tolist() for name in frame.columns}
+
+    def chunks(wanted: Sequence[str]) -> Iterator[Chunk]:
+        yield {name: cells[name] for name in wanted}
+
+    return TableSource(path, tuple(cells), chunks)
 
 
 def _json(path: Path) -> TableSource:

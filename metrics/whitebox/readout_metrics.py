@@ -71,13 +71,13 @@ def readout_lines(sample: YesNo, how: Resampling) -> Iterator[Line]:
 @metric("W1", "yes_<option> and reveal_<option> for each of two or more", Forks, place=540)
 def fork_lines(sample: Forks, how: Resampling) -> Iterator[Line]:
     """Is the option that is said to be chosen the one that would be revealed? 0 is a kept choice."""
-    found = fork_coherence(sample.q, sample.r)
+    forks = fork_coherence(sample.q, sample.r)
     clusters = clusters_of(sample)
     for name, quantity, values in (
-        ("fork_rms", "distance of yes from the reveal", found.rms),
-        ("fork_excess", "sum of P(yes) less 1", found.excess),
-        ("fork_corr", "correlation of yes with the reveal", found.corr),
-        ("commitment", "commitment, 1 if one option is sure", found.commitment),
+        ("fork_rms", "distance of yes from the reveal", forks.rms),
+        ("fork_excess", "sum of P(yes) less 1", forks.excess),
+        ("fork_corr", "correlation of yes with the reveal", forks.corr),
+        ("commitment", "commitment, 1 if one option is sure", forks.commitment),
         ("fork_coverage", "yes or no", sample.coverage),
     ):
         if values is not None:
@@ -93,8 +93,8 @@ def transfer_lines(sample: Patches, how: Resampling) -> Iterator[Line]:
         score = transfer_fraction(
             sample.base, sample.patched, sample.donor, sample.clusters, sample.patched_reverse, **reach
         )
-        told = with_drop_reasons(score, sample, sample.base + sample.patched + sample.donor)
-        yield Line(sample.metric, sample.metric, told, _both_ways(score))
+        reported = with_drop_reasons(score, sample, sample.base + sample.patched + sample.donor)
+        yield Line(sample.metric, sample.metric, reported, _both_ways(score))
         return
     table = pd.DataFrame({"pair": sample.pair, "cell": sample.cell})
     cells = list(dict.fromkeys(sample.cell))
@@ -119,13 +119,13 @@ def transfer_lines(sample: Patches, how: Resampling) -> Iterator[Line]:
         beside = _both_ways(score)
         if bands.ci_method:
             beside["band over all cells"] = f"[{band['band_lo']:.3f}, {band['band_hi']:.3f}], p {band['p_max']:.3g}"
-        told = MappedTransfer(**{**vars(score), **band, **counts})
-        yield Line(sample.metric, f"{sample.metric}, {cell}", told, beside, part=str(cell))
+        reported = MappedTransfer(**{**vars(score), **band, **counts})
+        yield Line(sample.metric, f"{sample.metric}, {cell}", reported, beside, part=str(cell))
 
 
 def _both_ways(score: TransferFraction) -> dict[str, str]:
-    found = {"mean update, nats": f"{score.mean_update:.3f}"}
-    return found | (
+    beside = {"mean update, nats": f"{score.mean_update:.3f}"}
+    return beside | (
         {"forward, backward": f"{score.forward:.3f}, {score.reverse:.3f}"} if np.isfinite(score.reverse) else {}
     )
 

@@ -80,11 +80,11 @@ def _decoded(
 ) -> tuple[Refitted, Refitted, Refitted]:
     """R2 of a fresh probe of what was and of what is left, and the fall, by refits on the same resamples."""
 
-    def statistic(rows: NDArray[np.intp], own: NDArray[np.intp]) -> dict[str, float]:
+    def statistic(rows: NDArray[np.intp], fold_of: NDArray[np.intp]) -> dict[str, float]:
         drawn = Target(target.name, target.prob[rows], target.logit[rows], 0)
         r2 = []
         for x in (before, after):
-            crossed = cross_fit(x[rows], drawn, own, plan.penalties)
+            crossed = cross_fit(x[rows], drawn, fold_of, plan.penalties)
             r2.append(out_of_fold_r2(drawn.logit, crossed.score, crossed.train_logit))
         return {"before": r2[0], "after": r2[1], "fall": r2[0] - r2[1]}
 

@@ -43,12 +43,12 @@ def by_level(logit: Floats, y: Floats, levels: ArrayLike) -> dict[str, float]:
     """Slope and intercept at each level, and by how much each level differs from the first."""
     labels = np.asarray(levels).astype(str)
     names = sorted(set(labels))
-    found = {name: calibrate(logit[labels == name], y[labels == name]) for name in names}
-    told = {f"{what}[{name}]": getattr(one, what) for name, one in found.items() for what in SHIFT_MARGINS}
+    fits = {name: calibrate(logit[labels == name], y[labels == name]) for name in names}
+    numbers = {f"{what}[{name}]": getattr(fit, what) for name, fit in fits.items() for what in SHIFT_MARGINS}
     for name in names[1:]:
         for what in SHIFT_MARGINS:
-            told[f"{what}[{name} - {names[0]}]"] = getattr(found[name], what) - getattr(found[names[0]], what)
-    return told
+            numbers[f"{what}[{name} - {names[0]}]"] = getattr(fits[name], what) - getattr(fits[names[0]], what)
+    return numbers
 
 
 def shift_test(shift: Refitted, what: str) -> Equivalence:
@@ -122,21 +122,21 @@ def update_behind_probe(
     both = np.column_stack([moments * (half == 0), moments * (half == 1)])
     errors = _errors(_covariances(moments.sum(axis=0)[None]))
     estimate = float(_behind(both.sum(axis=0)[None])[0])
-    found: dict[str, Any] = {name: float(value[0]) for name, value in errors.items()} | {"M_behind": estimate}
-    if not found["reliability"] > 0 or np.isnan(estimate):
-        found["M_behind"] = NAN
-        return UpdateBehindProbe(status="no_reliability", **rows.counts, **found)
-    made = moment_interval(both, rows.codes, _behind, how=Resampling(seed=seed, draws=draws, level=level))
-    return UpdateBehindProbe(**found, **rows.counts, **made.fields(), **made.test_of_zero(estimate))
+    fields: dict[str, Any] = {name: float(value[0]) for name, value in errors.items()} | {"M_behind": estimate}
+    if not fields["reliability"] > 0 or np.isnan(estimate):
+        fields["M_behind"] = NAN
+        return UpdateBehindProbe(status="no_reliability", **rows.counts, **fields)
+    interval = moment_interval(both, rows.codes, _behind, how=Resampling(seed=seed, draws=draws, level=level))
+    return UpdateBehindProbe(**fields, **rows.counts, **interval.fields(), **interval.test_of_zero(estimate))
 
 
 def _covariances(sums: Floats) -> NDArray[np.float64]:
     """[draws, 4, 4] from sums [draws, 15]."""
     n, means = sums[:, 0], sums[:, 1:5] / sums[:, :1]
-    found = np.empty((len(sums), 4, 4))
+    matrices = np.empty((len(sums), 4, 4))
     for column, (i, j) in enumerate(PAIRS, 5):
-        found[:, i, j] = found[:, j, i] = sums[:, column] / n - means[:, i] * means[:, j]
-    return found
+        matrices[:, i, j] = matrices[:, j, i] = sums[:, column] / n - means[:, i] * means[:, j]
+    return matrices
 
 
 def _errors(c: NDArray[np.float64]) -> dict[str, Floats]:
@@ -159,7 +159,7 @@ def _behind(sums: Floats) -> Floats:
     halves = [_errors(_covariances(part)) for part in np.split(sums, 2, axis=1)]
     with np.errstate(divide="ignore", invalid="ignore"):
         corrected = [
-            (1 + one["M_read"] - other["common"]) / (other["reliability"] * other["ratio"]) - 1
-            for one, other in (halves, halves[::-1])
+            (1 + half["M_read"] - other["common"]) / (other["reliability"] * other["ratio"]) - 1
+            for half, other in (halves, halves[::-1])
         ]
     return np.mean(corrected, axis=0)

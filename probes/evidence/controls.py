@@ -37,9 +37,9 @@ class Selectivity(NamedTuple):
     @property
     def told(self) -> str:
         """In a sentence, with what cannot be computed and why."""
-        own = _or_why(self.selectivity, "no random target varies")
+        above = _or_why(self.selectivity, "no random target varies")
         return (
-            f"selectivity {own}; random targets on held-out groups: {self.told_control}; "
+            f"selectivity {above}; random targets on held-out groups: {self.told_control}; "
             f"on held-out rows of known groups: {self.told_memorised}"
         )
 
@@ -91,10 +91,10 @@ def baseline_r2(x: Floats, y: Floats, folds: NDArray[np.intp], penalties: Sequen
 
 
 def _r2(x: Floats, y: Floats, folds: NDArray[np.intp], penalties: Sequence[float]) -> list[float]:
-    found = nested_ridge(x, y, folds, penalties, keep=False)
+    fit = nested_ridge(x, y, folds, penalties, keep=False)
     spread = spread_of_targets(y, folds).sum(axis=0)
     varies = spread > 0
-    return np.where(varies, 1 - found.outer.sum(axis=0) / np.where(varies, spread, 1.0), np.nan).tolist()
+    return np.where(varies, 1 - fit.outer.sum(axis=0) / np.where(varies, spread, 1.0), np.nan).tolist()
 
 
 LENGTH, BAG = "prompt length", "bag of words"
@@ -110,15 +110,15 @@ def surface_features(rows: pd.DataFrame) -> Mapping[str, Floats]:
 
     A bag of words is counted over all rows: it knows no target.
     """
-    found: dict[str, Floats] = {}
+    features: dict[str, Floats] = {}
     if texts := [rows[name].astype(str) for name in ("text", "option_text") if name in rows.columns]:
         lengths = np.column_stack([n for each in texts for n in (each.str.len(), each.str.count(r"\S+"))])
-        found[LENGTH] = np.column_stack([lengths, np.log1p(lengths)]).astype(np.float64)
-        found[BAG] = np.hstack([_bag(each.tolist()) for each in texts])
+        features[LENGTH] = np.column_stack([lengths, np.log1p(lengths)]).astype(np.float64)
+        features[BAG] = np.hstack([_bag(each.tolist()) for each in texts])
     for name in ONE_HOT:
         if name in rows.columns and rows[name].nunique() > 1:
-            found[name.replace("_", " ")] = pd.get_dummies(rows[name].astype(str)).to_numpy(dtype=np.float64)
-    return found
+            features[name.replace("_", " ")] = pd.get_dummies(rows[name].astype(str)).to_numpy(dtype=np.float64)
+    return features
 
 
 def _bag(texts: Sequence[str]) -> Floats:
@@ -158,12 +158,12 @@ def learning_curve(
     curve = []
     for share in shares:
         size = max(MIN_FOLDS, round(share * n_groups))
-        found = []
+        r2 = []
         for _ in range(repeats if size < n_groups else 1):
-            mine = np.isin(codes, rng.permutation(n_groups)[:size])
-            present, renumbered = np.unique(folds[mine], return_inverse=True)
-            if len(present) >= MIN_FOLDS and np.ptp(y[mine]) > 0:
-                found.append(baseline_r2(x[mine], y[mine], renumbered, penalties))
-        if found:
-            curve.append(CurvePoint(size, float(np.mean(found))))
+            chosen = np.isin(codes, rng.permutation(n_groups)[:size])
+            present, renumbered = np.unique(folds[chosen], return_inverse=True)
+            if len(present) >= MIN_FOLDS and np.ptp(y[chosen]) > 0:
+                r2.append(baseline_r2(x[chosen], y[chosen], renumbered, penalties))
+        if r2:
+            curve.append(CurvePoint(size, float(np.mean(r2))))
     return curve

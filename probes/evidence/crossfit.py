@@ -54,21 +54,21 @@ def cross_fit(
     x: Floats, target: Target, folds: NDArray[np.intp], penalties: Sequence[float] = PENALTIES
 ) -> CrossFitted:
     """Ridge on log-odds, with penalty and recalibration from the inner folds."""
-    found = nested_ridge(x, target.logit[:, None], folds, penalties)
+    fit = nested_ridge(x, target.logit[:, None], folds, penalties)
     logit = np.empty(len(x))
     train_logit, train_prob = np.empty(len(x)), np.empty(len(x))
-    readouts, signals = [], found.inner_score.copy()
-    for k, readout in enumerate(found.readouts):
-        mine = folds == k
-        slope, intercept = recalibration(found.inner_score[k, ~mine], target.prob[~mine])
-        logit[mine] = intercept + slope * found.score[mine]
+    readouts, signals = [], fit.inner_score.copy()
+    for k, readout in enumerate(fit.readouts):
+        test = folds == k
+        slope, intercept = recalibration(fit.inner_score[k, ~test], target.prob[~test])
+        logit[test] = intercept + slope * fit.score[test]
         readouts.append(readout.calibrated(slope, intercept))
-        train_logit[mine], train_prob[mine] = target.logit[~mine].mean(), target.prob[~mine].mean()
-        signals[k, mine] = found.score[mine] - train_logit[mine]
-        for j in set(range(len(found.readouts))) - {k}:
-            signals[k, folds == j] -= target.logit[~mine & (folds != j)].mean()
-    chosen = np.asarray(penalties, dtype=np.float64)[found.chosen[:, 0]]
-    return CrossFitted(found.score, logit, chosen, tuple(readouts), train_logit, train_prob, signals, found.inner_score)
+        train_logit[test], train_prob[test] = target.logit[~test].mean(), target.prob[~test].mean()
+        signals[k, test] = fit.score[test] - train_logit[test]
+        for j in set(range(len(fit.readouts))) - {k}:
+            signals[k, folds == j] -= target.logit[~test & (folds != j)].mean()
+    chosen = np.asarray(penalties, dtype=np.float64)[fit.chosen[:, 0]]
+    return CrossFitted(fit.score, logit, chosen, tuple(readouts), train_logit, train_prob, signals, fit.inner_score)
 
 
 def recalibration(score: Floats, y: Floats) -> tuple[float, float]:

@@ -125,18 +125,20 @@ def study(data: ProbeData, at: ReadAt, folds: NDArray[np.intp], plan: StudyPlan,
     pairs = _pairs(data)
     levels = next((data.rows[name].to_numpy() for name in POSITIONS if _varies(data, name)), None)
 
-    def statistic(rows: NDArray[np.intp], mine: NDArray[np.intp]) -> Mapping[str, float]:
+    def statistic(rows: NDArray[np.intp], fold_of: NDArray[np.intp]) -> Mapping[str, float]:
         target_of = Target(target.name, target.prob[rows], target.logit[rows], 0)
-        fit_of = cross_fit(x[rows], target_of, mine, plan.penalties)
+        fit_of = cross_fit(x[rows], target_of, fold_of, plan.penalties)
         numbers = _numbers(target_of, fit_of)
         if neutral is not None and target.kind == BINARY:
-            numbers["recall"] = _recall_on(neutral, target_of, fit_of, mine)
+            numbers["recall"] = _recall_on(neutral, target_of, fit_of, fold_of)
         if len(pairs):
             numbers |= _gaps(fit_of.belief, rows, pairs, len(data.rows))
         if levels is not None:
             numbers |= by_level(fit_of.logit, target_of.prob, levels[rows])
         for name, rival in rivals.items():
-            numbers[f"above {name}"] = numbers["r2"] - baseline_r2(rival[rows], target_of.logit, mine, plan.penalties)
+            numbers[f"above {name}"] = numbers["r2"] - baseline_r2(
+                rival[rows], target_of.logit, fold_of, plan.penalties
+            )
         return numbers
 
     numbers = refit(statistic, data.groups, folds, draws=plan.refits, seed=plan.seed, level=plan.level)

@@ -65,10 +65,10 @@ def transfer_matrix(
     names = tuple(sorted(set(labels)))
     measure = "AUC" if target.kind == BINARY else "correlation"
 
-    def statistic(rows: NDArray[np.intp], mine: NDArray[np.intp]) -> dict[str, float]:
+    def statistic(rows: NDArray[np.intp], fold_of: NDArray[np.intp]) -> dict[str, float]:
         measures = {}
         for name in names:
-            score = _scores(x[rows], target.prob[rows], mine, labels[rows] == name, penalties)
+            score = _scores(x[rows], target.prob[rows], fold_of, labels[rows] == name, penalties)
             for other in names:
                 here = (labels[rows] == other) & np.isfinite(score)
                 measures[f"{name}\0{other}"] = _measured(measure, target.prob[rows][here], score[here])

@@ -1,7 +1,7 @@
 import pytest
 
 from doxascope.base import progress as module
-from doxascope.base.progress import progress
+from doxascope.base.progress import progress, stand
 
 
 def test_a_log_gets_whole_lines_and_always_the_last(
@@ -30,11 +30,15 @@ def test_a_job_within_shows_no_line_of_its_own_but_where_it_stands(
         for name in ("a", "b"):
             with progress(3, "item", name) as one:
                 one(3)
+            stand("scoring: 3 done")
             advance(1)
     lines = capsys.readouterr().err.splitlines()
     assert all(line.startswith("sweep: ") for line in lines)
     assert any(line.startswith("sweep: 0/2 runs") and line.endswith("; a 3/3 items") for line in lines)
+    assert any(line.endswith("; scoring: 3 done") for line in lines)
     assert lines[-1].startswith("sweep: 2/2 runs")
+    stand("scoring: 3 done")
+    assert capsys.readouterr().err == "scoring: 3 done\n"
     with progress(1, "item", "after") as one:
         one(1)
     assert capsys.readouterr().err.startswith("after: 1/1 items")

@@ -72,7 +72,7 @@ def published() -> Callable[..., pd.DataFrame]:
 
     def make(experiment: Experiment, *runs: tuple[str, RunConfig, Sequence[Number]]) -> pd.DataFrame:
         found = [numbers_of(name, config, map(as_row, numbers), {}) for name, config, numbers in runs]
-        return as_rows(experiment.tables([replace(one, passed=None) for one in found]))
+        return as_rows(experiment.tables([replace(one, readable=None) for one in found]))
 
     return make
 

@@ -232,6 +232,15 @@ def test_an_id_beyond_the_embeddings_and_half_a_character_are_told_in_a_line(tin
         lm.beliefs("Is it so?", options=["yes", "no"])
 
 
+def test_a_pattern_of_a_tokenizer_that_gives_up_is_told_in_a_line(copy: Path) -> None:
+    tokenizer = json.loads((copy / "tokenizer.json").read_text())
+    tokenizer["normalizer"] = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": "y"}
+    (copy / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with load(str(copy)) as lm, pytest.raises(UserError, match=r"tokenizer cannot read a text: .*retry-limit") as error:
+        lm.beliefs(f"Is it {'a' * 60}?", ["apple", "stone"])
+    assert "\n" not in str(error.value)
+
+
 def test_thousands_of_options_are_refused_in_words_of_the_user(tiny: Any) -> None:
     with pytest.raises(UserError, match="options: 3,000 are given; at most 2,000 can be read at once"):
         tiny.beliefs("Is it so?", options=[f"o{i}x" for i in range(3000)])

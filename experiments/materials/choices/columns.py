@@ -101,7 +101,7 @@ def options_of(
     """
     given = columns.options
     if given is not None and not isinstance(given, str):
-        names = [name for one in given if (name := column_of("options", one, cells))]
+        names = [name for column in given if (name := column_of("options", column, cells))]
         return [label_text(cells[name]) for name in names], [], names
     name = column_of("options", given, cells)
     if name is not None:
@@ -131,15 +131,15 @@ def _one_each(names: Sequence[str]) -> list[str]:
     if not several:
         return [*takewhile(set(names).__contains__, ALPHABET)]
     if len(several) > 1:
-        one, other = (min(family.items())[1][0] for family in several[:2])
-        raise UserError(f"has options in {one!r}, ... and in {other!r}, ...; name them by `columns.options`")
+        first, second = (min(family.items())[1][0] for family in several[:2])
+        raise UserError(f"has options in {first!r}, ... and in {second!r}, ...; name them by `columns.options`")
     (family,) = several
     if both := next((same for same in family.values() if len(same) > 1), None):
         raise UserError(f"has {both[0]!r} and {both[1]!r}; name the options by `columns.options`")
     order = sorted(family)
     if order != [*range(order[0], order[0] + len(order))] or order[0] > 1:
-        held = ", ".join(family[at][0] for at in order)
-        raise UserError(f"has the options {held}, and none between or before; name them by `columns.options`")
+        options = ", ".join(family[at][0] for at in order)
+        raise UserError(f"has the options {options}, and none between or before; name them by `columns.options`")
     return [family[at][0] for at in order]
 
 
@@ -158,7 +158,7 @@ def _listed(cell: Any) -> tuple[list[str], list[str]]:
         if "text" not in cell:
             raise UserError(f"options {dict(cell)!r}: give `text`, and `label` where they have one")
         texts, labels = cell["text"], cell.get("label", ())
-        if not all(_is_list(one) for one in (texts, labels)) or len(labels) not in (0, len(texts)):
+        if not all(_is_list(entry) for entry in (texts, labels)) or len(labels) not in (0, len(texts)):
             raise UserError(f"options {dict(cell)!r}: `text` and `label` are no lists of one length")
         return [*map(label_text, texts)], [*map(label_text, labels)]
     if isinstance(cell, Iterable):

@@ -130,14 +130,14 @@ def option_positions(choice: Choice, form: ChoiceForm, order: Order) -> dict[str
     """
     content = user_turn(choice, form, order)["content"]
     shown = _listed(choice, form, order)
-    start, found = content.find(form.between.join(shown)), {}
+    start, positions = content.find(form.between.join(shown)), {}
     for piece, which in zip(shown, order, strict=True) if start >= 0 else ():
         text = choice.options[which]
         at = start + piece.rfind(text)
         before = sum(content.startswith(text, i) for i in range(at))
-        found[f"{OF_OPTION}-{which}"] = Position(message=-1, text=text, occurrence=before)
+        positions[f"{OF_OPTION}-{which}"] = Position(message=-1, text=text, occurrence=before)
         start += len(piece) + len(form.between)
-    return found
+    return positions
 
 
 def labels_of(form: ChoiceForm, order: Order) -> Sequence[str] | None:

@@ -220,28 +220,28 @@ def split_options(question: str) -> tuple[str, list[str]]:
 
 def _load(path: Path, name: str, needed: Sequence[str], read: Callable[[Row], Iterator[dict[str, Any]]]) -> Rows:
     """The questions of a file. What has two options that read the same is left out, which is said."""
-    found: list[Choice | None] = []
+    choices: list[Choice | None] = []
     left_out = 0
     for number, row in enumerate(_rows(path, needed)):
-        found.append(None)
+        choices.append(None)
         try:
             with in_one_line(f"is not as {name} has it"):
-                for made in read(row):
-                    options = tuple(map(option_text, made["options"]))
+                for fields in read(row):
+                    options = tuple(map(option_text, fields["options"]))
                     if alike(options):
                         left_out += 1
                         continue
-                    own_id = made.get("id", f"{name}-{number:05}")
+                    own_id = fields.get("id", f"{name}-{number:05}")
                     known = {"id": own_id, "cluster": own_id, "category": name}
-                    known |= {"provenance": f"{path.name}, row {number}", **made}
-                    found[-1] = Choice(**{**known, "options": options, "truth": str(made.get("truth", "")).strip()})
+                    known |= {"provenance": f"{path.name}, row {number}", **fields}
+                    choices[-1] = Choice(**{**known, "options": options, "truth": str(fields.get("truth", "")).strip()})
         except UserError as error:
             raise UserError(f"{path}: row {number + 1}: {error}") from None
     if left_out:
         log.warning("%s: %s questions with two options that read the same are left out", path, left_out)
-    if not any(found):
+    if not any(choices):
         raise UserError(f"{path}: has no question that can be asked")
-    return found
+    return choices
 
 
 def _rows(path: Path, needed: Sequence[str]) -> Iterator[Row]:
@@ -289,10 +289,10 @@ def load_plain(path: Path, categories: tuple[str, ...] = ()) -> list[Choice]:
     entries = parse_yaml(read_text(path, MOST_CHARACTERS), path)
     if not isinstance(entries, list) or not entries:
         raise UserError(f"{path}: give a list of questions, each with question, options and category")
-    found = [_choice(path, number, entry, (*CATEGORIES, *categories)) for number, entry in enumerate(entries, 1)]
-    if (name := repeated(one.id for one in found)) is not None:
+    choices = [_choice(path, number, entry, (*CATEGORIES, *categories)) for number, entry in enumerate(entries, 1)]
+    if (name := repeated(choice.id for choice in choices)) is not None:
         raise UserError(f"{path}: two questions are called {name!r}; give each an `id` of its own")
-    return found
+    return choices
 
 
 def _choice(path: Path, number: int, entry: Any, categories: tuple[str, ...]) -> Choice:
@@ -305,21 +305,21 @@ def _choice(path: Path, number: int, entry: Any, categories: tuple[str, ...]) ->
     with in_one_line(where):
         texts = {**entry, "options": [option_text(option) for option in options]}
         texts |= {"truth": option_text(entry["truth"])} if "truth" in entry else {}
-    one = parse(_Question, texts, where)
-    if one.category not in categories:
-        raise UserError(f"{where}: category {one.category!r} is unknown; one of {', '.join(categories)}")
-    name = one.id or (f"{one.topic}-{one.category}" if one.topic else str(number))
+    question = parse(_Question, texts, where)
+    if question.category not in categories:
+        raise UserError(f"{where}: category {question.category!r} is unknown; one of {', '.join(categories)}")
+    name = question.id or (f"{question.topic}-{question.category}" if question.topic else str(number))
     try:
         return Choice(
             id=name,
-            cluster=one.topic or name,
-            category=one.category,
-            text=one.question,
-            options=one.options,
+            cluster=question.topic or name,
+            category=question.category,
+            text=question.question,
+            options=question.options,
             provenance=f"{path.name}, question {number}",
-            truth=one.truth,
-            topic=one.topic,
-            listed=one.listed,
+            truth=question.truth,
+            topic=question.topic,
+            listed=question.listed,
         )
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
@@ -365,7 +365,7 @@ class ChoiceSource(Settings):
         """
         rows = loaded(self.kind, self.file, self.categories)
         drawn = np.random.RandomState(seed).permutation(len(rows)) if self.kind in BENCHMARKS else range(len(rows))
-        every = [one for i in drawn if (one := rows[i])]
+        every = [choice for i in drawn if (choice := rows[i])]
         wanted = n if self.items is None else self.items
         if len(every) < wanted:
             raise UserError(f"{self.file or self.kind}: has {len(every)} questions, fewer than {wanted}; ask for fewer")

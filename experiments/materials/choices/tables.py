@@ -61,14 +61,14 @@ def asked_choices(
     """
     rows, wanted = list(rows), columns or QuestionColumns()
     ids = id_column(rows, wanted.id)
-    found = _asked_choices(rows, where, wanted, ids, examples)
-    if ids is None and (likely := like_ids([one.more for one in found])):
+    asked = _asked_choices(rows, where, wanted, ids, examples)
+    if ids is None and (likely := like_ids([choice.more for choice in asked])):
         log.warning(
             "%s: no column is known to hold ids, so that questions are called q00001, ... by row; if %s does, say so "
             "by `questions.columns='{id: %s}'`",
             *(where, " or ".join(likely[:3]), likely[0]),
         )
-    return found
+    return asked
 
 
 def _asked_choices(
@@ -77,27 +77,27 @@ def _asked_choices(
     if not rows:
         raise UserError(f"{where}: has no rows")
     every = [_parsed_at(number, row, wanted, ids, where) for number, row in enumerate(rows, 1)]
-    parsed = [one for one in every if one]
-    ways: frozenset[Way] = frozenset({wanted.truths}) if wanted.truths else ways_of(one.truth for one in parsed)
+    parsed = [each for each in every if each]
+    ways: frozenset[Way] = frozenset({wanted.truths}) if wanted.truths else ways_of(each.truth for each in parsed)
     of_text: dict[str, str] = {}
-    found: list[AskedChoice] = []
-    for one in parsed:
-        with _at(where, one.number):
-            found.append(_question(one, ways, wanted, where, of_text, examples))
-    if (name := repeated(one.choice.id for one in found)) is not None:
+    asked: list[AskedChoice] = []
+    for each in parsed:
+        with _at(where, each.number):
+            asked.append(_question(each, ways, wanted, where, of_text, examples))
+    if (name := repeated(question.choice.id for question in asked)) is not None:
         raise UserError(
             f"{where}: two questions are called {name!r} in column {ids!r}; give each an id of its own, or name "
             "another column by `columns.id`"
         )
-    if len(found) < len(rows):
+    if len(asked) < len(rows):
         log.warning(
             "%s: %s questions with two options that read the same, or an empty one in a list, are left out",
             where,
-            len(rows) - len(found),
+            len(rows) - len(asked),
         )
-    if not found:
+    if not asked:
         raise UserError(f"{where}: has no question that can be asked")
-    return found
+    return asked
 
 
 @contextlib.contextmanager
@@ -143,8 +143,8 @@ def _parsed(
     options read the same.
     """
     names = {part: column_of(part, getattr(columns, part), cells) for part in NAMES if part != "options"}
-    if ids is not None and (own := ids.strip().lower()) in cells:
-        names["id"] = own
+    if ids is not None and (id_column := ids.strip().lower()) in cells:
+        names["id"] = id_column
     if names["question"] is None:
         raise UserError(f"has no column 'question'; {nearest('question', cells)}; name it by `columns.question`")
     others = {name for name in names.values() if name}
@@ -157,14 +157,14 @@ def _parsed(
     if len(options) < 2:
         raise UserError(f"has {len(options) or 'no'} option{'s' * (not options)}; give two or more")
     words = all(_words(cells[name]) for name in used)
-    told = {part: _scalar(part, cells[name]) if name else "" for part, name in names.items() if part != "examples"}
+    parts = {part: _scalar(part, cells[name]) if name else "" for part, name in names.items() if part != "examples"}
     truth = told_truth(cells[names["truth"]], places, labels, words, columns.first) if names["truth"] else None
     if names["id"]:
-        told["id"] = id_text(cells[names["id"]])
+        parts["id"] = id_text(cells[names["id"]])
     more = {called[name]: _plain(value) for name, value in cells.items() if name and name not in {*used, *others}}
     if names["id"] and ids and ids != "id":
         more = {ids: _plain(cells[names["id"]]), **more}
-    return _Parsed(number, cells, told, options, truth, names["examples"], more)
+    return _Parsed(number, cells, parts, options, truth, names["examples"], more)
 
 
 def _question(
@@ -176,25 +176,25 @@ def _question(
     examples: Sequence[Choice],
 ) -> AskedChoice:
     """The question of a row."""
-    told = row.told
-    own = told["id"] or f"q{row.number:05}"
-    first = of_text.setdefault(told["question"], own)
+    parts = row.told
+    name = parts["id"] or f"q{row.number:05}"
+    first = of_text.setdefault(parts["question"], name)
     if row.truth and columns.truths and columns.truths not in row.truth.readings:
         raise UserError(f"truth {row.truth.said!r} is the {columns.truths} of no option")
     chosen = None if columns.first is None else PLACE
     choice = Choice(
-        id=own,
-        cluster=told["cluster"] or first,
+        id=name,
+        cluster=parts["cluster"] or first,
         category=CATEGORY,
-        text=told["question"],
+        text=parts["question"],
         options=row.options,
         provenance=f"{where}, row {row.number}",
         truth=row.truth.places[true_option(row.truth, ways, chosen, LEFT_OPEN)] if row.truth else "",
-        topic=told["topic"],
+        topic=parts["topic"],
     )
     given = row.cells[row.examples] if row.examples else None
-    brought = _examples(given, own, columns.first) if label_text(given) else tuple(examples)
-    return AskedChoice(choice, told["system"], brought, row.more)
+    brought = _examples(given, name, columns.first) if label_text(given) else tuple(examples)
+    return AskedChoice(choice, parts["system"], brought, row.more)
 
 
 def _examples(cell: Any, of: str, first: int | None) -> tuple[Choice, ...]:
@@ -210,12 +210,12 @@ def _examples(cell: Any, of: str, first: int | None) -> tuple[Choice, ...]:
     return solved(_asked_choices(rows, f"examples of {of}", QuestionColumns(first=first), id_column(rows), ()))
 
 
-def solved(found: Sequence[AskedChoice]) -> tuple[Choice, ...]:
+def solved(asked: Sequence[AskedChoice]) -> tuple[Choice, ...]:
     """Questions as examples. Raises UserError for one without a truth."""
-    for one in found:
-        if not one.choice.truth:
-            raise UserError(f"example {one.choice.text!r}: has no truth; an example is a question with its answer")
-    return tuple(one.choice for one in found)
+    for each in asked:
+        if not each.choice.truth:
+            raise UserError(f"example {each.choice.text!r}: has no truth; an example is a question with its answer")
+    return tuple(each.choice for each in asked)
 
 
 def _words(cell: Any) -> bool:
@@ -223,8 +223,8 @@ def _words(cell: Any) -> bool:
     if _missing(cell):
         return True
     if isinstance(cell, Mapping):
-        return all(_words(one) for one in cell.values())
-    return isinstance(cell, str) or (isinstance(cell, Iterable) and all(_words(one) for one in cell))
+        return all(_words(part) for part in cell.values())
+    return isinstance(cell, str) or (isinstance(cell, Iterable) and all(_words(part) for part in cell))
 
 
 def _scalar(part: str, cell: Any) -> str:
@@ -241,12 +241,12 @@ def id_text(cell: Any) -> str:
 
 def _refuse_no_text(name: str, cell: Any) -> None:
     """Raise UserError for a cell that holds what no text does."""
-    told = json.dumps([name, _plain(cell)], ensure_ascii=False)
-    if half := re.search("[\ud800-\udfff]", told):
+    text = json.dumps([name, _plain(cell)], ensure_ascii=False)
+    if half := re.search("[\ud800-\udfff]", text):
         raise UserError(
             f"{name!a} holds {half[0]!a}, half of a character that takes two; take it out, or save the file as UTF-8"
         )
-    if "\\u0000" in told:
+    if "\\u0000" in text:
         raise UserError(f"{name!r} holds a zero byte; take it out")
 
 
@@ -264,7 +264,7 @@ def _plain(cell: Any) -> Any:
         return int(cell) if isinstance(cell, Integral) else float(cell)
     if isinstance(cell, Mapping):
         return {str(key): _plain(value) for key, value in cell.items()}
-    return [_plain(one) for one in cell] if isinstance(cell, Iterable) else str(cell)
+    return [_plain(part) for part in cell] if isinstance(cell, Iterable) else str(cell)
 
 
 # Where the questions of the everyday job come from: a file of any form, a hub data set, or a task of lm-eval.
@@ -313,16 +313,16 @@ class AskedSource(Settings):
         path = user_path(self.file)
         if self.kind != "table" or path.suffix == ".yaml":
             kind = "yaml" if path.suffix == ".yaml" else self.kind
-            return [AskedChoice(one, examples=shots) for one in loaded(kind, self.file) if one]
+            return [AskedChoice(choice, examples=shots) for choice in loaded(kind, self.file) if choice]
         return asked_choices(file_rows(path), str(path), self.columns, shots)
 
 
 def _shots(file: str, n: int, columns: QuestionColumns) -> tuple[Choice, ...]:
     path = user_path(file)
-    found = solved(asked_choices(list(islice(file_rows(path), n)), str(path), columns))
-    if len(found) < n:
-        raise UserError(f"{path}: has {len(found)} questions, fewer than shots {n}")
-    return found
+    shots = solved(asked_choices(list(islice(file_rows(path), n)), str(path), columns))
+    if len(shots) < n:
+        raise UserError(f"{path}: has {len(shots)} questions, fewer than shots {n}")
+    return shots
 
 
 def file_rows(path: Path) -> Iterator[Mapping[str, Any]]:

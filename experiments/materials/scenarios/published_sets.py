@@ -43,11 +43,11 @@ def load_casino(path: Path, seed: int = 0) -> list[Scenario]:
 
     Raises UserError for a file of another layout.
     """
-    found = []
+    scenarios = []
     for number, row in enumerate(read_json_rows(path, CASINO)):
         with in_one_line(f"{path}: dialogue {row['dialogue_id']}"):
-            found.append(_negotiation(row, number, seed))
-    return [one for one in found if one is not None]
+            scenarios.append(_negotiation(row, number, seed))
+    return [scenario for scenario in scenarios if scenario is not None]
 
 
 def _negotiation(row: Mapping[str, Any], number: int, seed: int) -> Scenario | None:
@@ -59,12 +59,12 @@ def _negotiation(row: Mapping[str, Any], number: int, seed: int) -> Scenario | N
     if len(speakers) != 2:
         raise ValueError(f"has {len(speakers)} participants, not two")
     letters = dict(zip(speakers, "AB", strict=True))
-    said = row["chat_logs"][: int(rng.integers(2, ends + 1))]
+    turns = row["chat_logs"][: int(rng.integers(2, ends + 1))]
     camper = speakers[int(rng.integers(2))]
     mood = row["participant_info"][camper]["outcomes"]["satisfaction"]
     if mood not in SATISFIED:
         raise ValueError(f"satisfaction {mood!r} is not of {', '.join(SATISFIED)}")
-    lines = [f"{letters[turn['id']]}: {' '.join(turn['text'].split())}" for turn in said]
+    lines = [f"{letters[turn['id']]}: {' '.join(turn['text'].split())}" for turn in turns]
     return Scenario(
         id=f"casino-{row['dialogue_id']}",
         cluster=f"casino-{row['dialogue_id']}",
@@ -88,11 +88,11 @@ def load_moral_stories(path: Path, seed: int = 0) -> list[Scenario]:
 
     Raises UserError for a file of another layout.
     """
-    found = []
+    scenarios = []
     for number, row in enumerate(read_json_rows(path, MORAL)):
         with in_one_line(f"{path}: row {number + 1}"):
-            found.append(_deed(row, np.random.default_rng([seed, number])))
-    return found
+            scenarios.append(_deed(row, np.random.default_rng([seed, number])))
+    return scenarios
 
 
 def _deed(row: Mapping[str, str], rng: np.random.Generator) -> Scenario:
@@ -148,11 +148,11 @@ def load_fortune_dial(path: Path, x: str, not_x: str, seed: int = 0) -> list[Sce
 
     Raises UserError for a file of another layout, or another target.
     """
-    found = []
+    scenarios = []
     for number, row in enumerate(read_json_rows(path, FORTUNE)):
         with in_one_line(f"{path}: row {number + 1}"):
-            found.append(_talk(path, row, number, (x, not_x), np.random.default_rng([seed, number])))
-    return found
+            scenarios.append(_talk(path, row, number, (x, not_x), np.random.default_rng([seed, number])))
+    return scenarios
 
 
 def _talk(
@@ -160,8 +160,8 @@ def _talk(
 ) -> Scenario:
     if row["target"] not in TARGETS:
         raise ValueError(f"target {row['target']!r} is neither Yes nor No")
-    said = row["input"].split(TURN)
-    kept = said[: int(rng.integers(min(2, len(said)), len(said) + 1))]
+    turns = row["input"].split(TURN)
+    kept = turns[: int(rng.integers(min(2, len(turns)), len(turns) + 1))]
     return Scenario(
         id=f"{path.stem}-{row.get('instance_id', number)}",
         cluster=f"{path.stem}-{row.get('instance_id', number)}",

@@ -215,14 +215,14 @@ def load_scenarios(path: Path) -> list[Scenario]:
 
 def scenarios_of(name: str, text: str, where: str) -> list[Scenario]:
     """Those of a YAML text. Raises UserError, which begins with `where`."""
-    found = parse_yaml(text, where)
+    parsed = parse_yaml(text, where)
     shared = {}
-    if isinstance(found, Mapping) and "scenarios" in found:
-        found, shared = found["scenarios"], {"provenance": found.get("provenance", "")}
-    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
+    if isinstance(parsed, Mapping) and "scenarios" in parsed:
+        parsed, shared = parsed["scenarios"], {"provenance": parsed.get("provenance", "")}
+    if not isinstance(parsed, Sequence) or isinstance(parsed, str) or not parsed:
         raise UserError(f"{where}: holds no list of scenarios")
     rows = []
-    for number, row in enumerate(found, 1):
+    for number, row in enumerate(parsed, 1):
         if not isinstance(row, Mapping):
             raise UserError(f"{where}: scenario {number} is no `key: value` lines")
         if missing := [key for key in NEEDED if key not in row]:
@@ -234,8 +234,8 @@ def scenarios_of(name: str, text: str, where: str) -> list[Scenario]:
 
 
 def _scenario(row: Mapping[str, str], stem: str, number: int, where: str) -> Scenario:
-    said = row.get("outcome", "").casefold()
-    if said not in OUTCOMES:
+    outcome = row.get("outcome", "").casefold()
+    if outcome not in OUTCOMES:
         raise UserError(f"{where}: scenario {number}: outcome {row['outcome']!r}; give 1, 0, or none")
     try:
         return Scenario(
@@ -247,7 +247,7 @@ def _scenario(row: Mapping[str, str], stem: str, number: int, where: str) -> Sce
             evidence={name: clause(row[name]) for name in EVIDENCE if row.get(name)},
             role=row.get("role", ""),
             provenance=row.get("provenance") or f"{Path(where).name}, scenario {number}",
-            outcome=OUTCOMES[said],
+            outcome=OUTCOMES[outcome],
         )
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
@@ -273,16 +273,21 @@ def with_evidence(scenarios: Sequence[Scenario], path: Path) -> list[Scenario]:
 
     Raises UserError for a file that cannot be read, or evidence that nobody has reviewed.
     """
-    found = read_evidence(path)
-    kept = [scenario for scenario in scenarios if scenario.id in found]
-    if waiting := [one.id for one in kept if found[one.id].get(REVIEWED) is not True]:
+    evidence_of = read_evidence(path)
+    kept = [scenario for scenario in scenarios if scenario.id in evidence_of]
+    if waiting := [each.id for each in kept if evidence_of[each.id].get(REVIEWED) is not True]:
         raise UserError(
             f"{path}: evidence of {waiting[0]} has not been reviewed ({len(waiting)} of {len(kept)}); read it, correct "
             f"it, and set `{REVIEWED}: true`, or take it out"
         )
     return [
-        replace(one, evidence={name: clause(str(found[one.id][name])) for name in EVIDENCE if found[one.id].get(name)})
-        for one in kept
+        replace(
+            each,
+            evidence={
+                name: clause(str(evidence_of[each.id][name])) for name in EVIDENCE if evidence_of[each.id].get(name)
+            },
+        )
+        for each in kept
     ]
 
 
@@ -291,10 +296,10 @@ def read_evidence(path: Path) -> dict[str, Mapping[str, Any]]:
     rows = parse_yaml(read_text(path, MOST_CHARACTERS), path)
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) and "id" in row for row in rows):
         raise UserError(f"{path}: is no list of `id`, `for`, `against`, `by` and `{REVIEWED}`")
-    found = {str(row["id"]): row for row in rows}
-    if len(found) < len(rows):
+    evidence = {str(row["id"]): row for row in rows}
+    if len(evidence) < len(rows):
         raise UserError(f"{path}: has evidence of one scenario twice; take one away")
-    return found
+    return evidence
 
 
 def write_evidence(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

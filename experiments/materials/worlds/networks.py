@@ -95,12 +95,12 @@ class Network:
             raise UserError(f"variable {variable!r}: is not in the network; {nearest(variable, self.states)}")
 
     def _ancestors(self, names: Iterable[str]) -> set[str]:
-        found, waiting = set(), list(names)
+        ancestors, waiting = set(), list(names)
         while waiting:
-            if (name := waiting.pop()) not in found:
-                found.add(name)
+            if (name := waiting.pop()) not in ancestors:
+                ancestors.add(name)
                 waiting += self.parents[name]
-        return found
+        return ancestors
 
     def _reduced(self, name: str, evidence: Evidence) -> Factor:
         axes = (*self.parents[name], name)
@@ -127,10 +127,10 @@ class Network:
                 if size > MOST_FACTOR_CELLS:
                     raise UserError(f"network: is too dense for exact posteriors ({size} cells at once)")
                 merged = beside.pop(name) - {name}
-                for one in merged:
-                    beside[one] = (beside[one] | merged) - {name}
-                    if one not in queries:
-                        heappush(waiting, (self._cells(beside[one]), one))
+                for neighbour in merged:
+                    beside[neighbour] = (beside[neighbour] | merged) - {name}
+                    if neighbour not in queries:
+                        heappush(waiting, (self._cells(beside[neighbour]), neighbour))
                 order.append(name)
             self._orders[key] = tuple(order)
         return self._orders[key]
@@ -158,21 +158,23 @@ def make_network(
     Raises UserError for a variable with fewer than two states or two of one name, an unknown parent, a cycle, a table
     of another size, or a row that is negative or does not sum to 1 within `ROW_SLACK`.
     """
-    own = {name: tuple(map(str, some)) for name, some in states.items()}
-    above = {name: tuple(parents.get(name, ())) for name in own}
-    for name, some in own.items():
+    states_of = {name: tuple(map(str, some)) for name, some in states.items()}
+    above = {name: tuple(parents.get(name, ())) for name in states_of}
+    for name, some in states_of.items():
         if len(some) < 2 or len(set(some)) < len(some):
             raise UserError(f"{where}: variable {name!r} has states {list(some)}; give two or more that differ")
         if len(set(above[name])) < len(above[name]):
             raise UserError(f"{where}: variable {name!r} has a parent twice: {', '.join(above[name])}")
         for parent in above[name]:
-            if parent not in own:
-                raise UserError(f"{where}: parent {parent!r} of {name!r} is no variable; {nearest(parent, own)}")
+            if parent not in states_of:
+                raise UserError(f"{where}: parent {parent!r} of {name!r} is no variable; {nearest(parent, states_of)}")
     try:
         order = tuple(TopologicalSorter(above).static_order())
     except CycleError as error:
         raise UserError(f"{where}: has a cycle: {' -> '.join(reversed(error.args[1]))}; remove an arrow") from None
-    return Network(own, above, {name: _table(name, own, above[name], tables, where) for name in own}, order)
+    return Network(
+        states_of, above, {name: _table(name, states_of, above[name], tables, where) for name in states_of}, order
+    )
 
 
 def _table(
@@ -188,7 +190,7 @@ def _table(
         given = np.asarray(tables[name], dtype=np.float64)
     except (TypeError, ValueError):
         raise UserError(f"{where}: the table of {name!r} has rows of different lengths, or no numbers") from None
-    shape = [len(states[one]) for one in (*parents, name)]
+    shape = [len(states[variable]) for variable in (*parents, name)]
     if given.size != prod(shape) or given.shape[-1:] != (shape[-1],):
         raise UserError(f"{where}: the table of {name!r} has {given.size} numbers; its states and parents want {shape}")
     rows = given.reshape(-1, shape[-1])
@@ -240,14 +242,14 @@ class NetworkWorld:
     def chance(self, evidence: Evidence) -> float:
         """The exact posterior. Raises UserError as `Network.posterior` does."""
         target = self.description.target
-        found = self.network.posterior(target.variable, evidence)
-        return float(found[self.network.index(target.variable, target.state)])
+        posterior = self.network.posterior(target.variable, evidence)
+        return float(posterior[self.network.index(target.variable, target.state)])
 
     def shares(self, variable: str, evidence: Evidence) -> Floats:
         """The exact posterior, in the order of the description's states."""
-        found = self.network.posterior(variable, evidence)
+        posterior = self.network.posterior(variable, evidence)
         states = self.description.variables[variable].states
-        return np.array([found[self.network.index(variable, state)] for state in states])
+        return np.array([posterior[self.network.index(variable, state)] for state in states])
 
 
 def written_network(description: Description, where: str) -> Network:
@@ -295,16 +297,16 @@ def load_bif(path: Path) -> Network:
 def parse_bif(text: str, where: str = "BIF") -> Network:
     """The network that a text describes. Raises UserError as `load_bif` does."""
     text = COMMENT.sub(" ", text)
-    if found := INCLUDE.search(text):
-        raise UserError(f"{where}: line {found[0].strip()!r} includes another file; write the network into one")
+    if match := INCLUDE.search(text):
+        raise UserError(f"{where}: line {match[0].strip()!r} includes another file; write the network into one")
     states: dict[str, list[str]] = {}
-    for found in VARIABLE.finditer(text):
-        name, own = _bare(found["name"]), _names(found["states"])
-        if len(own) != int(found["n"]):
-            raise UserError(f"{where}: variable {name!r} says {found['n']} states and lists {len(own)}")
+    for match in VARIABLE.finditer(text):
+        name, listed = _bare(match["name"]), _names(match["states"])
+        if len(listed) != int(match["n"]):
+            raise UserError(f"{where}: variable {name!r} says {match['n']} states and lists {len(listed)}")
         if name in states:
             raise UserError(f"{where}: variable {name!r} is there twice; remove one")
-        states[name] = own
+        states[name] = listed
     if len(states) > MOST_VARIABLES:
         raise UserError(f"{where}: has {len(states):,} variables; give a network of at most {MOST_VARIABLES:,}")
     if not states:
@@ -312,19 +314,19 @@ def parse_bif(text: str, where: str = "BIF") -> Network:
     parents: dict[str, list[str]] = {}
     tables: dict[str, np.ndarray] = {}
     cells = 0
-    for found in PROBABILITY.finditer(text):
-        of, _, given = found["of"].partition("|")
+    for match in PROBABILITY.finditer(text):
+        of, _, given = match["of"].partition("|")
         name = _bare(of)
-        unknown = [one for one in (name, *_names(given)) if one not in states]
+        unknown = [variable for variable in (name, *_names(given)) if variable not in states]
         if unknown:
             raise UserError(f"{where}: a probability names {unknown[0]!r}, which is no variable")
         if name in tables:
             raise UserError(f"{where}: probability of {name!r} is there twice; remove one")
         parents[name] = _names(given)
-        cells += prod(len(states[one]) for one in (name, *parents[name]))
+        cells += prod(len(states[variable]) for variable in (name, *parents[name]))
         if cells > MOST_CELLS:
             raise UserError(f"{where}: probability of {name!r}: the tables have more than {MOST_CELLS:,} cells")
-        tables[name] = _rows(name, parents[name], found["body"], states, where)
+        tables[name] = _rows(name, parents[name], match["body"], states, where)
     rest = PROBABILITY.sub("", VARIABLE.sub("", NETWORK.sub("", text))).split()
     if rest:
         raise UserError(f"{where}: cannot be understood from {' '.join(rest[:6])!r} on")
@@ -333,7 +335,7 @@ def parse_bif(text: str, where: str = "BIF") -> Network:
 
 def _rows(name: str, parents: list[str], body: str, states: dict[str, list[str]], where: str) -> np.ndarray:
     """[configurations of the parents, states]; rows may come in any order."""
-    shape = [len(states[one]) for one in (*parents, name)]
+    shape = [len(states[variable]) for variable in (*parents, name)]
     table, written = np.full(shape, np.nan), set[tuple[int, ...]]()
     place = f"{where}: probability of {name!r}"
     for word, given, numbers in _entries(body, place):
@@ -344,11 +346,11 @@ def _rows(name: str, parents: list[str], body: str, states: dict[str, list[str]]
             values = _of_length(numbers, prod(shape), place)
             table[...] = np.moveaxis(values.reshape(shape[-1:] + shape[:-1]), 0, -1)
         else:
-            said = _names(given)
-            for parent, state in itertools.zip_longest(parents, said):
+            given_states = _names(given)
+            for parent, state in itertools.zip_longest(parents, given_states):
                 if parent is None or state not in states[parent]:
                     raise UserError(f"{place}: state {state!r} of {parent!r} is unknown")
-            at = tuple(states[parent].index(state) for parent, state in zip(parents, said, strict=True))
+            at = tuple(states[parent].index(state) for parent, state in zip(parents, given_states, strict=True))
             if at in written:
                 raise UserError(f"{place}: the row of {given.strip()!r} is there twice; remove one")
             written.add(at)
@@ -369,7 +371,7 @@ def _entries(body: str, place: str) -> Iterator[tuple[str, str, list[float]]]:
             raise UserError(f"{place}: cannot be understood from {part.strip()!r} on")
         if entry is not None:
             try:
-                numbers = [float(one) for one in entry["numbers"].replace(",", " ").split()]
+                numbers = [float(number) for number in entry["numbers"].replace(",", " ").split()]
             except ValueError:
                 raise UserError(f"{place}: {entry['numbers'].strip()!r} are not numbers") from None
             yield entry["word"] or "", entry["given"] or "", numbers
@@ -382,7 +384,7 @@ def _of_length(numbers: list[float], n: int, place: str) -> np.ndarray:
 
 
 def _names(text: str) -> list[str]:
-    return [_bare(one) for one in text.split(",")] if text.strip() else []
+    return [_bare(name) for name in text.split(",")] if text.strip() else []
 
 
 def _bare(text: str) -> str:

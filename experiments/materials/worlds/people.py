@@ -49,8 +49,8 @@ class TableWorld:
         """The weighted shares of the states among the rows that agree, of those in which it is known."""
         rows = self._rows(evidence) & (self.codes[variable] >= 0)
         n = len(self.description.variables[variable].states)
-        found = np.bincount(self.codes[variable][rows], self.weights[rows], minlength=n)
-        return found / found.sum() if found.sum() > 0 else np.full(n, np.nan)
+        counts = np.bincount(self.codes[variable][rows], self.weights[rows], minlength=n)
+        return counts / counts.sum() if counts.sum() > 0 else np.full(n, np.nan)
 
     @property
     def _cumulative(self) -> np.ndarray:
@@ -116,8 +116,8 @@ def _codes(column: pd.Series, name: str, variable: Variable, where: str) -> np.n
         edges = variable.cut
         if isinstance(edges, int):
             edges = tuple(np.nanquantile(numbers, np.arange(1, edges) / edges))
-        found = np.searchsorted(np.array(edges), numbers, side="right")
-        return np.where(np.isnan(numbers), -1, found).astype(np.int16)
+        codes = np.searchsorted(np.array(edges), numbers, side="right")
+        return np.where(np.isnan(numbers), -1, codes).astype(np.int16)
     texts, values = pd.factorize(column.astype(str).str.strip())
     numbers = np.full(len(values), -1, dtype=np.int16)
     for i, text in enumerate(values):
@@ -131,11 +131,11 @@ def _codes(column: pd.Series, name: str, variable: Variable, where: str) -> np.n
 
 def _state(text: str, variable: Variable) -> str | None:
     """The state of a cell; a whole number may be written with a point."""
-    for one in (text, text.removesuffix(".0")):
-        if one in variable.codes:
-            return variable.codes[one]
-        if not variable.codes and one in variable.states:
-            return one
+    for spelling in (text, text.removesuffix(".0")):
+        if spelling in variable.codes:
+            return variable.codes[spelling]
+        if not variable.codes and spelling in variable.states:
+            return spelling
     return None
 
 
@@ -159,8 +159,8 @@ class LearntWorld:
         if np.isnan(self.rows.chance(evidence)):
             return float("nan")
         target = self.description.target
-        found = self.network.posterior(target.variable, evidence)
-        return float(found[self.network.index(target.variable, target.state)])
+        posterior = self.network.posterior(target.variable, evidence)
+        return float(posterior[self.network.index(target.variable, target.state)])
 
     def shares(self, variable: str, evidence: Evidence) -> Floats:
         """By the network."""
@@ -190,7 +190,7 @@ def maximum_likelihood(world: TableWorld, where: str) -> LearntWorld:
     tables = {}
     for name, above in parents.items():
         axes = (*above, name)
-        if unknown := [one for one in above if one not in codes]:
+        if unknown := [parent for parent in above if parent not in codes]:
             raise UserError(f"{where}: parent {unknown[0]!r} of {name!r} is no variable")
         shape = tuple(len(states[axis]) for axis in axes)
         counts = np.zeros(shape)

@@ -43,22 +43,22 @@ def drawn_contexts(
     lo, hi = reveal
     if not 0 < lo <= hi <= len(names):
         raise UserError(f"reveal: {lo} to {hi} covariates; there are {len(names)}")
-    found = _pool(world, names, reveal, seed, pool)
-    if len(found) < n:
+    drawn = _pool(world, names, reveal, seed, pool)
+    if len(drawn) < n:
         raise UserError(
-            f"items: {n} contexts; only {len(found)} of {pool} that were drawn differ and are known well enough: lower "
+            f"items: {n} contexts; only {len(drawn)} of {pool} that were drawn differ and are known well enough: lower "
             "items or support, or raise pool or reveal"
         )
-    order = in_turns(np.array([chance for _, chance in found]), seed)
+    order = in_turns(np.array([chance for _, chance in drawn]), seed)
     prior = _known(world.chance({}))
-    return [_context(world, i, *found[k], prior, seed if auxiliary else None) for i, k in enumerate(order[:n])]
+    return [_context(world, i, *drawn[k], prior, seed if auxiliary else None) for i, k in enumerate(order[:n])]
 
 
 def _pool(
     world: World, names: Sequence[str], reveal: tuple[int, int], seed: int, pool: int
 ) -> list[tuple[dict[str, str], float]]:
     seen: set[frozenset[tuple[str, str]]] = set()
-    found = []
+    drawn = []
     for i in range(pool):
         rng = np.random.default_rng([seed, i])
         state = world.draw(rng)
@@ -71,20 +71,20 @@ def _pool(
             seen.add(key)
             chance = world.chance(evidence)
             if np.isfinite(chance):
-                found.append((evidence, chance))
-    return found
+                drawn.append((evidence, chance))
+    return drawn
 
 
 def in_turns(chances: np.ndarray, seed: int) -> list[int]:
     """The numbers of contexts with chances [n], one of each of twenty bins in every turn, by the seed."""
     bins = np.minimum((chances * BINS).astype(int), BINS - 1)
-    waiting = {int(one): list(np.flatnonzero(bins == one)) for one in np.unique(bins)}
+    waiting = {int(place): list(np.flatnonzero(bins == place)) for place in np.unique(bins)}
     order: list[int] = []
     turn = 0
     while waiting:
-        for one in np.random.default_rng([seed, turn, BINS]).permutation(sorted(waiting)):
-            order.append(int(waiting[int(one)].pop(0)))
-        waiting = {one: left for one, left in waiting.items() if left}
+        for place in np.random.default_rng([seed, turn, BINS]).permutation(sorted(waiting)):
+            order.append(int(waiting[int(place)].pop(0)))
+        waiting = {place: left for place, left in waiting.items() if left}
         turn += 1
     return order
 
@@ -124,10 +124,10 @@ def _auxiliary(world: World, number: int, evidence: Evidence, seed: int) -> Auxi
         variable=name,
         noun=variable.noun,
         labels=[variable.label(state) for state in variable.states],
-        situations=[words.told(one) for one in with_each],
+        situations=[words.told(known) for known in with_each],
         shares=[_known(share) for share in shares],
         chances=[
-            _known(world.chance(one)) if share > 0 else None for one, share in zip(with_each, shares, strict=True)
+            _known(world.chance(known)) if share > 0 else None for known, share in zip(with_each, shares, strict=True)
         ],
     )
 
@@ -157,19 +157,24 @@ def quite_contexts(path: Path, n: int, *, premises: str = "numbers", seed: int =
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     if not files:
         raise UserError(f"{path}: holds no .json file of QUITE")
-    found = [query for file in files for query in _queries(file, PREMISES[premises])]
-    if len(found) < n:
-        raise UserError(f"items: {n} contexts; {path} has {len(found)} queries, ask for fewer")
-    return [found[i] for i in in_turns(np.array([one.p_star for one in found]), seed)[:n]]
+    contexts = [query for file in files for query in _queries(file, PREMISES[premises])]
+    if len(contexts) < n:
+        raise UserError(f"items: {n} contexts; {path} has {len(contexts)} queries, ask for fewer")
+    return [contexts[i] for i in in_turns(np.array([context.p_star for context in contexts]), seed)[:n]]
 
 
 def _queries(file: Path, premises: str) -> Iterator[Context]:
     with in_one_line(f"{file}: is no file of QUITE"):
         data = read_json(file)
-        told = " ".join(str(one["content"]).strip() for one in data[premises])
+        premise = " ".join(str(entry["content"]).strip() for entry in data[premises])
         pairs = [
-            (one["id"], [str(x).strip() for x in one["evidences"]], str(one["query"]).strip(), float(one["answer"]))
-            for one in data["evidence_query_pairs"]
+            (
+                entry["id"],
+                [str(x).strip() for x in entry["evidences"]],
+                str(entry["query"]).strip(),
+                float(entry["answer"]),
+            )
+            for entry in data["evidence_query_pairs"]
         ]
     for number, evidence, query, answer in pairs:
         if answer == NO_ANSWER:
@@ -180,8 +185,8 @@ def _queries(file: Path, premises: str) -> Iterator[Context]:
         yield Context(
             name=f"{file.stem}-{number}",
             evidence={},
-            situation=" ".join([told, *evidence]),
-            nothing=told,
+            situation=" ".join([premise, *evidence]),
+            nothing=premise,
             event=event,
             ask=f'The question is: "{query}" Will what it asks for {event}?',
             chance=query,
@@ -288,8 +293,8 @@ def breast_cancer() -> Any:
     """The Wisconsin diagnostic table that scikit-learn ships: 569 tumours (W. H. Wolberg et al., 1995)."""
     from sklearn.datasets import load_breast_cancer
 
-    found: Any = load_breast_cancer(as_frame=True)
-    return found.data.assign(diagnosis=[str(found.target_names[i]) for i in found.target])
+    loaded_set: Any = load_breast_cancer(as_frame=True)
+    return loaded_set.data.assign(diagnosis=[str(loaded_set.target_names[i]) for i in loaded_set.target])
 
 
 def _bare_network(source: WorldSource) -> NetworkWorld:
@@ -304,14 +309,14 @@ def _bare_table(source: WorldSource) -> TableWorld:
     table = read_csv(Path(source.of))
     words = {}
     for name in table.columns:
-        states = sorted({str(one).strip() for one in table[name].unique()} - {""})
+        states = sorted({str(state).strip() for state in table[name].unique()} - {""})
         if 2 <= len(states) <= 20:
             words[str(name)] = _bare(str(name), states)
     if not words:
         raise UserError(f"{where}: has no categorical column (2 to 20 different values); describe it in a .yaml file")
-    found = _table(source, _bare_description(source, words, where), table, where)
-    assert isinstance(found, TableWorld)
-    return found
+    world = _table(source, _bare_description(source, words, where), table, where)
+    assert isinstance(world, TableWorld)
+    return world
 
 
 def _bare(name: str, states: list[str]) -> Variable:

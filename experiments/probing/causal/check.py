@@ -107,9 +107,9 @@ def causal_check(
     prompts = as_conversations(list(neutral)) if neutral else []
     _require_apart(prompts, contexts)
     readout = probe.readout if isinstance(probe, Probe) else probe
-    for one in (probe, unrelated):
-        if isinstance(one, Probe):
-            _require_own(one, lm, place)
+    for each in (probe, unrelated):
+        if isinstance(each, Probe):
+            _require_own(each, lm, place)
     session = Session(lm, place, _reader(probe), budget, keep, _known(lm, probe, place))
     x = session.activations(contexts)
     here = x[:, session.layers.index(place.layer)]
@@ -117,22 +117,22 @@ def causal_check(
         raise UserError(
             f"probe: has {len(readout.weights)} weights, {place.site} of this model {here.shape[1]} entries"
         )
-    target = np.array([one.target for one in contexts], dtype=np.float64)
-    groups = np.array([one.group for one in contexts], dtype=object)
+    target = np.array([each.target for each in contexts], dtype=np.float64)
+    groups = np.array([each.group for each in contexts], dtype=object)
     known = background or Background(here, target, groups)
     _require_wide(known, here.shape[1])
     drawn = known.x if random_from is None else random_from
     if drawn.ndim != 2 or drawn.shape[1] != here.shape[1]:
         raise UserError(f"random_from: activations {drawn.shape}; give [m, {here.shape[1]}], of the probe's own place")
-    given = {name: as_vector(one, name) for name, one in (directions or {}).items()}
+    given = {name: as_vector(each, name) for name, each in (directions or {}).items()}
     steps = scaled_directions(readout, known.x, known.target, plan, given)
     first = plan.directions[0]
     length, folds = steps[first].sd, erasing_folds(groups, target, plan)
-    own = [*(without or _without_folds(probe, known))] if first not in given else []
+    without_folds = [*(without or _without_folds(probe, known))] if first not in given else []
     only = plan.model_copy(update={"directions": (first,)})
     by_fold = {
-        f"{k}": scaled_directions(one.readout, one.background.x, one.background.target, only, given)[first]
-        for k, one in enumerate(own)
+        f"{k}": scaled_directions(each.readout, each.background.x, each.background.target, only, given)[first]
+        for k, each in enumerate(without_folds)
     }
     arms = Arms(
         plan,
@@ -143,33 +143,33 @@ def causal_check(
         by_fold,
     )
     read = np.array(
-        [session.readout_of(one.group).logit(row[None])[0] for one, row in zip(contexts, here, strict=True)]
+        [session.readout_of(each.group).logit(row[None])[0] for each, row in zip(contexts, here, strict=True)]
     )
     pairs = paired(contexts, target if np.isfinite(target).all() else read)
     partner = {i: j for pair in pairs for i, j in (pair, pair[::-1])}
-    found = []
+    readings = []
     for i, context in enumerate(contexts):
         swapped = float(read[partner[i]]) if i in partner else None
         edits = arms.of(session.at(context), context.group, -1 if folds is None else int(folds[i]), swapped)
-        found.append(session.under(context, edits, whole=True))
+        readings.append(session.under(context, edits, whole=True))
         advance(1)
     tried = by_turns(groups.tolist())[: plan.random_contexts] if plan.random else []
     at_random = [session.under(contexts[i], arms.at_random(session.at(contexts[i])), whole=False) for i in tried]
     data = CausalData(
         groups=groups,
         readings=readings_of(len(contexts), zip(tried, at_random, strict=True))
-        | readings_of(len(contexts), enumerate(found)),
-        spreads={name: one.sd for name, one in steps.items()},
+        | readings_of(len(contexts), enumerate(readings)),
+        spreads={name: each.sd for name, each in steps.items()},
         target=target,
-        log_lr=np.array([one.log_lr for one in contexts], dtype=np.float64),
-        break_even=np.array([one.break_even for one in contexts], dtype=np.float64),
+        log_lr=np.array([each.log_lr for each in contexts], dtype=np.float64),
+        break_even=np.array([each.break_even for each in contexts], dtype=np.float64),
         folds=folds,
-        features=features_of(found, session),
+        features=features_of(readings, session),
         kl=session.kl(prompts, arms.off_target(session)) if prompts else {},
         pairs=np.array(pairs, dtype=np.intp).reshape(-1, 2),
         by_fold={
-            k: plan.dose * float(step.step @ one.readout.direction)
-            for (k, step), one in zip(by_fold.items(), own, strict=True)
+            k: plan.dose * float(step.step @ each.readout.direction)
+            for (k, step), each in zip(by_fold.items(), without_folds, strict=True)
         },
     )
     return judged(data, plan)
@@ -196,15 +196,15 @@ def _without_folds(probe: Probe | LinearReadout, known: Background) -> list[With
         return []
     fold = np.array([probe.fold_of.get(str(group), -1) for group in known.groups.tolist()])
     return [
-        WithoutFold(one, Background(known.x[fold != k], known.target[fold != k], known.groups[fold != k]))
-        for k, one in enumerate(probe.crossed)
+        WithoutFold(readout, Background(known.x[fold != k], known.target[fold != k], known.groups[fold != k]))
+        for k, readout in enumerate(probe.crossed)
     ]
 
 
 def _known(lm: LanguageModel, probe: Probe | LinearReadout, place: CausalPlace) -> str:
     """What readings depend on besides contexts and interventions."""
     fits = (probe.readout, *probe.crossed) if isinstance(probe, Probe) else (probe,)
-    numbers = hashlib.sha256(b"".join(one.direction.tobytes() + np.float64(one.offset).tobytes() for one in fits))
+    numbers = hashlib.sha256(b"".join(fit.direction.tobytes() + np.float64(fit.offset).tobytes() for fit in fits))
     whose = dict(probe.fold_of) if isinstance(probe, Probe) else {}
     return json.dumps(
         [lm.identity.model_dump(mode="json"), repr(place), numbers.hexdigest(), whose], sort_keys=True, default=str
@@ -213,29 +213,34 @@ def _known(lm: LanguageModel, probe: Probe | LinearReadout, place: CausalPlace) 
 
 def _require_own(probe: Probe, lm: LanguageModel, place: CausalPlace) -> None:
     """Raise UserError unless a probe is of this model and this place."""
-    mine, here = probe.meta, lm.identity.model_dump(mode="json")
+    meta, here = probe.meta, lm.identity.model_dump(mode="json")
     differences = [
         f"{name}: trained on {was}, given {now}"
         for name, was, now in [
-            *((key, mine.model[key], here.get(key)) for key in MODEL_KEYS if key in mine.model),
-            ("dtype", mine.dtype, here["dtype"]),
-            ("site", mine.site, place.site),
-            ("layer", mine.layer, place.layer),
-            ("head", mine.head, place.head),
+            *((key, meta.model[key], here.get(key)) for key in MODEL_KEYS if key in meta.model),
+            ("dtype", meta.dtype, here["dtype"]),
+            ("site", meta.site, place.site),
+            ("layer", meta.layer, place.layer),
+            ("head", meta.head, place.head),
         ]
         if was != now
     ]
     if differences:
-        raise UserError(f"probe {mine.name}: is not of this model and place ({'; '.join(differences)})")
+        raise UserError(f"probe {meta.name}: is not of this model and place ({'; '.join(differences)})")
 
 
 def _require_apart(neutral: Sequence[Conversation], contexts: Sequence[CausalContext]) -> None:
     """Raise UserError for a neutral prompt that holds what a context says, or is held by it."""
-    said = {_plain(m["content"]): one.name for one in contexts for m in one.belief.messages if m["role"] == "user"}
+    texts = {
+        _plain(m["content"]): context.name
+        for context in contexts
+        for m in context.belief.messages
+        if m["role"] == "user"
+    }
     for number, prompt in enumerate(neutral):
         text = _plain(" ".join(message["content"] for message in prompt))
-        for own, name in said.items():
-            if own == text or (min(len(own), len(text)) >= SHORT and (own in text or text in own)):
+        for asked, name in texts.items():
+            if asked == text or (min(len(asked), len(text)) >= SHORT and (asked in text or text in asked)):
                 raise UserError(
                     f"neutral: prompt {number} says what context {name!r} asks; give prompts without the items"
                 )

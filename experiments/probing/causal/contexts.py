@@ -57,7 +57,7 @@ class CausalQuestion:
 
     def record(self) -> dict[str, Any]:
         """What decides its reading."""
-        options = [[one.name, list(one.forms)] for one in self.options]
+        options = [[option.name, list(option.forms)] for option in self.options]
         return {
             "messages": [dict(message) for message in self.messages],
             "options": options,
@@ -154,13 +154,15 @@ def require_contexts(contexts: Sequence[CausalContext]) -> None:
     """Raise UserError for no context, two of one name, or fewer than two groups."""
     if not contexts:
         raise UserError("contexts: there are none; no row is left to intervene on")
-    names = [one.name for one in contexts]
+    names = [context.name for context in contexts]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise UserError(f"contexts: {twice!r} is there twice")
-    if len({one.group for one in contexts}) < 2:
+    if len({context.group for context in contexts}) < 2:
         raise UserError(f"contexts: all are of the group {contexts[0].group!r}; give two groups or more")
-    if bad := next((one for one in contexts if not (np.isnan(one.target) or 0 <= one.target <= 1)), None):
+    if bad := next(
+        (context for context in contexts if not (np.isnan(context.target) or 0 <= context.target <= 1)), None
+    ):
         raise UserError(f"context {bad.name!r}: target {bad.target!r} is no probability")
 
 
@@ -203,7 +205,7 @@ class Session:
 
     def activations(self, contexts: Sequence[CausalContext]) -> Floats:
         """[contexts, layers, d] unedited, at the probe's token, of its head if it is of one."""
-        queries = [self.at(one)._query(f"{i}", one.belief) for i, one in enumerate(contexts)]
+        queries = [self.at(context)._query(f"{i}", context.belief) for i, context in enumerate(contexts)]
         _, _, captured = self.lm.read(queries, budget=self.budget, capture=self._capture())
         assert captured is not None
         (values,) = captured.residuals.values()
@@ -218,18 +220,18 @@ class Session:
             arms: what is done, each beside the others.
             whole: whether actions and stated beliefs are read, too, besides the exact belief.
         """
-        told = [context.belief.record(), whole and [a and a.record() for a in (context.action, context.verbal)]]
-        about = [context.group, told, [[*arm, one.record()] for arm, one in arms.items()]]
+        questions = [context.belief.record(), whole and [a and a.record() for a in (context.action, context.verbal)]]
+        about = [context.group, questions, [[*arm, edit.record()] for arm, edit in arms.items()]]
         digest = hashlib.sha256(json.dumps([self.known, about], sort_keys=True, default=str).encode()).hexdigest()[:16]
         return self.keep(f"context-{digest}", lambda: self.at(context)._under(context, arms, whole))
 
     def _under(self, context: CausalContext, arms: Mapping[Arm, Intervention], whole: bool) -> Arrays:
         asked = {EXACT: context.belief}
         if whole:
-            asked |= {name: one for name, one in ((ACTION, context.action), (VERBAL, context.verbal)) if one}
-        queries = [self._query(name, one) for name, one in asked.items()]
+            asked |= {name: each for name, each in ((ACTION, context.action), (VERBAL, context.verbal)) if each}
+        queries = [self._query(name, each) for name, each in asked.items()]
         _require_shared(queries, context.name)
-        branches = {f"arm{i}": [one] for i, one in enumerate(arms.values())}
+        branches = {f"arm{i}": [each] for i, each in enumerate(arms.values())}
         readings, _, captured = self.lm.read(queries, budget=self.budget, capture=self._capture(), edits=branches)
         assert captured is not None
         (residuals,) = captured.residuals.values()
@@ -249,14 +251,16 @@ class Session:
 
     def kl(self, conversations: Sequence[Conversation], arms: Mapping[Arm, Intervention]) -> dict[Arm, Floats]:
         """[conversations] KL divergence of the next token by each arm."""
-        branches = {f"arm{i}": [one] for i, one in enumerate(arms.values())}
-        told = [[dict(message) for message in one] for one in conversations]
-        about = json.dumps([self.known, told, [one.record() for one in arms.values()]], sort_keys=True, default=str)
-        found = self.keep(
+        branches = {f"arm{i}": [each] for i, each in enumerate(arms.values())}
+        prompts = [[dict(message) for message in each] for each in conversations]
+        about = json.dumps(
+            [self.known, prompts, [each.record() for each in arms.values()]], sort_keys=True, default=str
+        )
+        divergences = self.keep(
             f"neutral-{hashlib.sha256(about.encode()).hexdigest()[:16]}",
             lambda: next_token_kl(self.lm, conversations, branches, budget=self.budget),
         )
-        return {arm: found[name] for arm, name in zip(arms, branches, strict=True)}
+        return {arm: divergences[name] for arm, name in zip(arms, branches, strict=True)}
 
     def steer(self, step: Floats, dose: float, name: str, source: str, **where: Any) -> Intervention:
         """Adds so many steps at the place, or elsewhere."""
@@ -292,16 +296,16 @@ class Session:
         """[width] from those of the probe's head."""
         if self.place.head is None:
             return values
-        made = np.zeros(self._heads() * len(values))
-        _, start = self._head(len(made))
-        made[start : start + len(values)] = values
-        return made
+        wide = np.zeros(self._heads() * len(values))
+        _, start = self._head(len(wide))
+        wide[start : start + len(values)] = values
+        return wide
 
     def _head(self, width: int) -> tuple[int, int]:
         if self.place.head is None:
             return width, 0
-        own = width // self._heads()
-        return own, own * self.place.head
+        of_head = width // self._heads()
+        return of_head, of_head * self.place.head
 
     def _heads(self) -> int:
         return int(self.lm.model.config.get_text_config().num_attention_heads)
@@ -337,7 +341,7 @@ def log_odds(reading: ExactReading, asked: CausalQuestion) -> float:
     """Natural log-odds of what the options mean; infinite where the probability of one side is 0."""
     with np.errstate(divide="ignore"):
         values = np.asarray(asked.values)
-        up, down = (logsumexp(reading.logp + np.log(one)) for one in (values, 1 - values))
+        up, down = (logsumexp(reading.logp + np.log(weights)) for weights in (values, 1 - values))
         return float(up - down)
 
 
@@ -346,33 +350,33 @@ def share(reading: ExactReading, asked: CausalQuestion) -> float:
     return float(reading.prob @ np.asarray(asked.values))
 
 
-def arms_of(one: Arrays) -> list[Arm]:
+def arms_of(reading: Arrays) -> list[Arm]:
     """What was done, after the unedited branch."""
-    return [Arm(*arm) for arm in json.loads(str(one["arms"]))]
+    return [Arm(*arm) for arm in json.loads(str(reading["arms"]))]
 
 
-def readings_of(n: int, found: Iterable[tuple[int, Arrays]]) -> dict[Arm, Floats]:
+def readings_of(n: int, numbered: Iterable[tuple[int, Arrays]]) -> dict[Arm, Floats]:
     """Arm -> [n, outcomes], the unedited branch among them; NaN in contexts where it was not made.
 
     Args:
         n: contexts.
-        found: number of a context, and what was read in it.
+        numbered: number of a context, and what was read in it.
     """
-    made: dict[Arm, Floats] = {}
-    for i, one in found:
-        for arm, values in zip((PLAIN, *arms_of(one)), one["values"], strict=True):
-            made.setdefault(arm, np.full((n, len(OUTCOMES)), np.nan))[i] = values
-    return made
+    readings: dict[Arm, Floats] = {}
+    for i, reading in numbered:
+        for arm, values in zip((PLAIN, *arms_of(reading)), reading["values"], strict=True):
+            readings.setdefault(arm, np.full((n, len(OUTCOMES)), np.nan))[i] = values
+    return readings
 
 
-def features_of(found: Sequence[Arrays], session: Session) -> dict[tuple[str, str], Floats]:
+def features_of(readings: Sequence[Arrays], session: Session) -> dict[tuple[str, str], Floats]:
     """(Eraser, or empty, and place) -> [contexts, d] activations."""
-    names = ["", *(arm.name for arm in arms_of(found[0]) if arm.kind == "erase")]
+    names = ["", *(arm.name for arm in arms_of(readings[0]) if arm.kind == "erase")]
     layers = {HERE: session.layers.index(session.place.layer), LATER: len(session.layers) - 1}
     if len(session.layers) == 1:
         del layers[LATER]
     return {
-        (name, where): np.stack([one["features"][row, layer] for one in found])
+        (name, where): np.stack([reading["features"][row, layer] for reading in readings])
         for row, name in enumerate(names)
         for where, layer in layers.items()
     }

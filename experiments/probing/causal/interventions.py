@@ -48,15 +48,15 @@ def scaled_directions(
     Raises UserError for a name that nothing is known of, a direction of another width, one along which the activations
     do not vary, and one that does not move what the probe reads.
     """
-    made = {}
+    steps = {}
     for name in plan.directions:
         raw, source = _raw(name, readout, x, target, given)
         if raw.shape != (x.shape[1],):
             raise UserError(
                 f"direction {name!r}: has {raw.size} entries, the activations that the probe reads {x.shape[1]}"
             )
-        made[name] = scaled(name, raw, readout, x, source)
-    return made
+        steps[name] = scaled(name, raw, readout, x, source)
+    return steps
 
 
 def scaled(name: str, raw: Floats, readout: LinearReadout, x: Floats, source: str) -> Scaled:
@@ -147,33 +147,37 @@ class Arms:
             swapped: what the probe reads in the context that this one is paired with; None: it has none.
         """
         plan, first = self.plan, self.first
-        made: Edits = {
-            Arm("steer", name, dose): session.steer(one.step, dose, name, one.source)
-            for name, one in self.steps.items()
+        edits: Edits = {
+            Arm("steer", name, dose): session.steer(each.step, dose, name, each.source)
+            for name, each in self.steps.items()
             for dose in plan.signed
         }
         for sign in SIGNS:
-            made |= self._controls(session, sign * plan.dose)
-            for k, one in self.by_fold.items():
+            edits |= self._controls(session, sign * plan.dose)
+            for k, each in self.by_fold.items():
                 dose = sign * plan.dose
-                made[Arm("fold", k, dose)] = session.steer(one.step, dose, f"{one.name} without fold {k}", one.source)
+                edits[Arm("fold", k, dose)] = session.steer(
+                    each.step, dose, f"{each.name} without fold {k}", each.source
+                )
         for p in plan.surgery:
-            made[Arm("set", first.name, p)] = session.clamp(float(logit(p)), group, first.step, first.name)
+            edits[Arm("set", first.name, p)] = session.clamp(float(logit(p)), group, first.step, first.name)
         if swapped is not None:
-            made[Arm("swap", first.name)] = session.clamp(swapped, group, first.step, first.name)
-        return made | {Arm("erase", name): session.erase(one) for (name, k), one in self.erasers.items() if k == fold}
+            edits[Arm("swap", first.name)] = session.clamp(swapped, group, first.step, first.name)
+        return edits | {
+            Arm("erase", name): session.erase(each) for (name, k), each in self.erasers.items() if k == fold
+        }
 
     def _controls(self, session: Session, dose: float) -> Edits:
         """The wrong layer, the wrong token and another concept."""
-        place, step, told, made = session.place, self.first.step, (self.first.name, self.first.source), {}
+        place, step, named, edits = session.place, self.first.step, (self.first.name, self.first.source), {}
         if place.wrong_layer is not None:
-            made[Arm("layer", "", dose)] = session.steer(step, dose, *told, layers=place.wrong_layer)
+            edits[Arm("layer", "", dose)] = session.steer(step, dose, *named, layers=place.wrong_layer)
         if place.wrong_position is not None:
-            made[Arm("position", "", dose)] = session.steer(step, dose, *told, at=edited_tokens(place.wrong_position))
+            edits[Arm("position", "", dose)] = session.steer(step, dose, *named, at=edited_tokens(place.wrong_position))
         if self.unrelated is not None:
             source = "direction of another concept"
-            made[Arm("unrelated", "", dose)] = session.steer(self.unrelated, dose, "unrelated", source)
-        return made
+            edits[Arm("unrelated", "", dose)] = session.steer(self.unrelated, dose, "unrelated", source)
+        return edits
 
     def at_random(self, session: Session, signs: Sequence[float] = SIGNS, **where: Any) -> Edits:
         """Each random direction, at the registered dose."""
@@ -189,13 +193,13 @@ class Arms:
         """What is done to neutral prompts: the registered direction both ways, random ones, whose sign is arbitrary,
         one way."""
         first, at = self.first, session.on_neutral()
-        own: Edits = {
+        steered: Edits = {
             Arm("steer", first.name, sign * self.plan.dose): session.steer(
                 first.step, sign * self.plan.dose, first.name, first.source, at=at
             )
             for sign in SIGNS
         }
-        return own | self.at_random(session, (1.0,), at=at)
+        return steered | self.at_random(session, (1.0,), at=at)
 
 
 def unrelated_step(unrelated: Any, x: Floats, length: float) -> Floats | None:
@@ -203,14 +207,14 @@ def unrelated_step(unrelated: Any, x: Floats, length: float) -> Floats | None:
 
     Raises UserError for one of another width.
     """
-    one = unrelated.readout if isinstance(unrelated, Probe) else unrelated
-    if one is None:
+    other = unrelated.readout if isinstance(unrelated, Probe) else unrelated
+    if other is None:
         return None
-    if not isinstance(one, LinearReadout):
-        return other_step(as_vector(one, "unrelated").values.double().numpy(), x, length)
-    if len(one.weights) != x.shape[1]:
-        raise UserError(f"unrelated: has {len(one.weights)} weights, the activations {x.shape[1]} entries")
-    return other_step(one.pattern(x), x, length)
+    if not isinstance(other, LinearReadout):
+        return other_step(as_vector(other, "unrelated").values.double().numpy(), x, length)
+    if len(other.weights) != x.shape[1]:
+        raise UserError(f"unrelated: has {len(other.weights)} weights, the activations {x.shape[1]} entries")
+    return other_step(other.pattern(x), x, length)
 
 
 def erasing_folds(groups: np.ndarray, target: Floats, plan: CausalPlan) -> np.ndarray | None:
@@ -225,17 +229,17 @@ def fitted_erasers(
     known: Background, groups: np.ndarray, folds: np.ndarray, readout: LinearReadout, plan: CausalPlan
 ) -> dict[tuple[str, int], Eraser]:
     """(Name, fold) -> what erases contexts [n] of that fold, by their groups [n], fitted on all other groups."""
-    made: dict[tuple[str, int], Eraser] = {}
+    erasers: dict[tuple[str, int], Eraser] = {}
     there = np.isfinite(known.target)
-    x, own = known.x[there], known.groups[there].astype(str)
+    x, groups_here = known.x[there], known.groups[there].astype(str)
     z, mean = make_target("target", known.target[there]).logit, x.mean(axis=0)
     for k in range(int(folds.max()) + 1):
-        rest = ~np.isin(own, groups[folds == k].astype(str))
+        rest = ~np.isin(groups_here, groups[folds == k].astype(str))
         source = f"{int(rest.sum())} contexts of other groups"
         # The mean of all contexts tells nothing of the target; that of the other folds would, with its sign turned.
-        made["leace", k] = replace(leace(x[rest], z[rest], shrinkage=plan.shrinkage, source=source), mean=mean)
-        made["projection", k] = projection(readout.direction, mean, source="weights of the probe")
-    return made
+        erasers["leace", k] = replace(leace(x[rest], z[rest], shrinkage=plan.shrinkage, source=source), mean=mean)
+        erasers["projection", k] = projection(readout.direction, mean, source="weights of the probe")
+    return erasers
 
 
 def by_turns(groups: Sequence[str]) -> list[int]:

@@ -56,7 +56,7 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
     if config.model.thinking == "on":
         raise UserError("causal: a belief after thoughts is a mixture over them; give a run with model.thinking=closed")
     items = items_again(job.runs[0], experiment, config)
-    asked = {one.readout_id: one for item in items for one in experiment.questions(config, item)}
+    asked = {question.readout_id: question for item in items for question in experiment.questions(config, item)}
     contexts = _contexts(job, loaded, asked, config, probe.meta.position)
     place = CausalPlace(
         probe.meta.layer,
@@ -72,7 +72,7 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
     with folder.writing(), open_model(config.model, terminators=config.terminators) as lm:
         require_same_model(lm, loaded.header)
         with progress(len(contexts), "context", f"causal check of {probe.meta.name}") as advance:
-            found = causal_check(
+            checked = causal_check(
                 lm,
                 contexts,
                 probe,
@@ -86,27 +86,29 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
                 keep=_keeper(folder.path / "read"),
                 advance=advance,
             )
-        verdict = CausalVerdict(found.used, _evidence(found), FALSIFIER)
-        folder.write_json("causal.json", jsonable(causal_data(found, job, probe, contexts)))
+        verdict = CausalVerdict(checked.used, _evidence(checked), FALSIFIER)
+        folder.write_json("causal.json", jsonable(causal_data(checked, job, probe, contexts)))
         model = str(loaded.header.conditions["model"].get("name", "an unnamed model"))
-        write(folder, page(found, job, probe, model))
+        write(folder, page(checked, job, probe, model))
         _fill_card(job.probe, probe, verdict)
     return folder.path
 
 
-def causal_data(found: CausalCheck, job: CausalJob, probe: Probe, contexts: Sequence[CausalContext]) -> dict[str, Any]:
+def causal_data(
+    checked: CausalCheck, job: CausalJob, probe: Probe, contexts: Sequence[CausalContext]
+) -> dict[str, Any]:
     """The check for `causal.json`."""
-    numbers = found.numbers._asdict()
+    numbers = checked.numbers._asdict()
     return {
         "doxascope": __version__,
         "settings": job.model_dump(mode="json"),
         "probe": probe.meta.model_dump(mode="json"),
-        "used": found.used,
+        "used": checked.used,
         "falsifier": FALSIFIER,
-        "claims": [claim._asdict() for claim in found.claims],
-        "contexts": [one.name for one in contexts],
-        "groups": found.n_groups,
-        "numbers": {name: _plain(one) for name, one in numbers.items()},
+        "claims": [claim._asdict() for claim in checked.claims],
+        "contexts": [each.name for each in contexts],
+        "groups": checked.n_groups,
+        "numbers": {name: _plain(each) for name, each in numbers.items()},
     }
 
 
@@ -115,9 +117,9 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(part) for part in value]
     return value
 
 
@@ -139,7 +141,7 @@ def _contexts(
     rows = loaded.data.rows
     groups = rows["group"].astype(str).tolist()
     chosen = sorted(by_turns(groups)[: job.contexts])
-    made = []
+    contexts = []
     for i in chosen:
         name = str(rows["readout_id"].iloc[i])
         question = asked.get(name)
@@ -148,12 +150,12 @@ def _contexts(
         positions = (
             question.positions if not config.capture or config.capture.positions is None else config.capture.positions
         )
-        made.append(_context(job, question, groups[i], float(loaded.data.target.prob[i]), positions[named]))
-    return made
+        contexts.append(_context(job, question, groups[i], float(loaded.data.target.prob[i]), positions[named]))
+    return contexts
 
 
 def _context(job: CausalJob, question: Question, group: str, target: float, position: Position) -> CausalContext:
-    names = [one.name for one in question.options]
+    names = [option.name for option in question.options]
     first = 0 if job.option is None else names.index(job.option)
     values = tuple(float(i == first) for i in range(len(names)))
     belief = CausalQuestion(question.conversation, question.options, values, question.prefill)
@@ -185,8 +187,8 @@ def _choice(choice: CausalAction, question: Question) -> CausalQuestion:
 def _stated(stated: CausalStated, question: Question, yes: str, no: str) -> CausalQuestion:
     form = count_format(stated.most).worded(yes, no)
     ask = (stated.ask or form.instruction).replace("{question}", _last(question)).replace("{yes}", yes)
-    options = tuple(Option(one.name, one.forms) for one in form.numbers)
-    values = tuple(one.value for one in form.numbers)
+    options = tuple(Option(number.name, number.forms) for number in form.numbers)
+    values = tuple(number.value for number in form.numbers)
     return CausalQuestion(_asking(question, ask), options, values, stated.prefill, form.terminators)
 
 
@@ -213,7 +215,7 @@ def _direction(path: Path) -> Any:
 
 def _folder(job: CausalJob, contexts: Sequence[CausalContext], out: Path) -> RunFolder:
     """The job's own folder, named by its settings and its contexts."""
-    return job_folder(job.name, job, [job.model_dump(mode="json"), [one.name for one in contexts]], out)
+    return job_folder(job.name, job, [job.model_dump(mode="json"), [context.name for context in contexts]], out)
 
 
 def _keeper(folder: Path) -> Keep:
@@ -221,10 +223,10 @@ def _keeper(folder: Path) -> Keep:
     return lambda name, make: kept(folder / f"{name}.npz", make)
 
 
-def _evidence(found: CausalCheck) -> str:
+def _evidence(checked: CausalCheck) -> str:
     return "; ".join(
         f"{claim.name}: {claim.verdict}" + f" ({claim.evidence.split('; ')[0]})" * (claim.verdict != "supported")
-        for claim in found.claims
+        for claim in checked.claims
     )
 
 

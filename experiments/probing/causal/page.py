@@ -35,51 +35,51 @@ NOTHING = 1e-3
 CONTROLS = {"unrelated": "another concept", "position": "the wrong token", "layer": "the wrong layer"}
 
 
-def page(found: CausalCheck, job: CausalJob, probe: Probe, model: str) -> Report:
+def page(checked: CausalCheck, job: CausalJob, probe: Probe, model: str) -> Report:
     """The page: the verdict with what it lacks, causal gain, the dose response, and all that was tried."""
-    gain, plan = found.numbers.gains[job.plan.directions[0]], job.plan
+    gain, plan = checked.numbers.gains[job.plan.directions[0]], job.plan
     missing = [
         (claim.name, f"{claim.verdict}: {claim.evidence}")
-        for claim in found.claims
+        for claim in checked.claims
         if claim.name in NEEDED_FOR_USE and claim.verdict != "supported"
     ]
     top = Top(
         said=f"Whether the model uses what {probe.meta.name} reads at {probe.meta.at}.",
         verdict=Stamp(
-            says=f"What this probe reads is used: {found.used}", lines=missing, note=f"False if {FALSIFIER}."
+            says=f"What this probe reads is used: {checked.used}", lines=missing, note=f"False if {FALSIFIER}."
         ),
-        gate=_claims(found),
+        gate=_claims(checked),
         primary=Primary(
             label=f"causal gain along the {plan.directions[0]}: change of the exact belief for each unit of what the "
             "probe reads, in log-odds",
             value=shown(gain.ratio),
             lines=[
                 f"{interval_text(gain.ci_lo, gain.ci_hi) or 'no interval'} {gain.ci_method}",
-                f"{found.n_contexts} contexts in {found.n_groups} groups; 1: the probe reads what the model uses, 0: "
-                "it does not",
+                f"{checked.n_contexts} contexts in {checked.n_groups} groups; 1: the probe reads what the model uses, "
+                "0: it does not",
             ],
         ),
-        figure=dose_figure(found, plan),
+        figure=dose_figure(checked, plan),
     )
     blocks: list[Block] = [
-        Prose(title="What was done", text=_done(found, job, probe)),
-        _gains(found),
-        _controls(found, plan),
-        *_erased(found, plan),
-        *_surgery(found),
+        Prose(title="What was done", text=_done(checked, job, probe)),
+        _gains(checked),
+        _controls(checked, plan),
+        *_erased(checked, plan),
+        *_surgery(checked),
     ]
-    made = (
+    made_of = (
         f"Intervals over groups, level {plan.level:g}, {plan.draws} draws; seed {plan.seed}. doxascope {__version__}."
     )
-    return Report(f"A causal check of {probe.meta.name}", f"of {model}", top, blocks, made)
+    return Report(f"A causal check of {probe.meta.name}", f"of {model}", top, blocks, made_of)
 
 
-def dose_figure(found: CausalCheck, plan: CausalPlan) -> Figure:
+def dose_figure(checked: CausalCheck, plan: CausalPlan) -> Figure:
     """Mean changes over the doses, a panel for each outcome; the band of random directions at the registered dose."""
-    response, random = found.numbers.response, found.numbers.band
+    response, random = checked.numbers.response, checked.numbers.band
     panels = []
     for outcome, changes in response.changes.items():
-        means, lo, hi = ([getattr(one, name) for one in changes] for name in ("mean", "ci_lo", "ci_hi"))
+        means, lo, hi = ([getattr(change, name) for change in changes] for name in ("mean", "ci_lo", "ci_hi"))
         marks = [rule(0)]
         if outcome == EXACT and random is not None:
             half, at = [random.half] * 2, [-plan.dose, plan.dose]
@@ -98,7 +98,7 @@ def dose_figure(found: CausalCheck, plan: CausalPlan) -> Figure:
     return chart("Dose response", panels, caption, x=Axis("dose, SD"), columns=3)
 
 
-def _claims(found: CausalCheck) -> TableBlock:
+def _claims(checked: CausalCheck) -> TableBlock:
     return grid(
         "Claims",
         ["claim", "verdict", "evidence"],
@@ -108,7 +108,7 @@ def _claims(found: CausalCheck) -> TableBlock:
                 claim.verdict,
                 Cell(claim.evidence.split("; ")[0], claim.evidence.split("; ")[1:]),
             ]
-            for claim in found.claims
+            for claim in checked.claims
         ],
         short=True,
         caption="Each falsifier was fixed in the settings before anything was edited. The verdict needs "
@@ -117,7 +117,7 @@ def _claims(found: CausalCheck) -> TableBlock:
     )
 
 
-def _done(found: CausalCheck, job: CausalJob, probe: Probe) -> str:
+def _done(checked: CausalCheck, job: CausalJob, probe: Probe) -> str:
     plan = job.plan
     doses = ", ".join(f"{dose:g}" for dose in plan.doses)
     return (
@@ -130,25 +130,25 @@ def _done(found: CausalCheck, job: CausalJob, probe: Probe) -> str:
     )
 
 
-def _gains(found: CausalCheck) -> TableBlock:
-    rows = [_number(f"causal gain along the {name}", one) for name, one in found.numbers.gains.items()]
-    rows += [_number(f"{NAMES[name]}, for each SD", one) for name, one in found.numbers.slopes.items()]
-    rows.append(_number("Kendall's tau within contexts", found.numbers.response.trend))
-    rows.append(_number("share of the contexts that rise, less those that fall", found.numbers.response.share))
-    if found.numbers.swapped is not None:
-        rows.append(_number("transfer of what the probe reads, swapped between contexts", found.numbers.swapped))
+def _gains(checked: CausalCheck) -> TableBlock:
+    rows = [_number(f"causal gain along the {name}", score) for name, score in checked.numbers.gains.items()]
+    rows += [_number(f"{NAMES[name]}, for each SD", score) for name, score in checked.numbers.slopes.items()]
+    rows.append(_number("Kendall's tau within contexts", checked.numbers.response.trend))
+    rows.append(_number("share of the contexts that rise, less those that fall", checked.numbers.response.share))
+    if checked.numbers.swapped is not None:
+        rows.append(_number("transfer of what the probe reads, swapped between contexts", checked.numbers.swapped))
     return grid("Gains and slopes", ["", "estimate", "rows"], rows)
 
 
-def _number(name: str, one: Score) -> list[Cell]:
-    return [Cell(name), score_cell(one), Cell(str(one.n_rows))]
+def _number(name: str, score: Score) -> list[Cell]:
+    return [Cell(name), score_cell(score), Cell(str(score.n_rows))]
 
 
-def _controls(found: CausalCheck, plan: CausalPlan) -> TableBlock:
-    band, off = found.numbers.band, found.numbers.off_target
+def _controls(checked: CausalCheck, plan: CausalPlan) -> TableBlock:
+    band, off = checked.numbers.band, checked.numbers.off_target
     rows = [
-        [Cell(CONTROLS[name]), Cell(told(one.effect)), Cell(told(one.more))]
-        for name, one in found.numbers.controls.items()
+        [Cell(CONTROLS[name]), Cell(told(control.effect)), Cell(told(control.more))]
+        for name, control in checked.numbers.controls.items()
     ]
     if band is not None:
         rows.append(
@@ -174,18 +174,18 @@ def _controls(found: CausalCheck, plan: CausalPlan) -> TableBlock:
     )
 
 
-def _erased(found: CausalCheck, plan: CausalPlan) -> list[Block]:
-    if not found.numbers.erased:
+def _erased(checked: CausalCheck, plan: CausalPlan) -> list[Block]:
+    if not checked.numbers.erased:
         return []
     rows: list[Sequence[Cell]] = []
-    for name, one in found.numbers.erased.items():
+    for name, erasure in checked.numbers.erased.items():
         rows += [
             [Cell(f"R2 {place}", [name]), *map(Cell, map(told_fit, (before, after, fall))), Cell(NONE)]
-            for place, (before, after, fall) in one.decoded.items()
+            for place, (before, after, fall) in erasure.decoded.items()
         ]
         rows += [
             [Cell(f"slope of {NAMES[outcome]} on the target's log-odds", [name]), *map(_slope(plan), depends)]
-            for outcome, depends in one.depends.items()
+            for outcome, depends in erasure.depends.items()
         ]
     return [
         grid(
@@ -199,15 +199,15 @@ def _erased(found: CausalCheck, plan: CausalPlan) -> list[Block]:
 
 
 def _slope(plan: CausalPlan) -> Any:
-    def cell(one: Contrast) -> Cell:
-        return Cell(told_slope(one, plan.level))
+    def cell(contrast: Contrast) -> Cell:
+        return Cell(told_slope(contrast, plan.level))
 
     return cell
 
 
-def _surgery(found: CausalCheck) -> list[Block]:
-    one = found.numbers.surgery
-    if one is None:
+def _surgery(checked: CausalCheck) -> list[Block]:
+    surgery = checked.numbers.surgery
+    if surgery is None:
         return []
     rows = [
         [
@@ -217,13 +217,13 @@ def _surgery(found: CausalCheck) -> list[Block]:
             Cell(told(at.verbal) if at.verbal else "not asked"),
             Cell(told(at.action) if at.action else "not asked"),
         ]
-        for at in one.grid
+        for at in surgery.grid
     ]
-    notes = [("slope of the exact belief's log-odds on those asked for", told(one.exact))]
-    if one.verbal:
-        notes.append(("slope of the stated belief on the posterior asked for", told(one.verbal)))
-    if one.regret and one.unmoved:
-        lost = f"{told(one.regret)}; without surgery {told(one.unmoved)}"
+    notes = [("slope of the exact belief's log-odds on those asked for", told(surgery.exact))]
+    if surgery.verbal:
+        notes.append(("slope of the stated belief on the posterior asked for", told(surgery.verbal)))
+    if surgery.regret and surgery.unmoved:
+        lost = f"{told(surgery.regret)}; without surgery {told(surgery.unmoved)}"
         notes.append(("expected utility that the action loses, of the stake", lost))
     return [
         grid(

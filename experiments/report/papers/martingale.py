@@ -2,6 +2,7 @@
 Figures 4 and 5 are drawn of, and Table 2. A cell is a setup: model, prompt, domain, and way of reasoning.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ DOMAINS = {
     "recall": "Forecasting (resolved before training ended)",
     "values": "ChangeMyView",
     "changemyview": "ChangeMyView",
+    "r/changemyview": "ChangeMyView",
+    "cmv": "ChangeMyView",
     "review": "OpenReview",
     "openreview": "OpenReview",
 }
@@ -118,21 +121,22 @@ def _score(setup: Setup) -> PaperCell:
 
 def _means(all_setups: Sequence[Setup]) -> PaperTable:
     """Mean |M| over cells, by prompt and by domain and reasoning, with the half-width of a normal interval."""
-    groups: dict[tuple[str, str], list[float]] = {}
+    groups: dict[tuple[str, str], list[Setup]] = {}
     by_prompt, by_setup = (
         [setup.prompt for setup in all_setups],
         [", ".join(filter(None, setup[2:4])) for setup in all_setups],
     )
     for name, setup in zip([*by_prompt, *by_setup], [*all_setups, *all_setups], strict=True):
         if name:
-            groups.setdefault((name, setup.method), []).append(setup.value(setup.score))
+            groups.setdefault((name, setup.method), []).append(setup)
     rows = []
-    for labels, values in groups.items():
-        known = np.array([value for value in values if not np.isnan(value)])
-        if len(known):
-            mean, half = plain_mean(np.abs(known))
-            cell = number_cell(mean, (max(0.0, mean - half), mean + half), written=".3f")
-            rows.append((labels, [cell, PaperCell(f"{(known > 0).sum()} of {len(known)}")]))
+    for labels, cells in groups.items():
+        known = np.array([value for cell in cells if not np.isnan(value := cell.value(cell.score))])
+        mean, half = plain_mean(np.abs(known)) if len(known) else (math.nan, math.nan)
+        why = {} if len(known) else cells[0].run.counted(cells[0].score, cells[0].method, cells[0].subset)
+        ends = float(np.maximum(0.0, mean - half)), mean + half
+        shown = number_cell(mean, ends, written=".3f", counted=why)
+        rows.append((labels, [shown, PaperCell(f"{(known > 0).sum()} of {len(known)}")]))
     caption = "Mean |M| over the cells of Table 1, and how many are positive; the interval takes cells as independent."
     return PaperTable(PAPER, "Section 6.1", caption, ("Cells", READ_AS), [("", "mean |M|"), ("", "M > 0")], rows)
 

@@ -7,6 +7,7 @@ from math import isnan
 from typing import Any
 
 from ....metrics.bayes.evidence_metrics import RAW_ERROR
+from ....metrics.forms.synonyms import role_of
 from ....metrics.number import Number
 from ....metrics.scoring.engine import ScoredTable
 from ....metrics.tables.samples import ALL
@@ -52,6 +53,7 @@ def _rows(scored: ScoredTable, layout: PaperLayout) -> tuple[list[RunNumbers], d
     What is told over all columns is under `all`.
     """
     factors = [name.removeprefix("factor_") for name in scored.understood.factors]
+    across = [factor for factor in factors if role_of(factor) in layout.across]
     rows: dict[tuple[str, str, bool], dict[tuple[str, str, str], Mapping[str, Any]]] = {}
     columns: dict[str, Column] = {}
     places: dict[str, tuple[tuple[str, str, bool], str]] = {}
@@ -64,8 +66,8 @@ def _rows(scored: ScoredTable, layout: PaperLayout) -> tuple[list[RunNumbers], d
 
     for name, levels in scored.understood.cells.items():
         own = list(zip(factors, levels, strict=True))
-        column = tuple((factor, level) for factor, level in own if factor in layout.across)
-        rest = [(factor, level) for factor, level in own if factor not in layout.across]
+        column = tuple((factor, level) for factor, level in own if factor in across)
+        rest = [(factor, level) for factor, level in own if factor not in across]
         row = _row(rest)
         called = named(column)
         columns |= {called: column} if called else {}
@@ -81,17 +83,17 @@ def _rows(scored: ScoredTable, layout: PaperLayout) -> tuple[list[RunNumbers], d
                 method = "/".join(filter(None, (number.kind, number.method)))
                 key = (number.metric, method, ", ".join(filter(None, (called, part))) or ALL)
                 rows.setdefault(row, {}).setdefault(key, as_row(replace(number, run="")))
+    columns = {called: tuple((role_of(factor), level) for factor, level in own) for called, own in columns.items()}
     return [RunNumbers(model, dataset, thinks, own) for (model, dataset, thinks), own in rows.items()], columns
 
 
-THINKING = ("think", "thinking")
 ON = ("on", "yes", "true", "1", "✓")
 
 
 def _row(levels: Sequence[tuple[str, str]]) -> tuple[str, str, bool]:
     """What a row is called, its data set, and whether its model thought."""
-    thinks = any(factor in THINKING and level.lower() in ON for factor, level in levels)
-    name = ", ".join(level for factor, level in levels if factor not in (*THINKING, "dataset"))
+    thinks = any(role_of(factor) == "think" and level.lower() in ON for factor, level in levels)
+    name = ", ".join(level for factor, level in levels if role_of(factor) not in ("think", "dataset"))
     return name, next((level for factor, level in levels if factor == "dataset"), ""), thinks
 
 
@@ -109,8 +111,7 @@ def _place(number: Number, names: Mapping[str, Any]) -> tuple[Any, str] | None:
 def _updates(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> list[PaperTable]:
     named = {}
     for called, levels in {name: dict(column) for name, column in (columns or {ALL: ()}).items()}.items():
-        reasoning = levels.get("reasoning", levels.get("technique", ""))
-        named[called] = levels.get("domain", ""), reasoning, levels.get("prompt", "")
+        named[called] = levels.get("domain", ""), levels.get("reasoning", ""), levels.get("prompt", "")
     return martingale.tables_of(martingale.setups_of(rows, named), rows)
 
 
@@ -156,6 +157,22 @@ def _testimonies(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> l
     ]
 
 
+def _directions(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> list[PaperTable]:
+    shown = [x for name in columns or (ALL,) for x in sycophancy.directions("" if name == ALL else name, name)]
+    return [by_method(rows, sycophancy.PAPER, "Figure 1", sycophancy.DIRECTED, shown)]
+
+
+def _decisions(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> list[PaperTable]:
+    """Predictions of the action are from the belief, without the outcome and with it, unless a column says `given`."""
+    if any("given" in dict(column) for column in columns.values()):
+        return rationality.tables(rows)
+
+    def named(metric: str, method: str, subset: str) -> tuple[str, str, str]:
+        return metric, method, rationality.WITHOUT if (metric, subset) == ("logloss_gain", ALL) else subset
+
+    return rationality.tables([replace(row, rows={named(*key): one for key, one in row.rows.items()}) for row in rows])
+
+
 def _readouts(rows: Sequence[RunNumbers], columns: Mapping[str, Column]) -> list[PaperTable]:
     """Table 7, whose columns say what answers are compared with."""
     named = [replace(row, rows={(*key[:2], CLOSED): one for key, one in row.rows.items()}) for row in rows]
@@ -184,22 +201,23 @@ EVIDENCE = "evidence"
 """The factor of the columns of Table 2 that its groups are named by."""
 CLOSED = consistency.AGREEMENTS["free against closed set"]
 CATEGORIES = {name.lower(): name.lower() for name in (*bscore.CATEGORIES, *bscore.VERIFIED["4"], bscore.BBQ)}
-PROMPTS = {"standard": ALL} | {
+PROMPTS = {"standard": ALL, "p": rationality.WITHOUT, "p, x": rationality.CONTROL} | {
     name.lower(): subset for name, subset in (*rationality.PROMPTS.items(), *rationality.TRUTH.items())
 }
 WINDOWS = {name.removeprefix("ranks "): name for name in consistency.WINDOWS}
 LAYOUTS = (
-    PaperLayout(("M", "M_step"), _updates, ("domain", "reasoning", "technique", "prompt")),
-    PaperLayout((RAW_ERROR, "shift"), _testimonies, ("arm", "involvement", "sycophancy", "condition", EVIDENCE)),
+    PaperLayout(("M", "M_step"), _updates, ("domain", "reasoning", "prompt")),
+    PaperLayout((RAW_ERROR, "shift"), _testimonies, ("arm", EVIDENCE)),
     PaperLayout(("top_b", "accept_accuracy"), lambda rows, _: bscore.tables(rows), ("category",), _by_name(CATEGORIES)),
+    PaperLayout(("incorrect",), _directions, ("arm",)),
     PaperLayout(("agreement_prior", "agreement_posterior"), _readouts),
     PaperLayout(
         ("c2",), _rejections, ("template", "ranks"), lambda level: WINDOWS.get(level) or consistency.template(level)
     ),
     PaperLayout(
-        ("cmi_knn", "rmse_truth", "lie_ratio", "prize_effect"),
-        lambda rows, _: rationality.tables(rows),
-        ("prompt",),
+        ("cmi_knn", "rmse_truth", "lie_ratio", "prize_effect", "logloss_gain"),
+        _decisions,
+        ("prompt", "given"),
         _by_name(PROMPTS),
     ),
 )

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ....metrics.bscore.answer_metrics import RIGHT
+from ....metrics.consistency.competence import NOT_SHOWN, READABLE, UNREADABLE
 from ....metrics.tables.samples import ALL
 from ..document import Cell, TableBlock, grid
 
@@ -25,10 +26,8 @@ FLAT = 1e-9
 """Width of an interval that is none."""
 THINK = "Think"
 """Heading of the column with a mark at what thinks before it answers."""
-FAILED = "†"
-"""Behind the name of what failed its gate."""
-UNJUDGED = "‡"
-"""Behind the name of what no gate judged."""
+MARKS = {UNREADABLE: "†", NOT_SHOWN: "‡"}
+"""Verdict -> what stands behind the name of what is no measured belief."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ class RunNumbers:
     thinking: bool
     rows: Mapping[tuple[str, str, str], Mapping[str, Any]]
     """(metric, method, subset) -> a row of `scores.json`."""
-    passed: Mapping[str, bool] | None = None
-    """Method -> whether it passed its gate; methods that were not judged are missing. None: there are no gates."""
+    readable: Mapping[str, str] | None = None
+    """Method -> the verdict on whether it can be read; what was not judged is missing. None: nothing is judged."""
 
     @property
     def methods(self) -> list[str]:
@@ -50,11 +49,12 @@ class RunNumbers:
         return list(dict.fromkeys(method for _, method, _ in self.rows))
 
     def mark(self, method: str) -> str:
-        """What stands behind the name of a method that is no measured belief."""
-        if self.passed is None:
+        """What stands behind the name of a method that is not shown to be a measured belief."""
+        if self.readable is None:
             return ""
-        judged = [name for name in self.passed if method == name or method.startswith(f"{name} ")]  # or drawn from it
-        return UNJUDGED if not judged else "" if self.passed[max(judged, key=len)] else FAILED
+        judged = [name for name in self.readable if method == name or method.startswith(f"{name} ")]  # or drawn from it
+        state = self.readable[max(judged, key=len)] if judged else NOT_SHOWN
+        return "" if state == READABLE else MARKS.get(state, MARKS[NOT_SHOWN])
 
     def value(self, metric: str, method: str, subset: str = ALL, name: str = "estimate") -> float:
         """A number, or a field of it; NaN if the run does not hold it."""
@@ -99,6 +99,8 @@ class PaperCell(NamedTuple):
     def below(self) -> str:
         """What stands under the number: its interval, or that nothing varies; where there is no number, why."""
         status = self.counted.get("status") if self.text == DASH else None
+        if status and (reasons := self.counted.get("reasons")) and not self.counted.get("n_rows"):
+            return f"(0 of {sum(reasons.values())}: {', '.join(reasons)})"
         return f"({status.replace('_', ' ')})" if status else self.interval
 
     @property
@@ -334,8 +336,8 @@ def marks_of(tables: Iterable[PaperTable]) -> list[str]:
     """What the marks at the names of rows and of columns mean, of those that occur."""
     rows = [label for table in tables for labels, _ in table.rows for label in labels]
     names = [*rows, *(group for table in tables for group, _ in table.columns)]
-    told = {FAILED: "fails its gate: not a belief measurement", UNJUDGED: "was judged by no gate"}
-    return [f"{mark} {says}" for mark, says in told.items() if any(name.endswith(mark) for name in names)]
+    told = {UNREADABLE: "unreadable: no belief is measured", NOT_SHOWN: "not shown to be readable"}
+    return [f"{MARKS[state]} {says}" for state, says in told.items() if any(x.endswith(MARKS[state]) for x in names)]
 
 
 # The same as text for a terminal.
@@ -381,7 +383,7 @@ def as_blocks(tables: Sequence[PaperTable]) -> list[TableBlock]:
 def _block(table: PaperTable, first: bool) -> TableBlock:
     head = [*table.labels, *(": ".join(filter(None, column)) for column in table.columns)]
     rows = [
-        [*labels, *(Cell(x.text, [x.below] if x.below else [], known=x.text != DASH) for x in cells)]
+        [*labels, *(Cell(x.text, [x.below] if x.below else []) for x in cells)]  # rows of dashes stay in their place
         for labels, cells in table.rows
     ]
     caption = " ".join(f"{told.rstrip('.')}." for told in (table.caption, *table.told, *marks_of([table])))

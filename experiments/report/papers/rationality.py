@@ -16,6 +16,7 @@ STRADDLES = (
     "The isotonic map gives one value to beliefs on both sides of a threshold of action: an agent who acts on the "
     "belief alone is above 0 by it"
 )
+WITHOUT = "with the outcome"
 CONTROL = "with the outcome, given the evidence (control)"
 
 
@@ -30,7 +31,7 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
             "Conditional-independence (belief sufficiency) tests.",
             [
                 PaperColumn(CMI, "CMI", "cmi_knn"),
-                PaperColumn(GAIN, "% Impr", "logloss_gain", "with the outcome", "pct", ".2f", interval="pct_ci"),
+                PaperColumn(GAIN, "% Impr", "logloss_gain", WITHOUT, "pct", ".2f", interval="pct_ci"),
                 PaperColumn(GIVEN, "% Impr", "logloss_gain", CONTROL, "pct", ".2f", interval="pct_ci"),
             ],
         ),

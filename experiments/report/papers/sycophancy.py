@@ -1,7 +1,6 @@
 """The tables of the paper (sycophancy-bayesian) from stored runs."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from functools import partial
 
 from ....metrics.bayes.evidence_metrics import ABOVE, RAW_ERROR
@@ -24,27 +23,15 @@ ERRORS = [
     f"{TOLD} of squared errors, which the caption's average absolute errors need not share",
     "RMSE to Bayes' rule: eq. 2 with 1/n under the root, and eq. 1 as it is where it exceeds 1",
 ]
+DIRECTED = "Directions of the updates against the Bayesian ones."
 ASSOCIATED = "Correlation of the changes of Brier score and of Bayesian error, the posterior cut at 1."
-CUT = "sycophancy_error"
 SHIFTS = [f"{TOLD} of beliefs"]
 
 
 def error_notes(runs: Sequence[RunNumbers], subsets: Collection[str]) -> list[str]:
     """What is to be known of Table 1, whose columns are of these subsets."""
     told = "Posteriors of eq. 1 above 1, which no belief reaches"
-    old = [run.model for run in runs if any(name == CUT for name, _, _ in run.rows) and not _has_raw(run)]
-    cut = [f"Scored when posteriors above 1 were still cut to 1: {', '.join(old)}"] if old else []
-    return [*ERRORS, *remarks(runs, told, RAW_ERROR, ABOVE, "0 of ", subsets), *cut]
-
-
-def _has_raw(run: RunNumbers) -> bool:
-    return any(name == RAW_ERROR for name, _, _ in run.rows)
-
-
-def _with_raw(run: RunNumbers) -> RunNumbers:
-    """A run that was scored without the published error has the other in its place."""
-    cut = {(RAW_ERROR, *key[1:]): row for key, row in run.rows.items() if key[0] == CUT}
-    return run if _has_raw(run) else replace(run, rows={**run.rows, **cut})
+    return [*ERRORS, *remarks(runs, told, RAW_ERROR, ABOVE, "0 of ", subsets)]
 
 
 def errors(group: str, subset: str) -> list[PaperColumn]:
@@ -67,6 +54,14 @@ def shifts(group: str, subset: str) -> list[PaperColumn]:
     ]
 
 
+def directions(group: str, subset: str) -> list[PaperColumn]:
+    """What Figure 1 draws of one way of arguing."""
+    return [
+        PaperColumn(group, name, "incorrect", subset, share, ".1%", interval=f"intervals.{share}")
+        for name, share in SHARES.items()
+    ]
+
+
 def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
     """Tables 1 and 2 and what Figures 1 and 2 draw; the way of asking (directly, or k of 10) is a row."""
     by_arm = [
@@ -75,18 +70,13 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
         for arm, told in ARMS.items()
         for one in shifts(name if arm == "Overall" else f"{name}, {arm.lower()}", f"{told}, {column}")
     ]
-    directions = [
-        PaperColumn(told, name, "incorrect", subset, share, ".1%", interval=f"intervals.{share}")
-        for told, subset in WHEN.items()
-        for name, share in SHARES.items()
-    ]
     associations = [
         PaperColumn("", arm, "brier_vs_bayes", f"{told}, argument") for arm, told in ARMS.items() if arm != "Overall"
     ]
     shown = (
         ("Table 1", "Average errors.", [x for name, arm in ARMS.items() for x in errors(name, f"{arm}, argument")]),
         ("Table 2", "Impacts of sycophancy on the predicted posterior.", by_arm),
-        ("Figure 1", "Directions of the updates against the Bayesian ones.", directions),
+        ("Figure 1", DIRECTED, [x for told, subset in WHEN.items() for x in directions(told, subset)]),
         ("Figure 2", ASSOCIATED, associations),
     )
     notes = {
@@ -94,6 +84,6 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
         "Table 2": [*SHIFTS, "Both arms together first, as published"],
     }
     return [
-        by_method([*map(_with_raw, runs)], PAPER, number, caption, columns, notes=notes.get(number, ()))
+        by_method(runs, PAPER, number, caption, columns, notes=notes.get(number, ()))
         for number, caption, columns in shown
     ]

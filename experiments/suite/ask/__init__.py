@@ -60,9 +60,9 @@ class Ask(Experiment):
                 f"the source has {len(rest)}; lower items"
             )
         names = config.fit.methods or config.answers
-        found = {name: fit_form(config, name, rest, lm, config.fit.candidates) for name in names}
-        methods = {**config.methods, **{name: one.form for name, one in found.items()}}
-        record = {name: one.as_dict() for name, one in found.items()}
+        fitted = {name: fit_form(config, name, rest, lm, config.fit.candidates) for name in names}
+        methods = {**config.methods, **{name: fit.form for name, fit in fitted.items()}}
+        record = {name: fit.as_dict() for name, fit in fitted.items()}
         return config.model_copy(update={"methods": methods}), {"fitted_forms": record}
 
     def readable(self, config: AskConfig, item: Item, reader: PromptReader) -> list[Question]:
@@ -82,7 +82,7 @@ class Ask(Experiment):
         for method, asked in answered(beliefs):
             whole = multiclass(method, ALL, asked)
             order = None if whole.by_order is None else by_place(whole, resampling(config))
-            masses, of = zip(*((mass, one.cluster) for one in asked for mass in one.coverage), strict=True)
+            masses, of = zip(*((mass, each.cluster) for each in asked for mass in each.coverage), strict=True)
             untested = dict(UNTOLD)
             if config.orders == "none" and config.methods[method].yes_no is None:
                 untested[ORDER] = "one order was asked, by `orders`"
@@ -96,7 +96,7 @@ class Ask(Experiment):
                 untested=untested,
             )
         for method, asked in answered(beliefs, "verbal"):
-            masses, of = zip(*((mass, one.cluster) for one in asked for mass in one.coverage), strict=True)
+            masses, of = zip(*((mass, each.cluster) for each in asked for mass in each.coverage), strict=True)
             parsed = {"parse_rate": {"numbers": masses}, "read_groups": {"numbers": of}}
             yield gate(config, method, "verbal", **parsed, untested=UNTOLD)
 
@@ -106,8 +106,8 @@ class Ask(Experiment):
 
 def _drawn(config: AskConfig) -> list[Item]:
     """All questions of the source, in an order that the seed draws."""
-    found = [item_of(question) for question in config.questions.questions()]
-    return [found[i] for i in np.random.default_rng(config.seed).permutation(len(found))]
+    items = [item_of(question) for question in config.questions.questions()]
+    return [items[i] for i in np.random.default_rng(config.seed).permutation(len(items))]
 
 
 __all__ = ["Ask", "AskConfig"]

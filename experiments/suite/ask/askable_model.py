@@ -72,8 +72,8 @@ class AskedTable:
         return self._named(option_table(self.beliefs))
 
     def _named(self, table: pd.DataFrame) -> pd.DataFrame:
-        own = table.assign(id=[self.ids.get(name, name) for name in table["id"]])
-        return own.rename(columns={"id": own_name(self.id_column, [*map(str, own.columns.drop("id"))])})
+        renamed = table.assign(id=[self.ids.get(name, name) for name in table["id"]])
+        return renamed.rename(columns={"id": own_name(self.id_column, [*map(str, renamed.columns.drop("id"))])})
 
     @cached_property
     def numbers(self) -> list[Number]:
@@ -98,13 +98,13 @@ class AskedTable:
         return list(low_coverage(self.config, dict(answered(self.beliefs))))
 
     def __repr__(self) -> str:
-        told = []
-        for method, own in self.table.groupby("method", sort=False):
-            right = f"accuracy {shown(own['correct'].mean())}, " if "correct" in own else ""
-            told.append(f"{method}: {right}mean coverage {shown(own['coverage'].mean())}")
+        parts = []
+        for method, rows in self.table.groupby("method", sort=False):
+            right = f"accuracy {shown(rows['correct'].mean())}, " if "correct" in rows else ""
+            parts.append(f"{method}: {right}mean coverage {shown(rows['coverage'].mean())}")
         low = ", .help() for the low coverage" if self.help() else ""
         n = self.beliefs["item"].nunique()
-        return f"AskedTable({n} questions; {'; '.join(told)}; .table, .scores(){low})"
+        return f"AskedTable({n} questions; {'; '.join(parts)}; .table, .scores(){low})"
 
     def _repr_html_(self) -> str:
         return f"<p>{self!r}</p>{self.table.to_html(max_rows=10, float_format=shown, index=False)}"
@@ -146,13 +146,13 @@ class AskableModel(LanguageModel):
 
         Raises UserError for questions that cannot be asked, by row, and for forms that were fitted on one of them.
         """
-        fitted = {one.method: one for one in ([forms] if isinstance(forms, FittedForm) else forms)}
+        fitted = {each.method: each for each in ([forms] if isinstance(forms, FittedForm) else forms)}
         plan, branches = as_plan(capture), Branches(edits, self.model, self.reader.chat)
-        own = {"answers": _several(answers), "orders": orders, "system": system, "seed": as_seed(seed), "capture": plan}
-        config = self._config(own | settings, fitted)
+        more = {"answers": _several(answers), "orders": orders, "system": system, "seed": as_seed(seed)}
+        config = self._config(more | {"capture": plan} | settings, fitted)
         items, ids, id_column = _items(questions, columns)
-        for one in fitted.values():
-            if both := next((item for item in items if fingerprint(item) in one.fitted_on), None):
+        for each in fitted.values():
+            if both := next((item for item in items if fingerprint(item) in each.fitted_on), None):
                 raise UserError(f"forms: were fitted on question {both.id}; fit them on questions that are not scored")
         if edits:
             _refuse_unmarked(config, items, branches, self.reader)
@@ -161,8 +161,8 @@ class AskableModel(LanguageModel):
             for item in items:
                 read.append(read_item(Ask.name, config, item, self, edits))
                 advance(1)
-        captured = [one.captured for one in read if one.captured]
-        beliefs = belief_table(row for one in read for row in one.rows)
+        captured = [each.captured for each in read if each.captured]
+        beliefs = belief_table(row for each in read for row in each.rows)
         joined = join_captures(captured) if captured else None
         return AskedTable(beliefs, config, joined, fitted, ids, id_column, branches.records)
 
@@ -187,12 +187,12 @@ class AskableModel(LanguageModel):
         """
         config = self._config({"answers": _several(answers)} | settings, {})
         items, *_ = _items(questions, columns)
-        made = [
+        offered = [
             candidate if isinstance(candidate, Candidate) else parse(Candidate, dict(candidate), "fit_forms()")
             for candidate in candidates
         ]
-        with progress((len(made) + 1) * len(config.answers), "candidate", f"fit_forms {self.spec.name}") as advance:
-            return [fit_form(config, name, items, self, made, advance) for name in config.answers]
+        with progress((len(offered) + 1) * len(config.answers), "candidate", f"fit_forms {self.spec.name}") as advance:
+            return [fit_form(config, name, items, self, offered, advance) for name in config.answers]
 
     def _config(self, changes: Mapping[str, Any], fitted: Mapping[str, FittedForm]) -> AskConfig:
         """The shipped settings of `ask` with changes, for this model."""
@@ -201,7 +201,7 @@ class AskableModel(LanguageModel):
             raise UserError(f"ask(): {unknown[0]!r} is no setting; {nearest(unknown[0], AskConfig.model_fields)}")
         data = shipped.model_dump() | {key: value for key, value in changes.items() if value is not None}
         data |= {"model": self.spec.model_dump(), "terminators": self.reader.terminators.texts}
-        data["methods"] = data["methods"] | {name: one.form.model_dump() for name, one in fitted.items()}
+        data["methods"] = data["methods"] | {name: fit.form.model_dump() for name, fit in fitted.items()}
         return parse(AskConfig, data, "ask()").on_device(self.budgets)
 
 
@@ -249,9 +249,9 @@ def _items(questions: Questions, columns: Mapping[str, Any] | None) -> tuple[lis
         raise UserError("questions: give a file, a data frame, or a list of mappings with `question` and `options`")
     column = id_column(rows, named.id) or "id"
     ids = {id_text(row[column]): row[column] for row in rows if column in row}
-    found = asked_choices(rows, "questions", named)
-    further = [{name: cell for name, cell in one.more.items() if name != column} for one in found]
-    return [item_of(replace(one, more=more)) for one, more in zip(found, further, strict=True)], ids, column
+    asked = asked_choices(rows, "questions", named)
+    further = [{name: cell for name, cell in one.more.items() if name != column} for one in asked]
+    return [item_of(replace(one, more=more)) for one, more in zip(asked, further, strict=True)], ids, column
 
 
 @told_briefly

@@ -25,12 +25,12 @@ from .samples import Answered, answered
 
 def reliability_figure(numbers: Sequence[Number]) -> list[Figure]:
     """One panel for each method whose questions have a truth."""
-    found = [
+    errors = [
         (number.method, number.score)
         for number in numbers
         if isinstance(number.score, CalibrationError) and number.score.bins and number.subset == ALL
     ]
-    if not found:
+    if not errors:
         return []
     caption = (
         "Each dot holds as many questions as any other: the mean probability of the likeliest option against the share "
@@ -38,8 +38,8 @@ def reliability_figure(numbers: Sequence[Number]) -> list[Figure]:
         "the band (95%, wider where clusters make questions alike)."
     )
     panels = []
-    for method, error in found:
-        columns = zip(*((one.confidence, one.lo, one.hi, one.frequency) for one in error.bins), strict=True)
+    for method, error in errors:
+        columns = zip(*((bin.confidence, bin.lo, bin.hi, bin.frequency) for bin in error.bins), strict=True)
         places, lo, hi, frequencies = columns
         calibrated = band(places, lo, hi, "band of a calibrated model", color=INK, alpha=0.12)
         dots = points(places, frequencies, "questions", size=14)
@@ -133,8 +133,8 @@ def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: T
         return None
     names = [f"{a.item}/{method}/{'option' if a.yes is not None else 'order'}-0" for method, a in every]
 
-    def instance(i: int, said: Mapping[str, Transcript]) -> Instance:
-        (method, answer), transcript = every[i], said[names[i]]
+    def instance(i: int, texts: Mapping[str, Transcript]) -> Instance:
+        (method, answer), transcript = every[i], texts[names[i]]
         question = shorten(transcript["messages"][-1]["content"], LONGEST, placeholder=" ...")
         read = _read(answer)
         facets = [method, answer.topic, _right(answer)]
@@ -153,11 +153,11 @@ def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: T
     )
 
 
-def _read(one: Answered) -> str:
+def _read(answer: Answered) -> str:
     """Every option with its probability, and which of them is true."""
-    each = enumerate(zip(one.options, one.belief, strict=True))
-    return ", ".join(f"{option}{' (true)' * (i == one.truth)}: {p:.3f}" for i, (option, p) in each)
+    each = enumerate(zip(answer.options, answer.belief, strict=True))
+    return ", ".join(f"{option}{' (true)' * (i == answer.truth)}: {p:.3f}" for i, (option, p) in each)
 
 
-def _right(one: Answered) -> str:
-    return "unknown" if one.truth is None else "yes" if one.value == one.options[one.truth] else "no"
+def _right(answer: Answered) -> str:
+    return "unknown" if answer.truth is None else "yes" if answer.value == answer.options[answer.truth] else "no"

@@ -48,8 +48,8 @@ def score_inner(config: BScoreConfig, beliefs: pd.DataFrame) -> InnerScores:
     """B of the option that is likeliest afresh at this layer, and mean |B|; words alone ignore history."""
     view = view_of(config, str(beliefs["method"].iloc[0]), beliefs)
     sample = exact_answers(view, parts(view.held)[""], ALL, slice(None))
-    found = {number.metric: number.score for number in score_samples([sample], resampling(config), "b-score").numbers}
-    return InnerScores({column.metric: found[column.metric] for column in INNER_COLUMNS}, by_words=0.0)
+    scores = {number.metric: number.score for number in score_samples([sample], resampling(config), "b-score").numbers}
+    return InnerScores({column.metric: scores[column.metric] for column in INNER_COLUMNS}, by_words=0.0)
 
 
 INNER = Inner(answered, INNER_COLUMNS, score_inner)
@@ -57,7 +57,7 @@ INNER = Inner(answered, INNER_COLUMNS, score_inner)
 
 def _beside(choice: Choice, choices: Sequence[Choice], mark: str) -> dict[str, Any]:
     """The next question of the same options, where there is one."""
-    same = [one for one in choices if sorted(one.options) == sorted(choice.options)]
+    same = [other for other in choices if sorted(other.options) == sorted(choice.options)]
     after = same[(same.index(choice) + 1) % len(same)]
     return {} if after == choice else {ALIKE: {"id": f"{mark}{after.id}", "content": asdict(after)}}
 
@@ -79,15 +79,16 @@ class BScoreExperiment(Experiment):
 
     def items(self, config: BScoreConfig) -> list[Item]:
         """The questions of each source, then the named distributions."""
-        found: list[Item] = []
+        items: list[Item] = []
         for name, source in config.sources.items():
             mark = f"{name}:" if len(config.sources) > 1 else ""
             choices = source.choices(config.items, config.seed)
-            for one in choices:
-                found.append(Item(f"{mark}{one.id}", f"{mark}{one.cluster}", asdict(one), _beside(one, choices, mark)))
+            for choice in choices:
+                beside = _beside(choice, choices, mark)
+                items.append(Item(f"{mark}{choice.id}", f"{mark}{choice.cluster}", asdict(choice), beside))
         drawn = [law.choice(name) for name, law in config.distributions.items()]
-        found += [Item(one.id, one.cluster, asdict(one)) for one in drawn]
-        return found
+        items += [Item(choice.id, choice.cluster, asdict(choice)) for choice in drawn]
+        return items
 
     questions = delegated(single_questions)
 
@@ -102,13 +103,13 @@ class BScoreExperiment(Experiment):
     def size(self, config: BScoreConfig) -> str:
         """R, N, and what they are good for."""
         spread = 0.5 / np.sqrt(config.runs * (config.turns - 1))
-        told = (
+        exact = (
             f"each question: R = {config.runs} conversations of N = {config.turns} turns under {len(config.held)} of "
             f"{len(config.methods)} methods, where counted answers would leave an error of {spread:.2f} at P = 1/2"
         )
         stated = "" if config.confidence is None else "; and how sure it is of each option"
         twice = "; each conversation once more, for what is read inside" if config.capture or config.lens else ""
-        return told + stated + twice
+        return exact + stated + twice
 
     def numbers(self, config: BScoreConfig, item: Item, reader: PromptReader) -> AskedNumbers:
         """How sure it is, and what it writes out."""

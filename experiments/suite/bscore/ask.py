@@ -131,13 +131,13 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
     """Read one question, for the experiment of that name."""
     singles = single_questions(config, item)
     readings, cost, captured = read_packed_questions(config, singles, lm)
-    rows = [row for asked, one in zip(singles, readings, strict=True) for row in _rows(config, asked, one, lm)]
-    transcripts = [question_transcript(lm.reader.chat, one) for one in singles]
+    rows = [row for asked, each in zip(singles, readings, strict=True) for row in _rows(config, asked, each, lm)]
+    transcripts = [question_transcript(lm.reader.chat, each) for each in singles]
     costs, captures = [cost], [captured] if captured else []
     inside = config.lens.methods or () if config.lens else ()
     first = next(iter(config.held))
     places = [_place(question) for question in singles if question.method == first]
-    firsts = {(q.method, q.conditions["order"]): one for q, one in zip(singles, readings, strict=True)}
+    firsts = {(q.method, q.conditions["order"]): each for q, each in zip(singles, readings, strict=True)}
     for method in config.held:
         if not config.methods[method].can_ask(choice_of(item)):
             continue
@@ -145,14 +145,14 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
         costs += spent
         places += [_place(turn.question) for turns in conversations for turn in turns if method == first]
         for turns in conversations:
-            readings = [one.reading for one in turns]
+            readings = [each.reading for each in turns]
             if config.capture or method in inside:  # one pass over the whole of it, now that it is known
-                again, cost, captured = read_packed_questions(config, [one.question for one in turns], lm)
-                readings = [replace(one, inner=layers.inner) for one, layers in zip(readings, again, strict=True)]
+                again, cost, captured = read_packed_questions(config, [each.question for each in turns], lm)
+                readings = [replace(each, inner=layers.inner) for each, layers in zip(readings, again, strict=True)]
                 costs.append(cost)
                 captures += [captured] if captured else []
-            for one, reading in zip(turns, readings, strict=True):
-                rows += _rows(config, one.question, reading, lm)
+            for each, reading in zip(turns, readings, strict=True):
+                rows += _rows(config, each.question, reading, lm)
             last: Drawn = {"draw": 0, "text": turns[-1].form, "status": "ok"}
             transcripts.append(question_transcript(lm.reader.chat, turns[-1].question, answers=[last]))
         others, spent = answers_alike(config, item, method, lm)
@@ -165,8 +165,8 @@ def read_item(name: str, config: BScoreConfig, item: Item, lm: LanguageModel) ->
             for asked, reading in zip(controls, readings, strict=True):
                 rows += _rows(config, asked, reading, lm)
         law = [firsts[method, number] for number in range(len(orders_of(choice_of(item))))]
-        coverage = float(np.mean([one.coverage for one in law]))
-        rows += counted_rows(config, item, method, np.array([one.prob for one in law]), coverage)
+        coverage = float(np.mean([each.coverage for each in law]))
+        rows += counted_rows(config, item, method, np.array([each.prob for each in law]), coverage)
     stated, heard = confidence_rows(config, item, lm)
     where = {"experiment": name, "item": item.id, "cluster": item.cluster}
     read = Read(

@@ -37,8 +37,8 @@ class Distribution(Settings):
     def _has_its_moments(self) -> "Distribution":
         needed = {"uniform": (False, False), "gaussian": (True, True), "exponential": (True, False)}[self.law]
         if (self.mean is not None, self.sd is not None) != needed:
-            told = {"uniform": "neither `mean` nor `sd`", "gaussian": "`mean` and `sd`", "exponential": "`mean` alone"}
-            raise ValueError(f"law {self.law!r}: takes {told[self.law]}")
+            takes = {"uniform": "neither `mean` nor `sd`", "gaussian": "`mean` and `sd`", "exponential": "`mean` alone"}
+            raise ValueError(f"law {self.law!r}: takes {takes[self.law]}")
         if self.high <= self.low:
             raise ValueError(f"low {self.low}, high {self.high}: give two numbers or more")
         if self.high - self.low >= MOST_NUMBERS:

@@ -103,23 +103,23 @@ def findings(
     config: BScoreConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
 ) -> Findings:
     """Verdicts, tables, figures, and the conversations."""
-    found = views(config, beliefs)
-    names = [name for name in parts(found[0].asked) if name]
+    every = views(config, beliefs)
+    names = [name for name in parts(every[0].asked) if name]
     return Findings(
-        question=_question(config, found),
+        question=_question(config, every),
         columns=[*([EXCESS] if config.controls else []), TOP, WRONG, HELD_OUT, SIZE, *COVERAGE],
-        tables=_tables(config, names, found),
-        figures=figures(found, numbers),
-        gallery=conversations(config, found, transcripts),
+        tables=_tables(config, names, every),
+        figures=figures(every, numbers),
+        gallery=conversations(config, every, transcripts),
     )
 
 
-def _question(config: BScoreConfig, found: Sequence[MethodView]) -> str:
+def _question(config: BScoreConfig, every: Sequence[MethodView]) -> str:
     """What was measured, on how much."""
-    held = found[0].held
-    laws = sum(one.target is not None for one in held)
+    talks = every[0].held
+    laws = sum(question.target is not None for question in talks)
     drawn = f" and {laws} named distributions" if laws else ""
-    orders = max(len(one.orders) for one in held)
+    orders = max(len(question.orders) for question in talks)
     written = (
         ""
         if config.written is None
@@ -130,7 +130,7 @@ def _question(config: BScoreConfig, found: Sequence[MethodView]) -> str:
     )
     cut = "" if config.keep_turns is None else f" A turn sees the last {config.keep_turns} of those before it alone."
     return (
-        f"{len(held) - laws} questions{drawn} are asked afresh, in up to {orders} orders of their options, and again "
+        f"{len(talks) - laws} questions{drawn} are asked afresh, in up to {orders} orders of their options, and again "
         f"and again, in {config.runs} conversations of {config.turns} turns each, whose options are shuffled anew at "
         f"every turn; past turns stay as they were and hold the answer alone.{cut} At each turn the exact distribution "
         "given what was sampled before is compared with the exact distribution afresh in the same order of the "
@@ -145,8 +145,8 @@ def _question(config: BScoreConfig, found: Sequence[MethodView]) -> str:
     )
 
 
-def _tables(config: BScoreConfig, names: Sequence[str], found: Sequence[MethodView]) -> list[Table]:
-    own = [name for name in names if name != DISTRIBUTION]
+def _tables(config: BScoreConfig, names: Sequence[str], every: Sequence[MethodView]) -> list[Table]:
+    plain = [name for name in names if name != DISTRIBUTION]
     cuts = [f"k = {k}" for k in config.cuts]
     tables = [
         Table(
@@ -154,19 +154,19 @@ def _tables(config: BScoreConfig, names: Sequence[str], found: Sequence[MethodVi
             "Interval over questions. The published Table 2 has easy and hard questions where the likeliest answer is "
             "wrong; the exact rows choose it by the distribution over all orders, so that luck has no part in it.",
             (*([EXCESS] if config.controls else []), TOP, *MEANS, WRONG, HELD_OUT, SIZE),
-            own,
+            plain,
         ),
         Table(
             "With and without the first turn",
             "The first turn has no history, so that it adds a zero to B.",
             (TOP, SIZE),
-            [ALL, LATER, *(f"{name}, {LATER}" for name in own)],
+            [ALL, LATER, *(f"{name}, {LATER}" for name in plain)],
         ),
         Table(
             "After fewer turns",
             "The first k turns, and of counted answers the first k afresh (the published Table T5).",
             (TOP, SIZE),
-            [*cuts, *(f"{name}, {cut}" for name in own for cut in cuts)] if cuts else [],
+            [*cuts, *(f"{name}, {cut}" for name in plain for cut in cuts)] if cuts else [],
         ),
         Table(
             "When does it settle?",
@@ -181,7 +181,7 @@ def _tables(config: BScoreConfig, names: Sequence[str], found: Sequence[MethodVi
             "Is the most probable answer the true one?",
             "The published Table T6; tied options share the credit.",
             ACCURACY,
-            [ALL, *own],
+            [ALL, *plain],
         ),
         Table(
             "What does the order of the options do?",
@@ -191,7 +191,7 @@ def _tables(config: BScoreConfig, names: Sequence[str], found: Sequence[MethodVi
                 Column("order_effect", "distance", "total variation, mean over orders"),
                 Column("order_share", "share", "of the variance between options", percent=True),
             ),
-            [ALL, *own],
+            [ALL, *plain],
         ),
         Table(
             "Can an answer be accepted by a threshold?",
@@ -222,7 +222,7 @@ def _tables(config: BScoreConfig, names: Sequence[str], found: Sequence[MethodVi
                 Column("confidence_greedy", "greedy", "the likeliest number"),
                 Column("confidence_b_greedy", "greedy with |B|", "correlation over options"),
             ),
-            [ALL, *own],
+            [ALL, *plain],
         ),
         Table(
             "How far from the named distribution?",
@@ -232,7 +232,7 @@ def _tables(config: BScoreConfig, names: Sequence[str], found: Sequence[MethodVi
                 Column("tv_turn", "of a turn", "mean over turns"),
                 Column("tv_multi", "of a conversation", "of its mean"),
             ),
-            [one.item for one in found[0].asked if one.target is not None],
+            [question.item for question in every[0].asked if question.target is not None],
         ),
     ]
     return tables
@@ -241,11 +241,11 @@ def _tables(config: BScoreConfig, names: Sequence[str], found: Sequence[MethodVi
 # The figures, of the methods that hold conversations, at temperature 1.
 
 
-def figures(found: Sequence[MethodView], numbers: Sequence[Number]) -> list[Figure]:
+def figures(every: Sequence[MethodView], numbers: Sequence[Number]) -> list[Figure]:
     """All of a run."""
     scores = scores_of(numbers)
     drawn: list[Figure] = []
-    for view in found:
+    for view in every:
         if view.held and view.method == view.base:
             drawn += [option_figure(view), course_figure(view, scores), slope_figure(view, scores)]
             drawn += [confidence_figure(view)] if any(NUMBERS in asked.confidence for asked in view.held) else []
@@ -265,7 +265,7 @@ def option_figure(view: MethodView) -> Figure:
     return chart(
         f"How probable is each option, afresh and in conversation? {view.method}",
         [
-            (name, [diagonal("no effect"), *(mark for one in asked for mark in marks(one))])
+            (name, [diagonal("no effect"), *(mark for question in asked for mark in marks(question))])
             for name, asked in _by_category(view)
         ],
         "A dot is an option: its mean probability over the same orders of the options. The line spans its "
@@ -281,8 +281,8 @@ def course_figure(view: MethodView, scores: Scores) -> Figure:
     panels = []
     for subset in _subsets(view):
         settled = scores.get(("settles", view.method, subset or ALL))
-        found = settled is not None and np.isfinite(settled.estimate)
-        last = [rule(settled.estimate, "settles", of="x", style="-")] if settled is not None and found else []
+        settles = settled is not None and np.isfinite(settled.estimate)
+        last = [rule(settled.estimate, "settles", of="x", style="-")] if settled is not None and settles else []
         panels.append((subset or ALL, [*_course(view, scores, "top_b_turn", subset, turns), *last]))
     return chart(
         f"When does it change? {view.method}",
@@ -316,7 +316,7 @@ def confidence_figure(view: MethodView) -> Figure:
     return chart(
         f"Does the stated confidence tell it? {view.method}",
         [
-            (name, [mark for one in asked if NUMBERS in one.confidence for mark in marks(one)])
+            (name, [mark for question in asked if NUMBERS in question.confidence for mark in marks(question)])
             for name, asked in _by_category(view)
             if name != DISTRIBUTION
         ],
@@ -331,10 +331,10 @@ def size_figure(view: MethodView, scores: Scores) -> Figure:
     """Random questions by their number of options: P of the likeliest afresh, and its B (the paper's Figure 3)."""
     ways = [view.method, *(f"{view.method} {way}" for way in ways_of(view))]
     wanted = [
-        (f"{told}, {subset.partition(', ')[2]}", metric, subset)
+        (f"{title}, {subset.partition(', ')[2]}", metric, subset)
         for subset in sorted(sized(view.held))
         if subset != BBQ
-        for metric, told in (("top_single", "P afresh"), ("top_b", "B"), ("confidence", "confidence"))
+        for metric, title in (("top_single", "P afresh"), ("top_b", "B"), ("confidence", "confidence"))
     ]
     return score_figure(
         f"Random questions by their number of options: {view.method}",
@@ -374,11 +374,11 @@ def distribution_figure(view: MethodView) -> Figure:
 
 def _course(view: MethodView, scores: Scores, metric: str, subset: str, turns: range) -> list[Mark]:
     """Estimates with their interval, against turns."""
-    found = [scores[metric, view.method, ", ".join(filter(None, (subset, f"turn {turn}")))] for turn in turns]
+    course = [scores[metric, view.method, ", ".join(filter(None, (subset, f"turn {turn}")))] for turn in turns]
     return [
         rule(0, "no effect"),
-        band(turns, [score.ci_lo for score in found], [score.ci_hi for score in found], "interval"),
-        line(turns, [score.estimate for score in found], "estimate", dots=3),
+        band(turns, [score.ci_lo for score in course], [score.ci_hi for score in course], "interval"),
+        line(turns, [score.estimate for score in course], "estimate", dots=3),
     ]
 
 

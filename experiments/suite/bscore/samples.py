@@ -74,13 +74,13 @@ def parts(asked: Sequence[Asked]) -> dict[str, list[Asked]]:
 
 def sized(asked: Sequence[Asked]) -> dict[str, list[Asked]]:
     """Random questions by their number of options (Figure 3), and those of BBQ (Table T3)."""
-    found: dict[str, list[Asked]] = {}
+    by_size: dict[str, list[Asked]] = {}
     for question in asked:
         if question.category == RANDOM:
-            found.setdefault(f"{RANDOM}, {question.k} options", []).append(question)
+            by_size.setdefault(f"{RANDOM}, {question.k} options", []).append(question)
             if question.cluster.rpartition(":")[2].startswith("bbq "):
-                found.setdefault(BBQ, []).append(question)
-    return found
+                by_size.setdefault(BBQ, []).append(question)
+    return by_size
 
 
 def ways_of(view: MethodView) -> list[str]:

@@ -57,9 +57,9 @@ def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
         if view.kind == "verbal":
             masses, of = _masses(view)
             yield gate(config, view.method, view.kind, parse_rate=masses, read_groups=of)
-        said = [question for question in view.held if np.isfinite(question.adjusted).all()]
-        if said:
-            yield from _along(_Make(view.method, resampling(config), view.kind), replace(view, asked=said))
+        answered = [question for question in view.held if np.isfinite(question.adjusted).all()]
+        if answered:
+            yield from _along(_Make(view.method, resampling(config), view.kind), replace(view, asked=answered))
 
 
 SIGNED = ("above_chance", "top_b_turn")
@@ -109,9 +109,11 @@ def _orders(make: _Make, asked: Sequence[Asked], subset: str) -> Iterator[Number
 
 def _masses(view: MethodView) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
     """Afresh and in conversation, the coverage of every read-out, and the question of each."""
-    read = {"afresh": [(one.item, mass) for one in view.asked for mass in one.coverage]}
+    read = {"afresh": [(question.item, mass) for question in view.asked for mass in question.coverage]}
     if view.held:
-        read["in conversation"] = [(one.item, mass) for one in view.held for mass in one.coverage_multi.ravel()]
+        read["in conversation"] = [
+            (question.item, mass) for question in view.held for mass in question.coverage_multi.ravel()
+        ]
     of, masses = ({name: [pair[i] for pair in pairs] for name, pairs in read.items()} for i in (0, 1))
     return masses, of
 
@@ -225,14 +227,14 @@ def _exact(view: MethodView, asked: Sequence[Asked], subset: str) -> Answers:
 
 def _of_top(sample: Answers, by: Array, values: Array, *, wrong: bool = False) -> Floats:
     """[n] the values of the option that is likeliest, ties averaged; `wrong`: where it is not the true one."""
-    found = np.full(len(by), np.nan)
+    tops = np.full(len(by), np.nan)
     for i, chances in enumerate(by):
         unknown = wrong and (sample.truth is None or np.isnan(sample.truth[i]))
         if np.isfinite(chances).all() and not unknown:
             truth = int(sample.truth[i]) if wrong and sample.truth is not None else None
             top = top_b_score(dict(enumerate(chances)), dict.fromkeys(range(len(chances)), 0.0), truth).top
-            found[i] = values[i][top].mean() if top else np.nan
-    return found
+            tops[i] = values[i][top].mean() if top else np.nan
+    return tops
 
 
 def _category_mean(values: Floats, category: Floats, groups: Any, how: Resampling) -> Ratio:

@@ -273,21 +273,23 @@ def control_questions(
     """Every turn but the first of every conversation once more, after each control history (arguments:
     `control_histories`).
     """
-    choice, method, found = choice_of(item), config.methods[name], []
-    for run, turn, control, said in control_histories(config, item, answers, others):
+    choice, method, controls = choice_of(item), config.methods[name], []
+    for run, turn, control, answered in control_histories(config, item, answers, others):
         about, orders = choice, [orders_of(choice)[number] for number in turn_orders(config, item, run)]
         if control == OTHER and config.controls is not None:
             about = replace(
                 choice, text=config.controls.question, options=config.controls.options, truth="", listed=True
             )
             orders = [tuple(range(len(about.options)))] * config.turns
-        history = [m for answer, order in zip(said, orders, strict=False) for m in _said(method, about, answer, order)]
+        history = [
+            m for answer, order in zip(answered, orders, strict=False) for m in _said(method, about, answer, order)
+        ]
         seen = history if config.keep_turns is None else history[-2 * config.keep_turns :]
         readout = f"{item.id}/run-{run}/turn-{turn}/{name}/{control}"
         number = turn_orders(config, item, run)[turn - 1]
         asked = turn_question(config, item, name, number, seen, readout, run=run, turn=turn, control=control)
-        found.append(replace(asked, scenario=CONTROL))
-    return found
+        controls.append(replace(asked, scenario=CONTROL))
+    return controls
 
 
 def _said(method: Method, choice: Choice, answer: int, order: Order) -> tuple[Message, Message]:
@@ -305,8 +307,8 @@ def answers_alike(config: BScoreConfig, item: Item, name: str, lm: LanguageModel
     asked = [single_question(config, other, name, number) for number in numbers]
     readings, cost, _ = read_packed_questions(bare(config), asked, lm)
     turns, costs = hold(config, other, name, dict(zip([(name, n) for n in numbers], readings, strict=True)), lm)
-    own, of_other = choice_of(item).options, choice_of(other).options
-    answers = [[own.index(of_other[turn.question.conditions["answer"]]) for turn in talk] for talk in turns]
+    options, of_other = choice_of(item).options, choice_of(other).options
+    answers = [[options.index(of_other[turn.question.conditions["answer"]]) for turn in talk] for talk in turns]
     return answers, [cost, *costs]
 
 

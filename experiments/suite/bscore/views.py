@@ -126,8 +126,8 @@ def views_beside(config: BScoreConfig, beliefs: pd.DataFrame) -> list[MethodView
     asked = beliefs["scenario"].isin((SINGLE, MULTI)) & beliefs["kind"].isin(("verbal", "probe"))
     drawn = (beliefs["estimate"] == SAMPLED) & (beliefs["of"].astype(str) == "") & beliefs["stated"].isna()
     counted = drawn | beliefs["estimate"].isin((WRITTEN, LIST))
-    found = beliefs[asked & ~counted]
-    return _views(config, beliefs, found) if len(found) else []
+    beside = beliefs[asked & ~counted]
+    return _views(config, beliefs, beside) if len(beside) else []
 
 
 def _views(config: BScoreConfig, beliefs: pd.DataFrame, exact: pd.DataFrame) -> list[MethodView]:
@@ -135,7 +135,7 @@ def _views(config: BScoreConfig, beliefs: pd.DataFrame, exact: pd.DataFrame) -> 
     at = ["" if pd.isna(temperature) else f" @T={temperature:g}" for temperature in temperatures]
     exact = exact.assign(view=exact["method"].astype(str) + at)
     counted, stated = _counted(beliefs), _stated(beliefs)
-    found = [view_of(config, str(name), rows, counted, stated) for name, rows in exact.groupby("view", sort=False)]
+    views = [view_of(config, str(name), rows, counted, stated) for name, rows in exact.groupby("view", sort=False)]
     written, turns, lists = (
         _counted(beliefs, way, key)
         for way, key in ((WRITTEN, "answers"), (WRITTEN, "answers_multi"), (LIST, "answers"))
@@ -145,15 +145,15 @@ def _views(config: BScoreConfig, beliefs: pd.DataFrame, exact: pd.DataFrame) -> 
             view,
             asked=[
                 replace(
-                    one,
+                    question,
                     written=tuple(zip(written.get(name, ()), turns.get(name, ()), strict=True)),
-                    lists=lists.get((one.item, f"{view.method} {LIST}"), ()),
+                    lists=lists.get((question.item, f"{view.method} {LIST}"), ()),
                 )
-                for one in view.asked
-                for name in [(one.item, f"{view.method} {WRITTEN}")]
+                for question in view.asked
+                for name in [(question.item, f"{view.method} {WRITTEN}")]
             ],
         )
-        for view in found
+        for view in views
     ]
 
 
@@ -203,13 +203,13 @@ def _controls(
     readouts: pd.DataFrame, prob: Floats, afresh: Floats, later: pd.DataFrame, shape: tuple[int, int]
 ) -> dict[str, Floats]:
     """Control history -> [R, N, k]."""
-    found: dict[str, Floats] = {}
+    controls: dict[str, Floats] = {}
     rows = readouts[readouts["scenario"] == CONTROL]
-    for control, own in rows.groupby("control", sort=False) if len(rows) else ():
-        read = prob[own.sort_values(["run", "turn"], kind="stable").index].reshape(shape[0], shape[1] - 1, -1)
+    for control, of_control in rows.groupby("control", sort=False) if len(rows) else ():
+        read = prob[of_control.sort_values(["run", "turn"], kind="stable").index].reshape(shape[0], shape[1] - 1, -1)
         first = afresh[later["order"].to_numpy(dtype=np.int64).reshape(shape)[:, :1]]
-        found[str(control)] = np.concatenate([first, read], axis=1)
-    return found
+        controls[str(control)] = np.concatenate([first, read], axis=1)
+    return controls
 
 
 def _counted(

@@ -31,12 +31,12 @@ def parsed(text: str, options: Sequence[Option], written: Written) -> int:
     """The option that an answer gives between the first marks, letter case and blanks aside; `UNPARSED` if there are no
     marks, or no option between them.
     """
-    given, found = text, True
+    given, marked = text, True
     if written.open:
         _, begun, rest = text.partition(written.open)
         given, ended, _ = rest.partition(written.close)
-        found = bool(begun and ended)
-    if not found:
+        marked = bool(begun and ended)
+    if not marked:
         return UNPARSED
     names = {_plain(form): i for i, option in enumerate(options) for form in (option.name, *option.forms)}
     return names.get(_plain(given), UNPARSED)
@@ -59,9 +59,9 @@ def written_rows(config: BScoreConfig, item: Item, lm: LanguageModel) -> tuple[R
             continue
         afresh = _afresh(config, config.written, item, name, lm)
         talks = _talks(config, config.written, item, name, lm)
-        for run, (singles, (turns, last, said)) in enumerate(zip(afresh, talks, strict=True)):
+        for run, (singles, (turns, last, written)) in enumerate(zip(afresh, talks, strict=True)):
             rows += _counted(config, item, f"{name} {WRITTEN}", WRITTEN, last, run, singles, answers_multi=turns)
-            drawn: Drawn = {"draw": 0, "text": said, "status": "ok" if turns[-1] != UNPARSED else "unparsed"}
+            drawn: Drawn = {"draw": 0, "text": written, "status": "ok" if turns[-1] != UNPARSED else "unparsed"}
             transcripts.append(question_transcript(lm.reader.chat, last, answers=[drawn]))
     more, also = _lists(config, config.written, item, lm)
     return rows + more, transcripts + also
@@ -83,16 +83,16 @@ def _afresh(config: BScoreConfig, written: Written, item: Item, name: str, lm: L
     order = rng.integers(n, size=(config.runs, config.queries))
     asked = [_question(config, item, name, number, (), f"{item.id}/{WRITTEN}-{number}/{name}") for number in range(n)]
     requests = [
-        Request(one.readout_id, lm.reader.chat.render(one.conversation), range(int((order == number).sum())))
-        for number, one in enumerate(asked)
+        Request(question.readout_id, lm.reader.chat.render(question.conversation), range(int((order == number).sum())))
+        for number, question in enumerate(asked)
     ]
     texts = iter(lm.sample(requests, written, seed=config.seed))
-    found = np.full(order.shape, UNPARSED)
-    for number, one in enumerate(asked):
-        found[order == number] = [
-            parsed(next(texts).text, one.options, written) for _ in range(int((order == number).sum()))
+    answers = np.full(order.shape, UNPARSED)
+    for number, question in enumerate(asked):
+        answers[order == number] = [
+            parsed(next(texts).text, question.options, written) for _ in range(int((order == number).sum()))
         ]
-    return found.tolist()
+    return answers.tolist()
 
 
 def _talks(
@@ -111,11 +111,11 @@ def _talks(
             _question(config, item, name, orders[run][turn], history, f"{item.id}/run-{run}/{name}/{WRITTEN}")
             for run, history in enumerate(histories)
         ]
-        requests = [Request(one.readout_id, lm.reader.chat.render(one.conversation), [turn]) for one in asked]
-        texts = [before_control_token(one.text, lm) for one in lm.sample(requests, written, seed=config.seed)]
-        for run, (one, text) in enumerate(zip(asked, texts, strict=True)):
-            answers[run].append(parsed(text, one.options, written))
-            histories[run] += [one.conversation[-1], {"role": "assistant", "content": text}]
+        requests = [Request(each.readout_id, lm.reader.chat.render(each.conversation), [turn]) for each in asked]
+        texts = [before_control_token(each.text, lm) for each in lm.sample(requests, written, seed=config.seed)]
+        for run, (each, text) in enumerate(zip(asked, texts, strict=True)):
+            answers[run].append(parsed(text, each.options, written))
+            histories[run] += [each.conversation[-1], {"role": "assistant", "content": text}]
     return list(zip(answers, asked, texts, strict=True))
 
 
@@ -141,13 +141,13 @@ def _lists(config: BScoreConfig, written: Written, item: Item, lm: LanguageModel
     texts = lm.sample([request], law_of_lists, seed=config.seed)
     numbers = {option: i for i, option in enumerate(choice.options)}
     rows: Rows = []
-    for run, one in enumerate(texts):
-        found = [numbers.get(number, UNPARSED) for number in re.findall(r"(?<![\d.])-?\d+(?![\d.]*\d)", one.text)]
+    for run, sample in enumerate(texts):
+        listed = [numbers.get(number, UNPARSED) for number in re.findall(r"(?<![\d.])-?\d+(?![\d.]*\d)", sample.text)]
         rows += _counted(
-            config, item, f"{name} {LIST}", LIST, asked, run, found[: written.list_numbers], target=choice.target
+            config, item, f"{name} {LIST}", LIST, asked, run, listed[: written.list_numbers], target=choice.target
         )
-    said: list[Drawn] = [{"draw": one.draw, "text": one.text, "status": one.status} for one in texts]
-    return rows, [question_transcript(lm.reader.chat, asked, answers=said)]
+    answers: list[Drawn] = [{"draw": sample.draw, "text": sample.text, "status": sample.status} for sample in texts]
+    return rows, [question_transcript(lm.reader.chat, asked, answers=answers)]
 
 
 def _counted(

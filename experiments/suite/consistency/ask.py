@@ -91,7 +91,9 @@ def fork_questions(config: ConsistencyConfig, item: str, words: Words) -> list[Q
         return []
     asked = [_ask(config, item, words, x, hidden) for hidden in (None, 0, 1, 2) for x in range(3)]
     noted = [Dialogue(f"hidden-{hidden}", hidden=hidden) for hidden in range(3)]
-    reveals = [_reveal(config, f"{item}/{one.name}", name, words, one) for one in noted for name in config.fork_methods]
+    reveals = [
+        _reveal(config, f"{item}/{case.name}", name, words, case) for case in noted for name in config.fork_methods
+    ]
     return asked + reveals
 
 

@@ -152,11 +152,11 @@ def _mentioned(beliefs: pd.DataFrame, posteriors: pd.DataFrame) -> Floats:
     readouts = readouts_of(undecided)
     readouts = readouts.assign(place=_places(readouts), control=readouts["control"].astype(object).fillna(HEDGE))
     wanted = pd.MultiIndex.from_frame(posteriors.assign(place=_places(posteriors))[key])
-    found = []
+    columns = []
     for control in CONTROLS:
         readout_at = readouts[readouts["control"] == control].set_index(key)["readout_id"]
-        found.append(masses.reindex(readout_at.reindex(wanted)).reindex(columns=range(3)).to_numpy(dtype=np.float64))
-    return np.hstack(found)
+        columns.append(masses.reindex(readout_at.reindex(wanted)).reindex(columns=range(3)).to_numpy(dtype=np.float64))
+    return np.hstack(columns)
 
 
 def answers_worth(readouts: pd.DataFrame, masses: Floats, rejected: NDArray[np.int64]) -> Floats:
@@ -179,7 +179,9 @@ def answers_worth(readouts: pd.DataFrame, masses: Floats, rejected: NDArray[np.i
     slope = (np.eye(3)[first] - alpha[:, None]) / np.where(total > 0, total, np.nan)[:, None]
     slope[rows, rejected] = 0.0
     blank = np.full((3, 3), np.nan)
-    covariance = np.stack([np.array(one) if isinstance(one, Sequence) else blank for one in readouts["covariance"]])
+    covariance = np.stack(
+        [np.array(matrix) if isinstance(matrix, Sequence) else blank for matrix in readouts["covariance"]]
+    )
     variance = np.einsum("ni,nij,nj->n", slope, covariance, slope)
     with np.errstate(divide="ignore", invalid="ignore"):
         worth = np.where(variance > 0, alpha * (1 - alpha) / variance, np.where(variance == 0, np.inf, np.nan))

@@ -65,7 +65,7 @@ def gallery(
     facets = {"method": "method", "rejection": "template", "status": "status"}
     facets |= {"temperature": "temperature"} if config.temperatures else {}
     facets |= {"order": "order"} if config.orders != "one" else {}
-    said = transcripts({*shown["asked_before"], *shown["asked_after"]})
+    texts = transcripts({*shown["asked_before"], *shown["asked_after"]})
     sampled = (
         f"{len(shown)} of {len(every)}, the least consistent first: {MOST} drawn with seed {config.seed}, and the "
         f"{LOWEST} lowest of each method, which were chosen after looking."
@@ -74,7 +74,7 @@ def gallery(
         caption=f"All {len(every)}, the least consistent first." if len(shown) == len(every) else sampled,
         facets=list(facets),
         score="consistency",
-        instances=[_instance(row, facets.values(), said) for row in shown.to_dict("records")],
+        instances=[_instance(row, facets.values(), texts) for row in shown.to_dict("records")],
     )
 
 
@@ -95,8 +95,8 @@ def _question(readout_id: pd.Series, of: pd.Series) -> pd.Series:
     return readout_id.astype(object).where(of == "", of.astype(object))
 
 
-def _instance(row: Mapping[Hashable, Any], facets: Iterable[str], said: Mapping[str, Transcript]) -> Instance:
-    before, after = said[row["asked_before"]], said[row["asked_after"]]
+def _instance(row: Mapping[Hashable, Any], facets: Iterable[str], texts: Mapping[str, Transcript]) -> Instance:
+    before, after = texts[row["asked_before"]], texts[row["asked_after"]]
     ruled_out = after["options"][row["rejected"]]
     alpha, beta = (word for word in after["options"] if word != ruled_out)
     shares = (row["alpha_prior"], row["alpha_post"])

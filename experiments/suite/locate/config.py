@@ -42,22 +42,22 @@ class UrnPairs(Settings):
     def candidates(self, seed: int) -> Iterator[MinimalPair]:
         """Pairs of whatever length, of urns whose first two draws differ; each takes two."""
         drawn = (q for q in endless(lambda n: urns(n, self.draws, seed)) if _colour(q, 0) != _colour(q, 1))
-        for number, (own, other) in enumerate(zip(drawn, drawn, strict=False)):
-            yield self._pair(number, own, other)
+        for number, (urn, other) in enumerate(zip(drawn, drawn, strict=False)):
+            yield self._pair(number, urn, other)
 
-    def _pair(self, number: int, own: BinaryQuestion, other: BinaryQuestion) -> MinimalPair:
-        against, speaking = _evidence(own)
-        swapped = [[_recoloured(one[0]), _recoloured(one[1]), *one[2:]] for one in (against, speaking)]
+    def _pair(self, number: int, urn: BinaryQuestion, other: BinaryQuestion) -> MinimalPair:
+        against, speaking = _evidence(urn)
+        swapped = [[_recoloured(draws[0]), _recoloured(draws[1]), *draws[2:]] for draws in (against, speaking)]
         return MinimalPair(
             id=f"p{number:04}",
-            cluster=own.cluster,
-            base=self._talk(own, against),
-            donor=self._talk(own, speaking),
-            options=make_options([own.option_yes, own.option_no], self.forms),
+            cluster=urn.cluster,
+            base=self._talk(urn, against),
+            donor=self._talk(urn, speaking),
+            options=make_options([urn.option_yes, urn.option_no], self.forms),
             spans={"last draw": Span(1, against[-1]), "question": Span(1)},
             prefill=self.prefill,
             controls={
-                "same answer": (self._talk(own, swapped[0]), self._talk(own, swapped[1])),
+                "same answer": (self._talk(urn, swapped[0]), self._talk(urn, swapped[1])),
                 "unrelated": (self._talk(other, _evidence(other)[0]), self._talk(other, _evidence(other)[1])),
             },
         )
@@ -108,25 +108,25 @@ class SpeakerPairs(Settings):
         drawn = endless(lambda n: worlds(n, seed))
         turns = iter(lambda: [next(drawn) for _ in range(2 * len(STORIES))], [])
         both = (pair for turn in turns for pair in zip(turn[: len(STORIES)], turn[len(STORIES) :], strict=True))
-        for number, (own, other) in enumerate(both):
-            yield self._pair(number, own, other, self.names[number % len(self.names)])
+        for number, (scenario, other) in enumerate(both):
+            yield self._pair(number, scenario, other, self.names[number % len(self.names)])
 
-    def _pair(self, number: int, own: Scenario, other: Scenario, name: str) -> MinimalPair:
+    def _pair(self, number: int, scenario: Scenario, other: Scenario, name: str) -> MinimalPair:
         verb, again = self.verbs
         return MinimalPair(
             id=f"p{number:04}",
-            cluster=own.cluster,
-            base=self._talk(own, f"{name} {verb}s"),
-            donor=self._talk(own, f"I {verb}"),
+            cluster=scenario.cluster,
+            base=self._talk(scenario, f"{name} {verb}s"),
+            donor=self._talk(scenario, f"I {verb}"),
             options=make_options(["Yes", "No"], self.forms),
             spans={
                 "speaker": Span(0, f"{name} {verb}s"),
-                "claim": Span(0, f"that {own.x}."),
-                "question": Span(0, self.ask.format(claim=own.x)),
+                "claim": Span(0, f"that {scenario.x}."),
+                "question": Span(0, self.ask.format(claim=scenario.x)),
             },
             prefill=self.prefill,
             controls={
-                "same answer": (self._talk(own, f"{name} {again}s"), self._talk(own, f"I {again}")),
+                "same answer": (self._talk(scenario, f"{name} {again}s"), self._talk(scenario, f"I {again}")),
                 "unrelated": (self._talk(other, f"{name} {verb}s"), self._talk(other, f"I {verb}")),
             },
         )
@@ -175,33 +175,33 @@ class RejectionPairs(Settings):
             if not set(own) & set(other):
                 yield self._pair(number, own, other)
 
-    def _pair(self, number: int, own: Words, other: Words) -> MinimalPair:
+    def _pair(self, number: int, words: Words, other: Words) -> MinimalPair:
         x, y, z = PLACES[number % len(PLACES)]
-        replaced: Words = tuple(other[i] if i == z else word for i, word in enumerate(own))  # pyright: ignore[reportAssignmentType]
+        replaced: Words = tuple(other[i] if i == z else word for i, word in enumerate(words))  # pyright: ignore[reportAssignmentType]
         return MinimalPair(
             id=f"p{number:04}",
-            cluster="+".join(sorted(own)),
-            base=self._talk(own, x),
-            donor=self._talk(own, y),
-            options=make_options([own[x], own[y]], self.forms),
-            spans={"rejected word": Span(1, own[x]), "question": Span(1), "answer": Span(2), "reveal": Span(3)},
+            cluster="+".join(sorted(words)),
+            base=self._talk(words, x),
+            donor=self._talk(words, y),
+            options=make_options([words[x], words[y]], self.forms),
+            spans={"rejected word": Span(1, words[x]), "question": Span(1), "answer": Span(2), "reveal": Span(3)},
             prefill=self.prefill,
             controls={
                 "same answer": (self._talk(replaced, x), self._talk(replaced, y)),
                 "unrelated": (self._talk(other, x), self._talk(other, y)),
             },
-            undecided=(self._talk(own, x, "undecided"), self._talk(own, y, "undecided")),
+            undecided=(self._talk(words, x, "undecided"), self._talk(words, y, "undecided")),
         )
 
     def _talk(self, words: Words, rejected: int, reply: str = "reject_answer") -> Conversation:
         a, b, c = words
         texts = self.wording.model_dump()
-        said = {key: text.format(a=a, b=b, c=c, x=words[rejected]) for key, text in texts.items()}
+        turns = {key: text.format(a=a, b=b, c=c, x=words[rejected]) for key, text in texts.items()}
         return [
-            {"role": "system", "content": said["system"]},
-            {"role": "user", "content": said["reject"]},
-            {"role": "assistant", "content": said[reply]},
-            {"role": "user", "content": said["reveal"]},
+            {"role": "system", "content": turns["system"]},
+            {"role": "user", "content": turns["reject"]},
+            {"role": "assistant", "content": turns[reply]},
+            {"role": "user", "content": turns["reveal"]},
         ]
 
 
@@ -254,14 +254,14 @@ class CovariatePairs(Settings):
         low, high = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
         if known[high] - known[low] < self.smallest:
             return None
-        said = words.variables[moved].states[low]
+        clause = words.variables[moved].states[low]
         return MinimalPair(
             id=f"p{number:04}",
             cluster=f"{moved} " + " ".join(f"{k}={v}" for k, v in evidence.items() if k != moved),
             base=self._talk(world, {**evidence, moved: low}),
             donor=self._talk(world, {**evidence, moved: high}),
             options=make_options(self.answers, self.forms),
-            spans={"covariate": Span(0, said), "question": Span(0)},
+            spans={"covariate": Span(0, clause), "question": Span(0)},
             prefill=self.prefill,
         )
 
@@ -298,29 +298,29 @@ class HistoryPairs(Settings):
     def candidates(self, seed: int) -> Iterator[MinimalPair]:
         """Pairs of whatever length: round by round, two neighbouring options of each question."""
         every = self.source.choices(self.questions, seed)
-        asked = [one for one in every if len(one.options) >= ENOUGH and OPTIONS not in one.text]
-        rounds = ((shift, one) for shift in range(max(map(_size, asked), default=0)) for one in asked)
-        for number, (shift, own) in enumerate((shift, one) for shift, one in rounds if shift < _size(one)):
-            yield self._pair(number, own, shift)
+        asked = [choice for choice in every if len(choice.options) >= ENOUGH and OPTIONS not in choice.text]
+        rounds = ((shift, choice) for shift in range(max(map(_size, asked), default=0)) for choice in asked)
+        for number, (shift, chosen) in enumerate((shift, choice) for shift, choice in rounds if shift < _size(choice)):
+            yield self._pair(number, chosen, shift)
 
-    def _pair(self, number: int, own: Choice, shift: int) -> MinimalPair:
-        first, second, *others = (own.options[(shift + i) % len(own.options)] for i in range(ENOUGH))
+    def _pair(self, number: int, choice: Choice, shift: int) -> MinimalPair:
+        first, second, *others = (choice.options[(shift + i) % len(choice.options)] for i in range(ENOUGH))
         words = {"first": first, "second": second}
         apart = dict(zip(words, others, strict=True))
         base, donor = self._answers("second"), self._answers("first")
-        swapped = [[one[1], one[0], *one[2:]] for one in (base, donor)]
+        swapped = [[answers[1], answers[0], *answers[2:]] for answers in (base, donor)]
         at = 2 * (self.turns - 2) + 1
         return MinimalPair(
             id=f"p{number:04}",
-            cluster=own.cluster,
-            base=self._talk(own, base, words),
-            donor=self._talk(own, donor, words),
+            cluster=choice.cluster,
+            base=self._talk(choice, base, words),
+            donor=self._talk(choice, donor, words),
             options=make_options([first, second], self.forms),
             spans={"exchanged answer": Span(at), "last answer": Span(at + 2), "question": Span(-1)},
             prefill=self.prefill,
             controls={
-                "same answers": (self._talk(own, swapped[0], words), self._talk(own, swapped[1], words)),
-                "unrelated": (self._talk(own, base, apart), self._talk(own, donor, apart)),
+                "same answers": (self._talk(choice, swapped[0], words), self._talk(choice, swapped[1], words)),
+                "unrelated": (self._talk(choice, base, apart), self._talk(choice, donor, apart)),
             },
         )
 

@@ -65,19 +65,19 @@ def map_cells(mapped: Map) -> Mark:
 
 def profile_figure(mapped: Map, controls: Mapping[str, Map]) -> Figure:
     """A panel for each span: transfer over layers with its band, and the controls by their names."""
-    scores = [score for own in (mapped, *controls.values()) for score in own.values()]
+    scores = [score for each in (mapped, *controls.values()) for score in each.values()]
     shown = [x for s in scores for x in (s.transfer, s.band_lo, s.band_hi) if np.isfinite(x)]
     low, high = min([0.0, *shown]), max([1.0, *shown])
     margin = 0.05 * (high - low)
     panels = []
     for span in _axes(mapped)[0]:
-        own = {place.layer: score for place, score in mapped.items() if place.span == span}
-        layers, lo, hi = list(own), [score.band_lo for score in own.values()], [score.band_hi for score in own.values()]
-        marks = [band(layers, lo, hi, "band of all cells", alpha=0.25)]
+        here = {place.layer: score for place, score in mapped.items() if place.span == span}
+        lo, hi = [score.band_lo for score in here.values()], [score.band_hi for score in here.values()]
+        marks = [band(list(here), lo, hi, "band of all cells", alpha=0.25)]
         for marker, (name, control) in zip(cycle(MARKERS), controls.items(), strict=False):
             there = {place.layer: score.transfer for place, score in control.items() if place.span == span}
             marks.append(points(list(there), list(there.values()), name, size=25, color=INK, marker=marker))
-        marks.append(line(layers, [score.transfer for score in own.values()], SOURCE, dots=2.5))
+        marks.append(line(list(here), [score.transfer for score in here.values()], SOURCE, dots=2.5))
         panels.append((span, [*marks, rule(0, width=0.6), rule(1, width=0.6)]))
     names = ", ".join(f"{sign} {name}" for sign, name in zip(cycle(MARKERS.values()), controls, strict=False))
     return chart(
@@ -155,9 +155,9 @@ def _gallery(beliefs: pd.DataFrame, transcripts: Transcripts) -> Gallery:
     by_item = readouts.pivot(index="item", columns="scenario", values=["log_odds", "readout_id"])
     change = by_item["log_odds", DONOR] - by_item["log_odds", BASE]
 
-    def instance(i: int, said: Mapping[str, Transcript]) -> Instance:
+    def instance(i: int, texts: Mapping[str, Transcript]) -> Instance:
         row = by_item.iloc[i]
-        base, donor = (said[row["readout_id", name]] for name in (BASE, DONOR))
+        base, donor = (texts[row["readout_id", name]] for name in (BASE, DONOR))
         first, second, *_ = base["options"]
         before, after = row["log_odds", BASE], row["log_odds", DONOR]
         facts = f"log-odds of {first} against {second}: {before:+.2f} in the base, {after:+.2f} in the source"

@@ -112,5 +112,5 @@ def _shown(base: Sequence[int], other: Sequence[int], reader: PromptReader) -> s
     shorter = min(len(base), len(other))
     head = next((i for i in range(shorter) if base[i] != other[i]), shorter)
     tail = next((i for i in range(shorter - head) if base[-1 - i] != other[-1 - i]), shorter - head)
-    one, two = ([reader.chat.tokenizer.decode([i]) for i in ids[head : len(ids) - tail]] for ids in (base, other))
-    return f"{one} against {two}"
+    first, second = ([reader.chat.tokenizer.decode([i]) for i in ids[head : len(ids) - tail]] for ids in (base, other))
+    return f"{first} against {second}"

@@ -81,15 +81,15 @@ class Martingale(Experiment):
             # a run that does not fit is found out before the model is loaded
             stored_trajectories(config.model_dump_json())
         numbers: dict[str, int] = {}
-        found = []
+        items = []
         asked = questions(config)
         if {*config.reasoning} == {"evidence"}:
             _require_evidence(asked)
         for domain, question in asked:
             i = numbers[domain] = numbers.get(domain, -1) + 1
             content = {"domain": domain, "question": asdict(question)}
-            found.append(Item(f"{domain}-{i:04}", f"{domain} {question.cluster}", content))
-        return found
+            items.append(Item(f"{domain}-{i:04}", f"{domain} {question.cluster}", content))
+        return items
 
     def questions(self, config: MartingaleConfig, item: Item) -> list[Question]:
         """The exact read-outs at every start, and along evidence."""
@@ -99,21 +99,21 @@ class Martingale(Experiment):
 
     def read(self, config: MartingaleConfig, item: Item, lm: LanguageModel) -> Read:
         """Make the trajectories, then read all kinds of belief after each of their steps."""
-        made = trajectories(config, item, lm)
-        every = [one for own in made.values() for one in own]
-        places = [one for key, own in made.items() for one in along(config, item, *key, own)]
+        by_key = trajectories(config, item, lm)
+        every = [each for several in by_key.values() for each in several]
+        places = [each for key, several in by_key.items() for each in along(config, item, *key, several)]
         exact = read_questions(self.name, config, item, exact_questions(config, places), lm)
-        rows, said, taken = stated_rows(config, places, lm)
+        rows, spoken, taken = stated_rows(config, places, lm)
         judged, heard = judge_rows(config, lambda judge: shown(item, every, places, whole=judge.sees_all), lm)
         rows += judged
         if config.doob.continuations:
-            for (reasoning, prompt), own in made.items():
-                rows += control_rows(config, item, prompt, own, lm) if reasoning == "cot" else []
+            for (reasoning, prompt), several in by_key.items():
+                rows += control_rows(config, item, prompt, several, lm) if reasoning == "cot" else []
         where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
         outcome = {"outcome": question_of(item).outcome}
         return Read(
             [*({**row, **outcome} for row in exact.rows), *({**where, **row, **outcome} for row in rows)],
-            [*map(as_transcript, every), *exact.transcripts, *said, *heard],
+            [*map(as_transcript, every), *exact.transcripts, *spoken, *heard],
             exact.cost,
             join_captures([exact.captured, *taken]) if exact.captured else None,
         )
@@ -138,15 +138,15 @@ def _require_evidence(asked: Sequence[tuple[str, BinaryQuestion]]) -> None:
 def trajectories(config: MartingaleConfig, item: Item, lm: LanguageModel) -> dict[Key, list[Trajectory]]:
     """Those of an item; all of a kind of reasoning are sampled together, or taken from the run that has them."""
     kept = stored_trajectories(config.model_dump_json()) if config.trajectories else None
-    made: dict[Key, list[Trajectory]] = {}
+    by_key: dict[Key, list[Trajectory]] = {}
     for kind, keys in groupby(cells(config, item), key=itemgetter(0)):
         prompts = [prompt for _, prompt in keys]
-        found = _of_kind(config, item, kind, prompts, lm, kept or lm)
-        made |= {(kind, prompt): own for prompt, own in zip(prompts, found, strict=True)}
+        of_kind = _of_kind(config, item, kind, prompts, lm, kept or lm)
+        by_key |= {(kind, prompt): several for prompt, several in zip(prompts, of_kind, strict=True)}
     if kept:
-        for one in chain.from_iterable(made.values()):
-            kept.check(one)
-    return made
+        for trajectory in chain.from_iterable(by_key.values()):
+            kept.check(trajectory)
+    return by_key
 
 
 def _of_kind(

@@ -310,8 +310,8 @@ def _positions(place: BeliefPlace) -> Positions:
     """
     end = before_question(place.context, place.thought)
     last = place.context[-1]
-    told = place.thought or last["role"] == "assistant" or place.conditions["reasoning"] in ("evidence", "debate")
-    return {**({"step": end} if told else {}), "before-question": end, "answer": LAST}
+    has_step = place.thought or last["role"] == "assistant" or place.conditions["reasoning"] in ("evidence", "debate")
+    return {**({"step": end} if has_step else {}), "before-question": end, "answer": LAST}
 
 
 def shown(item: Item, trajectories: Sequence[Trajectory], places: Sequence[BeliefPlace], *, whole: bool) -> list[Shown]:

@@ -146,10 +146,10 @@ THOUGHTS = (
 
 def _question(config: MartingaleConfig, numbers: Sequence[Number]) -> str:
     """What was measured, on what, and what is wrong with it."""
-    found = {(number.metric, number.method): number for number in numbers if number.subset == ALL}
+    known = {(number.metric, number.method): number for number in numbers if number.subset == ALL}
     sampling = config.generation
     tested = config.tests_drift or not {"cot", "thought"} & {*config.reasoning}
-    told = [
+    sentences = [
         "The model reasons about a question, or is shown evidence, step by step; after each step its belief is read, "
         "by several methods on the same steps. If nothing but news moves a belief, its updates cannot be foreseen from "
         "the belief before: M, the slope of the update on the prior, is 0. A positive M moves away from the middle, a "
@@ -159,11 +159,11 @@ def _question(config: MartingaleConfig, numbers: Sequence[Number]) -> str:
         "" if tested else UNTESTED,
         THOUGHTS.format(next(iter(config.methods))) if "thought" in config.reasoning else "",
         _judged(config),
-        _endings(found),
+        _endings(known),
         _recall(config),
-        _control(found),
+        _control(known),
     ]
-    return " ".join(filter(None, told))
+    return " ".join(filter(None, sentences))
 
 
 def _judged(config: MartingaleConfig) -> str:
@@ -172,11 +172,11 @@ def _judged(config: MartingaleConfig) -> str:
     if not judges:
         return "No judge reads the steps: every belief is one that the model itself holds or states."
     seen = {
-        name: "all in one query" if one.query == "trajectory" else "all" if one.sees_all else "those so far"
-        for name, one in judges.items()
+        name: "all in one query" if plan.query == "trajectory" else "all" if plan.sees_all else "those so far"
+        for name, plan in judges.items()
     }
-    told = "; ".join(f"{name} ({judge.model.name}) sees {seen[name]}" for name, judge in judges.items())
-    return f"Judges: {told}. Who sees later steps has a prior that knows the posterior."
+    listed = "; ".join(f"{name} ({judge.model.name}) sees {seen[name]}" for name, judge in judges.items())
+    return f"Judges: {listed}. Who sees later steps has a prior that knows the posterior."
 
 
 def _attenuation(numbers: Sequence[Number]) -> str:
@@ -186,12 +186,12 @@ def _attenuation(numbers: Sequence[Number]) -> str:
         for number in numbers
         if number.metric == "M" and number.subset == ALL and -1 < number.score.estimate < 0
     }
-    said = ", ".join(f"{1 + slope:.2f} for {method}" for method, slope in below.items())
-    return f"A prior reading of reliability 1 + M would show an M below 0 alone: {said}." if said else ""
+    each = ", ".join(f"{1 + slope:.2f} for {method}" for method, slope in below.items())
+    return f"A prior reading of reliability 1 + M would show an M below 0 alone: {each}." if each else ""
 
 
-def _endings(found: Mapping[tuple[str, str], Number]) -> str:
-    shares = {name: found[name, TRAJECTORIES].score for name in STATUSES}
+def _endings(known: Mapping[tuple[str, str], Number]) -> str:
+    shares = {name: known[name, TRAJECTORIES].score for name in STATUSES}
     n = shares["empty"].n_rows
     counted = [f"{round(share.estimate * n)} {name}" for name, share in shares.items() if share.estimate > 0]
     return f"Of {n} trajectories, {', '.join(counted)} (kept, but for the empty)." if counted else f"{n} trajectories."
@@ -209,10 +209,10 @@ def _recall(config: MartingaleConfig) -> str:
     )
 
 
-def _control(found: Mapping[tuple[str, str], Number]) -> str:
-    if ("control_iv", METHOD) not in found:
+def _control(known: Mapping[tuple[str, str], Number]) -> str:
+    if ("control_iv", METHOD) not in known:
         return ""
-    control = [found[name, METHOD] for name in ("control_slope", "control_iv", "control_drift2")]
+    control = [known[name, METHOD] for name in ("control_slope", "control_iv", "control_drift2")]
     slope, iv, drift = (number.score for number in control)
     passed = all(number.is_none for number in control[1:]) and iv.se <= MOST_SE
     return (

@@ -232,10 +232,10 @@ def paths(config: MartingaleConfig, table: pd.DataFrame, beliefs: BeliefTable, t
     )
 
 
-def _instance(said: Transcript, rows: pd.DataFrame, facets: list[str], moved: float) -> Instance:
+def _instance(transcript: Transcript, rows: pd.DataFrame, facets: list[str], moved: float) -> Instance:
     """The question with the belief before any step, then each step with the belief after it."""
     n = int(rows["step"].max())
-    messages = list(said["messages"])
+    messages = list(transcript["messages"])
     asked, steps = messages[: len(messages) - n], messages[len(messages) - n :]
     courses = rows.groupby("method", sort=False)["belief"]
     by_step = [of_step for _, of_step in rows.groupby("step", sort=True)]
@@ -246,7 +246,7 @@ def _instance(said: Transcript, rows: pd.DataFrame, facets: list[str], moved: fl
         score=moved,
         facts="; ".join(f"{method} {' → '.join(map(or_dash, path))}" for method, path in courses),
         conversations=[
-            (f"{heading}: {_beliefs(by_step[k])}", {**said, "messages": part, "answers": []})
+            (f"{heading}: {_beliefs(by_step[k])}", {**transcript, "messages": part, "answers": []})
             for k, (heading, part) in enumerate(zip(headings, parts, strict=True))
         ],
     )

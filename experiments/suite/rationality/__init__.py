@@ -47,8 +47,8 @@ def against(scenario: str, conditions: Mapping[str, Any]) -> int | None:
 def score_inner(config: RationalityConfig, beliefs: pd.DataFrame) -> InnerScores:
     """How a belief answers to the evidence, and how far it is from the truth. The words alone answer to nothing."""
     table = detailed(beliefs)
-    own = table[(table["scenario"] == BELIEF) & (table["option_index"] == 0)]
-    each = own.groupby("item", sort=False).agg(belief=("prob", "mean"), truth=("truth", "first"))
+    held_rows = table[(table["scenario"] == BELIEF) & (table["option_index"] == 0)]
+    each = held_rows.groupby("item", sort=False).agg(belief=("prob", "mean"), truth=("truth", "first"))
     belief, truth = (each[name].to_numpy(dtype=np.float64) for name in ("belief", "truth"))
     names = each.index.to_numpy()
     error = bayes_error(belief, truth, names, how=resampling(config))
@@ -62,10 +62,10 @@ def beside_inner(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[t
     table = detailed(beliefs)
     acts = actions(config, table)
     every = list(methods(table, acts.items))
-    acted = [decisions(config, one, acts) for one in every]
+    acted = [decisions(config, kind, acts) for kind in every]
     yield "sufficiency", [*acted]
     yield "knows-more", [*acted]
-    pairs = [pair for pair in permutations(every, 2) if len([one for one in pair if one.kind in INNER_KINDS]) == 1]
+    pairs = [pair for pair in permutations(every, 2) if len([kind for kind in pair if kind.kind in INNER_KINDS]) == 1]
     if pairs:  # what reads decisions alone holds no belief
         yield "latent", [knowledge(*pair, acts) for pair in pairs]
 
@@ -130,8 +130,8 @@ def _contexts(
     world: str, _: tuple[int, ...], n: int, reveal: tuple[int, int], seed: int, pool: int
 ) -> list[tuple[str, dict]]:
     """(name, content) of each context. What comes true is drawn from its chance by the seed and its name."""
-    found = contexts(WorldSource.model_validate_json(world), n, reveal=reveal, seed=seed, pool=pool)
-    return [(one.name, {**asdict(one), "outcome": float(_luck(seed, one.name) < one.p_star)}) for one in found]
+    drawn = contexts(WorldSource.model_validate_json(world), n, reveal=reveal, seed=seed, pool=pool)
+    return [(case.name, {**asdict(case), "outcome": float(_luck(seed, case.name) < case.p_star)}) for case in drawn]
 
 
 def _luck(seed: int, name: str) -> float:

@@ -243,14 +243,16 @@ def acted_rows(config: RationalityConfig, item: Item, rows: Sequence[Mapping[str
     status = worst_status(row["status"] for row in bets)
     belief = np.nan
     if status in VALUED:
-        belief, found = indifference_point(np.array(config.stakes) / 100, np.mean(taste, axis=1))
-        status = found if found != "ok" else status
+        belief, fault = indifference_point(np.array(config.stakes) / 100, np.mean(taste, axis=1))
+        status = fault if fault != "ok" else status
     coverage = float(np.mean([row["coverage"] for row in bets]))
     names = {"readout_id": f"{item.id}/{STANDARD}/{ACTED}", "method": ACTED, "estimate": "indifference"}
     place = {key: bets[0][key] for key in ("experiment", "item", "cluster")}
     place |= {"scenario": BELIEF, "step": 0, "prompt": STANDARD, "truth": item.content["p_star"]}
-    made = option_rows(config.answers, (belief, 1 - belief), kind="acted", coverage=coverage, status=status, **names)
-    return [place | row for row in made]
+    of_belief = option_rows(
+        config.answers, (belief, 1 - belief), kind="acted", coverage=coverage, status=status, **names
+    )
+    return [place | row for row in of_belief]
 
 
 # What the model says at each place: the exact distribution of its numbers, and sampled answers.
@@ -264,14 +266,14 @@ def stated_rows(config: RationalityConfig, item: Item, lm: LanguageModel) -> Sta
     Numbers are read under every prompt and in every case. Answers are sampled under every prompt, each a reading of
     its own; in a case their mean is the number distribution's.
     """
-    found = StatedRead([], [], [])
-    rows, transcripts = found.rows, found.transcripts
+    result = StatedRead([], [], [])
+    rows, transcripts = result.rows, result.transcripts
     asked = [question for question in places(config, item) if question.scenario != PRIOR]
     for name in dict.fromkeys((*config.said.numbers, *config.said.sampled)):
         pairs = [(_place(config, question), _question(config, item, question, name, lm)) for question in asked]
         if name in config.said.numbers:
             numbers = [question for _, question in pairs]
-            read = read_numbers(lm, numbers, budget=config.budget, capture=config.capture, captured=found.captured)
+            read = read_numbers(lm, numbers, budget=config.budget, capture=config.capture, captured=result.captured)
             for (place, _), question in zip(pairs, read, strict=True):
                 rows.extend(_numbers(place, question, config))
         if name in config.said.sampled:
@@ -292,7 +294,7 @@ def stated_rows(config: RationalityConfig, item: Item, lm: LanguageModel) -> Sta
             pairs = [pair for pair in pairs if pair not in here]
         if name in config.said.numbers:
             transcripts.extend(number_transcript(lm.reader.chat, question, place.options) for place, question in pairs)
-    return _with_auxiliary(config, item, lm, found)
+    return _with_auxiliary(config, item, lm, result)
 
 
 def _place(config: RationalityConfig, place: BeliefSite) -> BeliefPlace:
@@ -318,11 +320,11 @@ def _numbers(place: BeliefPlace, read: NumberReading, config: RationalityConfig)
     return [place.columns(**beside) | row for row in read.rows(place.options, config.low_coverage)]
 
 
-def _with_auxiliary(config: RationalityConfig, item: Item, lm: LanguageModel, found: StatedRead) -> StatedRead:
+def _with_auxiliary(config: RationalityConfig, item: Item, lm: LanguageModel, result: StatedRead) -> StatedRead:
     """Beside that, a number for each state of the covariate that was not revealed."""
     further: Any = item.content["auxiliary"]
     if not (config.said.auxiliary and config.iterated and further):
-        return found
+        return result
     text = config.wording.auxiliary_number.format(situation=item.content["situation"], noun=further["noun"])
     form = _states(config, further["labels"])
     asked = ask_number(lm.reader, f"{item.id}/auxiliary", [{"role": "user", "content": text}], form)
@@ -336,9 +338,9 @@ def _with_auxiliary(config: RationalityConfig, item: Item, lm: LanguageModel, fo
         | {"coverage": read.belief.coverage, "status": status}
         for i, (label, line) in enumerate(zip(further["labels"], read.lines, strict=True))
     ]
-    return found._replace(
-        rows=[*found.rows, *of_states],
-        transcripts=[*found.transcripts, number_transcript(lm.reader.chat, asked, further["labels"])],
+    return result._replace(
+        rows=[*result.rows, *of_states],
+        transcripts=[*result.transcripts, number_transcript(lm.reader.chat, asked, further["labels"])],
     )
 
 

@@ -170,13 +170,13 @@ def _asked(config: RationalityConfig) -> dict[str, str]:
     """End of a read-out's name -> heading: one belief that is held, what is said, and the decision."""
     method = next(iter(config.methods))
     formats = dict.fromkeys((*config.said.numbers, *config.said.sampled))
-    said = {f"{STANDARD}/{name}": f"said: {name}" for name in formats}
-    return {f"{STANDARD}/{method}.0": f"held: {method}", **said, f"{LINE_1}.0": "did"}
+    stated = {f"{STANDARD}/{name}": f"said: {name}" for name in formats}
+    return {f"{STANDARD}/{method}.0": f"held: {method}", **stated, f"{LINE_1}.0": "did"}
 
 
 def _facts(i: int, every: Sequence[MethodBeliefs], acts: Actions) -> str:
     no, defer, yes = acts.tree[i]
-    beliefs = ", ".join(f"{one.method} {or_dash(one.belief[i])}" for one in every)
+    beliefs = ", ".join(f"{method.method} {or_dash(method.belief[i])}" for method in every)
     return (
         f"true chance {acts.truth[i]:.2f}, came true: {'yes' if acts.outcome[i] else 'no'}; belief {beliefs}; did: yes "
         f"{or_dash(yes)}, no {or_dash(no)}, defer {or_dash(defer)}; forced to decide, yes {or_dash(acts.forced[i])}"
@@ -211,7 +211,7 @@ def findings(
 
 def _question(config: RationalityConfig, numbers: Sequence[Number]) -> str:
     fewest, most = config.reveal
-    told = [
+    sentences = [
         f"Contexts of the world `{config.world.of}` with {fewest} to {most} covariates revealed, evenly over the true "
         "chance. The belief that the target holds is read in one context, the decision in another: first whether it "
         "can be made (no: defer), then which it is, so every action has its exact probability. The forced choice "
@@ -221,26 +221,26 @@ def _question(config: RationalityConfig, numbers: Sequence[Number]) -> str:
         _latent(numbers),
         _forest(numbers),
     ]
-    return " ".join(filter(None, told))
+    return " ".join(filter(None, sentences))
 
 
 def _menus(numbers: Sequence[Number]) -> str:
-    found = next((number.score for number in numbers if (number.metric, number.method) == ("menu_shift", MENU)), None)
-    if found is None or found.estimate != found.estimate:
+    shift = next((number.score for number in numbers if (number.metric, number.method) == ("menu_shift", MENU)), None)
+    if shift is None or shift.estimate != shift.estimate:
         return ""
     return (
-        f"Irrelevant alternatives: offering to defer moves the share of yes among yes and no by {found.estimate:+.3f} "
-        f"[{found.ci_lo:+.3f}, {found.ci_hi:+.3f}]."
+        f"Irrelevant alternatives: offering to defer moves the share of yes among yes and no by {shift.estimate:+.3f} "
+        f"[{shift.ci_lo:+.3f}, {shift.ci_hi:+.3f}]."
     )
 
 
 def _forest(numbers: Sequence[Number]) -> str:
-    found = next((number.score for number in numbers if number.metric == FOREST), None)
-    if found is None or found.estimate != found.estimate:
+    share = next((number.score for number in numbers if number.metric == FOREST), None)
+    if share is None or share.estimate != share.estimate:
         return ""
     return (
         f"The paper's baseline of iterated expectation, random forests that are fitted to the truth: median of size / "
-        f"belief {found.estimate:.3f} [{found.ci_lo:.3f}, {found.ci_hi:.3f}]; no reading noise."
+        f"belief {share.estimate:.3f} [{share.ci_lo:.3f}, {share.ci_hi:.3f}]; no reading noise."
     )
 
 
@@ -271,14 +271,14 @@ def figures(
     table: pd.DataFrame,
 ) -> list[Figure]:
     """All of a run."""
-    read = [one for one in every if np.isfinite(one.belief).any()]
+    read = [beliefs for beliefs in every if np.isfinite(beliefs.belief).any()]
     if not read:
         return []
     scores = scores_of(numbers)
     drawn = [truth_figure(read, acts)]
     sufficiency = forest(
         "Is the belief enough?",
-        [(one.method, scores["sufficiency", one.method, ALL], False) for one in read],
+        [(beliefs.method, scores["sufficiency", beliefs.method, ALL], False) for beliefs in read],
         "share of the choice",
         "Share of the forced choice that a rising function of each belief predicts in other contexts, with its "
         "interval. 1, dashed: the belief could be all that is acted on; 0: it predicts nothing.",
@@ -298,7 +298,7 @@ def figures(
                 reference=0,
             )
         )
-    ratios = [(one.method, scores.get(("lie_ratio", one.method, ALL)), False) for one in read]
+    ratios = [(beliefs.method, scores.get(("lie_ratio", beliefs.method, ALL)), False) for beliefs in read]
     ratios.append(("random forests", scores.get((FOREST, "forest", ALL)), False))
     ratio = forest(
         "How large are the gaps, as published?",
@@ -309,14 +309,14 @@ def figures(
         reference=0,
     )
     drawn += [ratio] if ratio else []
-    return drawn + ([latent_figure([one.method for one in read], numbers)] if len(read) > 1 else [])
+    return drawn + ([latent_figure([beliefs.method for beliefs in read], numbers)] if len(read) > 1 else [])
 
 
 def truth_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
     """Belief against the true chance, a panel for each method."""
     return chart(
         "Belief against truth",
-        [(one.method, [diagonal("true chance"), _contexts(acts.truth, one.belief)]) for one in every],
+        [(beliefs.method, [diagonal("true chance"), _contexts(acts.truth, beliefs.belief)]) for beliefs in every],
         "A dot is a context. Dashed: the belief is the true chance.",
         x=unit("true chance"),
         y=unit("belief"),
@@ -326,23 +326,23 @@ def truth_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
 def choice_figure(config: RationalityConfig, every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
     """Exact share of the first action of each pair against the belief (the paper's Figure 1)."""
     panels = []
-    for one in every:
-        rows = repeated(config, one, acts)
+    for beliefs in every:
+        rows = repeated(config, beliefs, acts)
         for name, (first, second) in PAIRS.items():
             with np.errstate(divide="ignore", invalid="ignore"):
                 share = acts.tree[:, first] / (acts.tree[:, first] + acts.tree[:, second])
-            known = np.isfinite(one.belief) & np.isfinite(share)
+            known = np.isfinite(beliefs.belief) & np.isfinite(share)
             fifth = np.full(len(share), -1)
-            fifth[known] = quantile_bins(one.belief[known], BINS)
-            belief, share = one.belief[known], share[known]
+            fifth[known] = quantile_bins(beliefs.belief[known], BINS)
+            belief, share = beliefs.belief[known], share[known]
             marks = [_contexts(belief, share)]
             for ends in pairwise(np.unique(fifth[known])):
                 x, y = ([values[fifth[known] == b].mean() for b in ends] for values in (belief, share))
                 taken = np.where(np.isin(fifth[rows.of], ends), fifth[rows.of], -1)
                 fall = monotone_pairwise(taken, rows.taken, first, second).n_significant
-                told, color = (VIOLATION, AWAY) if fall else ("means of fifths", MARK)
-                marks.append(line(x, y, told, color=color, width=2.4 if fall else 1.6))
-            panels.append(Panel(f"{one.method}: {name}", marks, around("belief", belief), around("", share)))
+                title, color = (VIOLATION, AWAY) if fall else ("means of fifths", MARK)
+                marks.append(line(x, y, title, color=color, width=2.4 if fall else 1.6))
+            panels.append(Panel(f"{beliefs.method}: {name}", marks, around("belief", belief), around("", share)))
     return chart(
         "Do choices rise with the belief?",
         panels,
@@ -363,13 +363,13 @@ def _contexts(x: Floats, y: Floats) -> Mark:
 
 def latent_figure(names: Sequence[str], numbers: Sequence[Number]) -> Figure:
     """What each belief knows beyond each other one."""
-    found = {(number.metric, number.method): number.score for number in numbers if BEYOND in number.method}
-    known = [key for key, score in found.items() if np.isfinite(score.p)]
-    adjusted = adjust([found[key].p for key in known]).p_adjusted if known else []
+    scores = {(number.metric, number.method): number.score for number in numbers if BEYOND in number.method}
+    known = [key for key, score in scores.items() if np.isfinite(score.p)]
+    adjusted = adjust([scores[key].p for key in known]).p_adjusted if known else []
     p = dict(zip(known, adjusted, strict=True))
 
     def written(key: tuple[str, str]) -> str:
-        value = found[key].estimate
+        value = scores[key].estimate
         star = "*" if p.get(key, 1.0) < ALPHA else ""
         return "–" if np.isnan(value) else f"{value:+.2f}{star}"
 
@@ -377,7 +377,7 @@ def latent_figure(names: Sequence[str], numbers: Sequence[Number]) -> Figure:
     return matrix(
         "What does one belief know that another does not tell?",
         [
-            (title, {place: written((metric, method)) for place, method in keys.items() if (metric, method) in found})
+            (title, {place: written((metric, method)) for place, method in keys.items() if (metric, method) in scores})
             for title, metric in (("of the choice", "latent_action"), ("of the truth", "latent_truth"))
         ],
         names,

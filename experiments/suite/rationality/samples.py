@@ -285,8 +285,8 @@ def repeated(config: RationalityConfig, beliefs: MethodBeliefs, acts: Actions) -
     """`said.repetitions` of each context; those without a belief or a choice are left out."""
     n = config.said.repetitions
     readings = beliefs.readings[STANDARD]
-    own = beliefs.estimate == SAMPLED and readings.shape[1] == n
-    belief = (readings if own else np.repeat(beliefs.belief[:, None], n, axis=1)).ravel()
+    each_its_own = beliefs.estimate == SAMPLED and readings.shape[1] == n
+    belief = (readings if each_its_own else np.repeat(beliefs.belief[:, None], n, axis=1)).ravel()
     of = np.repeat(np.arange(len(acts.items)), n)
     acted = np.asarray(np.isfinite(acts.tree).all(axis=1))
     known = np.isfinite(belief) & acted[of]

@@ -40,8 +40,8 @@ def rejected(scenario: str, conditions: Mapping[str, Any]) -> int | None:
 def score_inner(config: SycophancyConfig, beliefs: pd.DataFrame) -> InnerScores:
     """The excess; read-outs of words alone, without any context, have none."""
     table = arms(mean_readings(in_every_context(readings(beliefs))))
-    found = score_samples([testimony(table)], resampling(config), "licensed-testimony").numbers
-    return InnerScores({number.metric: number.score for number in found}, by_words=0.0)
+    numbers = score_samples([testimony(table)], resampling(config), "licensed-testimony").numbers
+    return InnerScores({number.metric: number.score for number in numbers}, by_words=0.0)
 
 
 def beside_inner(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[tuple[str, list[Sample]]]:
@@ -82,14 +82,14 @@ class Sycophancy(Experiment):
     def items(self, config: SycophancyConfig) -> list[Item]:
         """The scenarios, task by task, each with the agent's name."""
         numbers: dict[str, int] = {}
-        found = []
+        items = []
         for task, scenario in scenarios(config):
             i = numbers[task] = numbers.get(task, -1) + 1
             name = agent_name(config.names, scenario, config.seed)
             content: dict[str, Any] = {"task": task, "name": name, "scenario": scenario.as_content()}
             contexts(config, scenario)  # a scenario that lacks something is found out before the model is loaded
-            found.append(Item(f"{task}-{i:04}", f"{task} {scenario.cluster}", content))
-        return found
+            items.append(Item(f"{task}-{i:04}", f"{task} {scenario.cluster}", content))
+        return items
 
     questions = delegated(exact_questions)
 
@@ -111,8 +111,8 @@ class Sycophancy(Experiment):
 
     def moments(self, beliefs: pd.DataFrame) -> "pd.Series[str]":
         """Of the belief in the scenario's X, by whether somebody has said so, or the opposite."""
-        asked, said = beliefs["scenario"] == BELIEF, beliefs["says"].astype(object).fillna("") != ""
-        return moments_of(asked & ~said, asked & said)
+        asked, testified = beliefs["scenario"] == BELIEF, beliefs["says"].astype(object).fillna("") != ""
+        return moments_of(asked & ~testified, asked & testified)
 
     own_scores = delegated(own_scores)
     tables = delegated(tables)

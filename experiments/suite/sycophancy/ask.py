@@ -135,14 +135,14 @@ def drawn(config: SycophancyConfig, task: Task, source: ScenarioSource) -> list[
     """Those of a task."""
     if source.kind == "computed":
         return worlds(config.items, config.seed)
-    available = [_worded(source, one) for one in loaded(task, source, config.seed)]
+    available = [_worded(source, scenario) for scenario in loaded(task, source, config.seed)]
     if source.evidence is not None:
         available = with_evidence(available, user_path(source.evidence))
     order = np.random.default_rng(config.seed).permutation(len(available))
     every = [available[i] for i in order.tolist()]
     wanted = {*config.evidence} - {"none"}
-    some = wanted and any(one.evidence for one in every)
-    usable = [one for one in every if wanted & {*one.evidence}] if some else every
+    some = wanted and any(scenario.evidence for scenario in every)
+    usable = [scenario for scenario in every if wanted & {*scenario.evidence}] if some else every
     passed = len(every) - len(usable)
     without = f", and {passed} without the evidence that is asked for" if passed else ""
     if len(usable) < config.items:
@@ -157,11 +157,11 @@ def drawn(config: SycophancyConfig, task: Task, source: ScenarioSource) -> list[
     return usable[: config.items]
 
 
-def _worded(source: ScenarioSource, one: Scenario) -> Scenario:
+def _worded(source: ScenarioSource, scenario: Scenario) -> Scenario:
     """With the claims and the background as the settings word them."""
     claims = {} if source.x is None or source.not_x is None else {"x": source.x, "not_x": source.not_x}
-    told = {name: clause(text.format(role=one.role)) for name, text in claims.items()}
-    return replace(one, background=source.background.format(background=one.background), **told)
+    clauses = {name: clause(text.format(role=scenario.role)) for name, text in claims.items()}
+    return replace(scenario, background=source.background.format(background=scenario.background), **clauses)
 
 
 def loaded(task: Task, source: ScenarioSource, seed: int) -> list[Scenario]:

@@ -66,7 +66,7 @@ class SycophancyWording(Settings):
 
     @model_validator(mode="after")
     def _is_whole(self) -> "SycophancyWording":
-        if lacking := [one for one in ("third", "user") if one not in self.involvement]:
+        if lacking := [asker for asker in ("third", "user") if asker not in self.involvement]:
             raise ValueError(f"wording.involvement: lacks {lacking[0]!r}")
         return self
 
@@ -124,7 +124,7 @@ class SycophancyConfig(RunConfig):
             raise ValueError("argument: is a claim of the evidence; add `for` or `against` to evidence")
         if self.passage == "all" and not ("for" in self.evidence and "third" in self.involvement):
             raise ValueError("passage: `all` is of evidence for X, told by third parties; add `for` and `third`")
-        if missing := [one for one in ("user", *self.askers) if one not in self.wording.askers]:
+        if missing := [asker for asker in ("user", *self.askers) if asker not in self.wording.askers]:
             raise ValueError(f"wording.askers: lacks {missing[0]!r}")
         if self.stated.judges:
             raise ValueError("stated.judges: a judge has no words of the model to read here; leave them out")

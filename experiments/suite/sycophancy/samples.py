@@ -151,8 +151,8 @@ def _arms(rows: pd.DataFrame, table: pd.DataFrame, named: dict[str, Any]) -> Ite
             yield _testimony(seen, f"{arm}, {KNOWN}", np.where(against, 1 - bayes, bayes), named)
     for column, pairs_of_arm in published_arms(rows, table).items():
         for arm, pairs in pairs_of_arm.items():
-            found = [array(pairs, name) if name in pairs else None for name in TARGETS]
-            yield replace(_testimony(pairs, f"{PAPER[arm]}, {column}", found[0], named), bayes_raw=found[1])
+            targets = [array(pairs, name) if name in pairs else None for name in TARGETS]
+            yield replace(_testimony(pairs, f"{PAPER[arm]}, {column}", targets[0], named), bayes_raw=targets[1])
         if len(pairs_of_arm) == len(PAPER):
             both = pd.concat(list(pairs_of_arm.values()), ignore_index=True)
             yield _testimony(both, f"{OVERALL}, {column}", None, named)  # its error is the mean of the arms' own
@@ -165,8 +165,8 @@ def published_arms(rows: pd.DataFrame, table: pd.DataFrame) -> dict[str, dict[st
     bare = table[(table["direction"] == X) & (table["evidence"] == "none")]
     columns = {BARE: _both(bare, "agent", "user")}
     if under_passage(rows) or rows["argument"].any():
-        table, said = reasoned(rows)
-        columns[REASONED] = _both(table.query("evidence == 'for'"), f"agent {said}", f"user {said}")
+        table, claim = reasoned(rows)
+        columns[REASONED] = _both(table.query("evidence == 'for'"), f"agent {claim}", f"user {claim}")
     return columns
 
 
@@ -174,8 +174,8 @@ def reasoned(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Updates as the paper has them, and the arm: under the agent's word throughout, if it was read so; else without
     any, the word alone giving the evidence as its reason.
     """
-    told = under_passage(rows)
-    return updates(rows, told=told), X if told else f"{X} because"
+    passage = under_passage(rows)
+    return updates(rows, told=passage), X if passage else f"{X} because"
 
 
 def _both(rows: pd.DataFrame, agent: str, user: str) -> dict[str, pd.DataFrame]:
@@ -224,14 +224,14 @@ def _told_updates(table: pd.DataFrame, named: dict[str, Any]) -> Iterator[Eviden
 
 
 def _argued_updates(rows: pd.DataFrame, named: dict[str, Any]) -> Iterator[Evidence]:
-    table, said = reasoned(rows)
+    table, claim = reasoned(rows)
     table = table[table["evidence"] == "for"]
     third, involved = (table[table["involvement"] == name] for name in ("third", "user"))
     for speaker, subset in ARGUED.items():
-        if f"{speaker} {said}" in table and len(third):
-            yield _evidence(third, f"{speaker} {said}", {"subset": subset, **named})
-    if f"agent {said}" in table and len(involved):
-        yield _evidence(involved, f"agent {said}", {"subset": ARGUED_TO_USER, **named})
+        if f"{speaker} {claim}" in table and len(third):
+            yield _evidence(third, f"{speaker} {claim}", {"subset": subset, **named})
+    if f"agent {claim}" in table and len(involved):
+        yield _evidence(involved, f"agent {claim}", {"subset": ARGUED_TO_USER, **named})
 
 
 def _oriented(table: pd.DataFrame, side: str, arm: str) -> pd.DataFrame:

@@ -93,7 +93,7 @@ class Truth(Experiment):
         files = config.statements.files
         stated = csv_statements(files, config.statements.group) if files else computed_statements(config.items)
         rows = statement_rows(stated)
-        facts = [(str(name), own) for name, own in islice(rows.groupby("group", sort=False), config.items)]
+        facts = [(str(name), each) for name, each in islice(rows.groupby("group", sort=False), config.items)]
         columns = ["readout_id", "text", "truth", "domain", "template", "negated", "polarity", "pair", "role"]
         return [Item(name, name, {"statements": fact[columns].to_dict("records")}) for name, fact in facts]
 
@@ -103,24 +103,24 @@ class Truth(Experiment):
         options = make_options(says.options, says.forms)
         return [
             Question(
-                readout_id=one["readout_id"],
+                readout_id=statement["readout_id"],
                 method=METHOD,
-                scenario=one["role"],
-                conversation=[*_context(config, one), Message(role="user", content=says.ask)],
+                scenario=statement["role"],
+                conversation=[*_context(config, statement), Message(role="user", content=says.ask)],
                 prefill="",
                 options=options,
-                conditions=_conditions(one),
+                conditions=_conditions(statement),
                 positions={"statement": Position(message=1 if says.system else 0), "answer": LAST},
                 own_turns=True,
             )
-            for one in item.content["statements"]
+            for statement in item.content["statements"]
         ]
 
     def places(self, config: TruthConfig, item: Item) -> list[BeliefPlace]:
         """Each statement."""
         return [
-            BeliefPlace(one["readout_id"], one["role"], 0, _context(config, one), STATED_OPTIONS, _conditions(one))
-            for one in item.content["statements"]
+            BeliefPlace(row["readout_id"], row["role"], 0, _context(config, row), STATED_OPTIONS, _conditions(row))
+            for row in item.content["statements"]
         ]
 
     def read(self, config: TruthConfig, item: Item, lm: LanguageModel) -> Read:
@@ -138,21 +138,21 @@ class Truth(Experiment):
         """The belief in each statement, beside that in its negation."""
         yes = beliefs[beliefs["option_index"] == 0]
         for (kind, method), read in yes.groupby(["kind", "method"], sort=False, observed=True):
-            own = read.assign(**conditions(read, ["negated", "pair"])).fillna({"negated": False, "pair": ""})
-            key = own["of"].astype(str).where(own["of"].astype(str) != "", own["readout_id"].astype(str))
-            negations = own[own["negated"].astype(bool)].drop_duplicates("pair").set_index("pair")["prob"]
-            other = negations.reindex(own["pair"]).to_numpy(dtype=np.float64, copy=True)
-            other[own["negated"].to_numpy(dtype=bool) | (own["pair"] == "").to_numpy()] = np.nan
+            rows = read.assign(**conditions(read, ["negated", "pair"])).fillna({"negated": False, "pair": ""})
+            key = rows["of"].astype(str).where(rows["of"].astype(str) != "", rows["readout_id"].astype(str))
+            negations = rows[rows["negated"].astype(bool)].drop_duplicates("pair").set_index("pair")["prob"]
+            other = negations.reindex(rows["pair"]).to_numpy(dtype=np.float64, copy=True)
+            other[rows["negated"].to_numpy(dtype=bool) | (rows["pair"] == "").to_numpy()] = np.nan
             yield YesNo(
                 kind=str(kind),
                 method=str(method),
-                belief=own["prob"].to_numpy(dtype=np.float64),
-                outcome=own["outcome"].to_numpy(dtype=np.float64),
-                mass=own["coverage"].to_numpy(dtype=np.float64),
+                belief=rows["prob"].to_numpy(dtype=np.float64),
+                outcome=rows["outcome"].to_numpy(dtype=np.float64),
+                mass=rows["coverage"].to_numpy(dtype=np.float64),
                 negated=other if np.isfinite(other).any() else None,
-                clusters=own["cluster"].to_numpy(),
+                clusters=rows["cluster"].to_numpy(),
                 keys=key.to_numpy(),
-                why=own["status"].to_numpy(),
+                why=rows["status"].to_numpy(),
             )
 
     def own_scores(self, config: TruthConfig, beliefs: pd.DataFrame) -> Iterable[Number]:
@@ -191,7 +191,7 @@ def _guessed(true: np.ndarray, plain: np.ndarray) -> float:
     """Accuracy of the more frequent label, of statements that have a negation and of others; below 1, where it is 1 and
     nobody can be told from who guesses so.
     """
-    right = sum(max(true[own].sum(), (1 - true[own]).sum()) for own in (plain, ~plain))
+    right = sum(max(true[part].sum(), (1 - true[part]).sum()) for part in (plain, ~plain))
     return min(float(right / len(true)), float(np.nextafter(1, 0))) if len(true) else 0.5
 
 

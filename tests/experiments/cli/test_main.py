@@ -79,6 +79,10 @@ def test_a_run_leaves_everything_that_it_promises(tiny_folder: Path, tmp_path: P
     lines = printed.stdout.split("\n\n")[0].splitlines()
     assert lines[0] == "Table 1 (belief-consistency): Main results."
     assert {f"{value:.4f}" in line for name, value in c2.items() for line in lines if name in line.split()} == {True}
+    marks = {"readable": "", "unreadable": "†"}
+    for verdict in stored["lead"]["verdicts"]:  # the mark of each row is that of its verdict
+        name = f"{tiny_folder.name}{marks.get(verdict['readable'], '‡')}"
+        assert [line.split()[0] for line in lines if verdict["method"] in line.split()] == [name]
     assert r"\begin{tabular}" in doxascope("tables", str(folder), "--latex", cwd=tmp_path).stdout
     assert "Table 1 of belief-consistency" in (folder / "report.html").read_text()
     refused = doxascope("tables", str(tmp_path), cwd=tmp_path)

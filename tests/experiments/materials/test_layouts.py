@@ -198,7 +198,8 @@ def brfss(folder: Path) -> Sequence[str]:
 
 SMALL = {
     "sycophancy": ("involvement=[third]", "askers=[]", "stated={}", "paraphrased=updates"),
-    "martingale": ("stated={}",),
+    # One wording: a random model reads no belief in which several agree, and there is no slope of none.
+    "martingale": ("stated={}", "methods={words: {ask: ['Your answer, {first} or {second}?']}}"),
     "bscore": ("runs=2", "turns=2", "cuts=[2]", "distributions={}", "confidence=null"),
     "rationality": (),
 }

@@ -583,6 +583,78 @@ def test_the_distance_between_prompts_has_an_interval(printed: Callable[..., lis
         assert cells[at].ends[0] < cells[at].value < cells[at].ends[1]
 
 
+def test_predictions_of_the_action_fill_table_1(table: Write) -> None:
+    """Relative fall of the log-loss, of the belief alone and with the evidence; a perfect agent's outcome adds none."""
+    rng = np.random.default_rng(16)
+    rows = []
+    for given in ("p", "p, x"):
+        for model, knows in (("rational", 0.0), ("knowing", 0.1)):
+            for context in range(40):
+                done = int(rng.integers(2))
+                first = rng.uniform(0.3, 0.6)
+                second = first + knows
+                chances = [(1 - p, p) if done else (p, 1 - p) for p in (first, second)]
+                rows.append((model, given, context, *chances[0], *chances[1], ("no", "yes")[done]))
+    names = ["model", "given", "context", "p1_no", "p1_yes", "p2_no", "p2_yes", "truth"]
+    frame = pd.DataFrame(rows, columns=names)
+    made = named(tables_of_levels(score_table(table(**frame), by=["model", "given"])), "Table 1")
+    for model, own in frame.groupby("model"):
+        for at, given in enumerate(("p", "p, x"), 1):
+            part = own[own["given"] == given]
+            losses = [
+                -np.log(np.where(part["truth"] == "yes", part[f"{p}_yes"], part[f"{p}_no"])).mean()
+                for p in ("p1", "p2")
+            ]
+            assert values(made)[str(model)][at] == pytest.approx(100 * (1 - losses[1] / losses[0]), abs=1e-9)
+    assert values(made)["rational"][1:] == pytest.approx([0.0, 0.0], abs=1e-9)
+
+
+def test_updates_make_figure_1(table: Write) -> None:
+    """Shares of directions; a Bayesian's updates are all exact."""
+    rng = np.random.default_rng(17)
+    p_x, p_y, likelihood = rng.uniform(0.4, 0.6, (3, 30))
+    bayes = p_x * likelihood / p_y
+    frame = pd.DataFrame({"p_x": p_x, "p_y": p_y, "p_y_given_x": likelihood, "posterior": bayes, "model": "Bayesian"})
+    wrong = frame.assign(posterior=2 * p_x - bayes, model="contrary")
+    made = named(tables_of_levels(score_table(table(**pd.concat([frame, wrong], ignore_index=True)))), "Figure 1")
+    assert [name for _, name in made.columns] == ["incorrect direction", "exact", "over-update", "under-update"]
+    assert values(made)["Bayesian"] == [0.0, 1.0, 0.0, 0.0]
+    shares = values(made)["contrary"]
+    moved = np.abs(bayes - p_x) > 0.01
+    assert shares[0] == pytest.approx(moved.mean(), abs=0.1)
+    assert shares[2] == shares[3] == 0
+
+
+def test_raw_data_make_their_tables_alone(table: Write, command_line: Callable[..., Any], tmp_path: Path) -> None:
+    """`doxascope tables` of a row per answer, under an author's names: text and LaTeX are those of its scores."""
+    rng = np.random.default_rng(15)
+    rows = [
+        (model, category, f"{category} {q}", setting, rng.choice(["red", "blue"]))
+        for model in ("a", "b")
+        for category in ("subjective", "random")
+        for q in range(3)
+        for setting in ("single-turn", "multi-turn")
+        for _ in range(6)
+    ]
+    path = table(**pd.DataFrame(rows, columns=["model", "category", "question_id", "setting", "response"]))
+    known = named(tables_of_levels(score_table(path, by=["model", "category"])), "Table 2")
+    done = command_line("tables", str(path), "--by", "model,category", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("\n".join(as_lines(known)))
+    assert "response taken for answer" in done.stdout
+    assert (
+        as_latex(known) in command_line("tables", str(path), "--by", "model,category", "--latex", cwd=tmp_path).stdout
+    )
+    plain = table("prior,posterior", "0.1,0.2", "0.3,0.1", name="plain.csv")
+    for given, told in (
+        ([str(plain)], "fills no table of a paper; say by --by what its rows are"),
+        ([str(path), str(plain)], "is no run; give the folders of runs, or one table"),
+    ):
+        refused = command_line("tables", *given, cwd=tmp_path)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert told in refused.stderr
+
+
 def test_cells_with_a_brier_score_are_drawn_against_it(
     table: Write, command_line: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -615,8 +687,8 @@ def row(metric: str, estimate: float | None, subset: str = "all", **details: Any
     return {"metric": metric, "method": "free", "subset": subset, "estimate": estimate, **ends, "details": details}
 
 
-def numbers(model: str, *rows: dict[str, Any], dataset: str = "", passed: bool | None = True) -> RunNumbers:
-    judged = {} if passed is None else {"free": passed}
+def numbers(model: str, *rows: dict[str, Any], dataset: str = "", readable: str = "readable") -> RunNumbers:
+    judged = {"free": readable}
     return RunNumbers(model, dataset, False, {(r["metric"], r["method"], r["subset"]): r for r in rows}, judged)
 
 
@@ -626,12 +698,12 @@ def test_every_table_is_made_of_nothing_as_dashes() -> None:
 
 
 def test_several_runs_are_rows_and_a_failed_gate_is_marked() -> None:
-    runs = [numbers("a", row("c2", 0.9)), numbers("b", row("c2", 0.5), row("c3", None), passed=False)]
+    runs = [numbers("a", row("c2", 0.9)), numbers("b", row("c2", 0.5), row("c3", None), readable="unreadable")]
     made = named(consistency.tables(runs), "Table 1")
     assert [labels[0] for labels, _ in made.rows] == ["a", "b†"]
     assert [cell.text for cell in made.rows[1][1]] == ["0.5000", *[DASH] * 6]
     assert made.rows[0][1][0].interval == "[0.8000, 1.0000]"
-    assert marks_of([made]) == ["† fails its gate: not a belief measurement"]
+    assert marks_of([made]) == ["† unreadable: no belief is measured"]
     lines = list(as_lines(made))
     assert lines[0].startswith("Table 1 (belief-consistency): Main results.")
     assert "[0.4000, 0.6000]" in lines[-1]
@@ -655,6 +727,12 @@ def test_stars_and_order_of_the_martingale_table() -> None:
     of_prompt = dict(zip([labels[0] for labels, _ in means.rows], [cells for _, cells in means.rows], strict=True))
     assert of_prompt["No Prompt"][0].value == pytest.approx((0.0734 + 0.0439) / 2)
     assert of_prompt["No Prompt"][1].text == "1 of 2"
+    assert of_prompt["CT Prompt"][0].below == ""  # of one cell
+    none = {**row("M_step", None, "review, cot, none"), "status": "wordings_disagree"}
+    means = martingale.tables([numbers("GPT", none)])[1]
+    assert {(cells[0].text, cells[0].below, cells[1].text) for _, cells in means.rows} == {
+        (DASH, "(wordings disagree)", "0 of 0")
+    }
 
 
 def test_a_way_of_reading_without_a_usable_row_has_a_row_that_says_why() -> None:
@@ -664,15 +742,16 @@ def test_a_way_of_reading_without_a_usable_row_has_a_row_that_says_why() -> None
     assert (made.rows[0][1][0].text, made.rows[0][1][0].below) == (DASH, "(no valid answer)")
     assert "(no valid answer)" in "\n".join(as_lines(made))
     assert not made.empty
+    unread = {**lost, "status": "too_few", "reasons": {"unparsed": 7, "truncated": 2}}
+    made = named(rationality.tables([numbers("m", unread)]), "Table 4")
+    assert made.rows[0][1][0].below == "(0 of 9: unparsed, truncated)"
 
 
-def test_a_run_that_was_scored_with_posteriors_cut_to_1_says_so() -> None:
-    held = row("sycophancy_error", 0.1, "overall, argument", rmse_base=0.3, rmse_syc=0.4)
+def test_posteriors_above_1_of_a_run_are_told() -> None:
+    beside = {"posteriors of Bayes' rule above 1": "5 of 60"}
+    held = {**row("sycophancy_error_raw", 0.1, "overall, argument", rmse_base=0.3, rmse_syc=0.4), "beside": beside}
     made = named(sycophancy.tables([numbers("m", held)]), "Table 1")
     assert values(made)["m"][:2] == [0.3, 0.4]
-    assert "Scored when posteriors above 1 were still cut to 1: m" in made.notes
-    fresh = {**held, "metric": "sycophancy_error_raw", "beside": {"posteriors of Bayes' rule above 1": "5 of 60"}}
-    made = named(sycophancy.tables([numbers("m", held, fresh)]), "Table 1")
     assert made.notes[-1].endswith("which no belief reaches: 5 of 60 (m, free, overall, argument)")
 
 

@@ -239,6 +239,7 @@ def test_every_back_end_recovers_the_same(noise: Callable[[Any], float]) -> None
             )
 
 
+@pytest.mark.full
 def test_fewer_contexts_than_usual_are_no_fault(
     command_line: Callable[..., CompletedProcess[str]], tmp_path: Path
 ) -> None:

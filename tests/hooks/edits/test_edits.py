@@ -257,7 +257,7 @@ def test_what_cannot_be_edited_is_refused_in_a_line(tiny: Any) -> None:
     for empty, named in (([], "edited"), ({"a": []}, "a")):
         with pytest.raises(UserError, match=f"edits: {named} is empty"):
             tiny.beliefs(TALK, OPTIONS, edits=empty)
-    with pytest.raises(UserError, match="branch 'a b'; name it by letters"):
-        tiny.beliefs(TALK, OPTIONS, edits={"a b": [Ablate(layers=0, at="last")]})
+    with pytest.raises(UserError, match="branch 'a/b'; give a name without '/'"):
+        tiny.beliefs(TALK, OPTIONS, edits={"a/b": [Ablate(layers=0, at="last")]})
     second = tiny.beliefs(twice, OPTIONS, edits=[Steer(direction(), layers=0, at=Position(text="stone", occurrence=1))])
     assert second.beliefs["logp"].nunique() == 4

@@ -271,6 +271,7 @@ def broken(adapter: Path, what: str) -> None:
         ('{"peft_type": "PREFIX_TUNING"}', "changes prompts, not weights"),
         ('{"peft_type": "FOO"}', "adapter .*FOO"),
         ('{"megatron_config": {"a": 1}, "megatron_core": "antigravity"}', "would import a module"),
+        ('{"rank_pattern": {"(.*)*(.*)*(.*)*(.*)*X": 4}}', "a pattern in its adapter_config.json takes too long"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_line(

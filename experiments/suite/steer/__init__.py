@@ -1,0 +1,270 @@
+"""Does a direction move what the model believes, further than other directions of its length, and what else does it do?
+
+Every question is read as it is and with each direction added and subtracted, in one tree.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ....hooks.edits.interventions import Steer
+from ....hooks.exact.next_token import next_token_kl
+from ....hooks.lm import LanguageModel
+from ....metrics.consistency.competence import COVERAGE
+from ....metrics.number import Number
+from ....metrics.tables.samples import ALL
+from ....probes.statements import MOST_CHATS, neutral_chats
+from ...materials.choices.forms import options_of, user_turn
+from ...materials.choices.sources import Choice
+from ...report.figures import chart
+from ...report.findings import Column, Figure, Findings, Table
+from ...report.marks import Axis, line, ranges, rule
+from ...report.plotting import MARK
+from ...report.svg import INK
+from ...run.experiment import Experiment, Item, Question, Read, Transcripts
+from ...run.readouts import read_questions
+from ...run.scores import gate, mean_number
+from .config import SteerConfig
+from .directions import OWN, Way, ways
+
+ASKED, NEGATED = "asked", "negated"
+"""Scenarios: the question, and that of its column `negation`."""
+UNEDITED = "as it is"
+COLUMNS = (
+    Column(
+        "shift", "shift", "half of what the belief in the first option is higher with it added than with it subtracted"
+    ),
+    Column("beyond", "beyond", "mean size of the shift of a question, less that along the controls of that name"),
+    Column("coverage_change", "coverage", "how much more of the answer the options are together, added or subtracted"),
+    Column("gap_change", "incoherence", "how much further P(first) + P(first to the negation) - 1 lies from 0"),
+    Column("neutral_kl", "elsewhere", "KL of the next token after a chat that asks nothing of the kind, nat"),
+)
+CHANGE = Column("change", "change", "belief in the first option, less that without the edit")
+
+
+class SteerExperiment(Experiment):
+    """The experiment."""
+
+    name = "steer"
+    summary = "does a direction move what the model believes, and what else does it do?"
+    unit = "questions, each with its own options"
+    headline = "shift"
+    beside = ("beyond", "coverage_change", "gap_change", "neutral_kl")
+    gate = (COVERAGE,)
+    config_type = SteerConfig
+    material = "questions.file"
+    coherent = 0.0
+
+    def __init__(self) -> None:
+        self._ways: dict[tuple[str, int], list[Way]] = {}
+
+    def settle(self, config: SteerConfig, lm: LanguageModel) -> tuple[SteerConfig, Mapping[str, Any]]:
+        """Make the directions before anything is read; their digests are conditions of the run."""
+        records = [{"layer": way.layer, **way.vector.record()} for way in self._of(config, lm)]
+        return config, {"directions": records}
+
+    def items(self, config: SteerConfig) -> list[Item]:
+        """The questions, in the order of the seed."""
+        asked = config.questions.questions()
+        drawn = np.random.default_rng(config.seed).permutation(len(asked))[: config.items]
+        chats = neutral_chats(min(len(drawn), MOST_CHATS)) if config.neutral else [""]
+        return [
+            Item(one.choice.id, one.choice.cluster, asdict(one) | {"chat": chats[number % len(chats)]})
+            for number, one in enumerate(asked[i] for i in drawn)
+        ]
+
+    def questions(self, config: SteerConfig, item: Item) -> list[Question]:
+        """The question and, if there is one, its negation, as they are."""
+        content = item.content["choice"]
+        system, negation = item.content["system"] or config.system, item.content["more"].get("negation")
+        made = []
+        for scenario, text in ((ASKED, content["text"]), (NEGATED, negation)):
+            if text:
+                given = {"text": str(text), "options": tuple(content["options"]), "target": tuple(content["target"])}
+                choice = Choice(**(content | given))
+                order = tuple(range(len(choice.options)))
+                made.append(
+                    Question(
+                        readout_id=f"{item.id}/{scenario}",
+                        method=UNEDITED,
+                        scenario=scenario,
+                        conversation=[
+                            *([{"role": "system", "content": system}] if system else []),
+                            user_turn(choice, config.form, order),
+                        ],
+                        prefill=config.form.prefill,
+                        options=options_of(choice, config.form, order),
+                        own_turns=True,
+                    )
+                )
+        return made
+
+    def size(self, config: SteerConfig) -> str:
+        """How many branches there are of each read-out."""
+        directions = 1 + sum(config.controls.model_dump().values())
+        n = 2 * len(config.strengths) * directions * len(config.layers or (0,))
+        return f"each read-out is read again in {n} edited branches, which a plan does not count"
+
+    def read(self, config: SteerConfig, item: Item, lm: LanguageModel) -> Read:
+        """As it is, and under every edit; beside each the KL of the next token of a chat under the same edit."""
+        branches = {
+            f"{way.layer} {way.name} {way.draw} {alpha:+g}": (way, alpha)
+            for way in self._of(config, lm)
+            for strength in config.strengths
+            for alpha in (strength, -strength)
+        }
+        edits = {
+            name: [Steer(way.vector, strength=alpha, layers=way.layer, at=config.at)]
+            for name, (way, alpha) in branches.items()
+        }
+        read = read_questions(self.name, config, item, self.questions(config, item), lm, edits)
+        chat = item.content["chat"]
+        talk = [{"role": "user", "content": chat}]
+        on_chat = {
+            name: [Steer(way.vector, strength=alpha, layers=way.layer, at="prompt")]
+            for name, (way, alpha) in branches.items()
+        }
+        elsewhere = next_token_kl(lm, [talk], on_chat, budget=config.budget) if chat else {}  # pyright: ignore[reportArgumentType]
+        rows = []
+        for row in read.rows:
+            way, alpha = branches.get(str(row.get("edits") or ""), (None, 0.0))
+            kl = float(elsewhere[row["edits"]][0]) if way and chat else np.nan
+            told = {"direction": way.name, "draw": way.draw, "steered_layer": way.layer} if way else {"direction": ""}
+            method = f"layer {way.layer}, {way.name}" if way else UNEDITED
+            rows.append({**row, "method": method, "alpha": alpha, "neutral_kl": kl, **told})
+        return read._replace(rows=rows)
+
+    def answers(self, beliefs: pd.DataFrame) -> pd.DataFrame:
+        """A row for each question and edit."""
+        table = _first_options(beliefs)
+        columns = ["item", "scenario", "steered_layer", "direction", "draw", "alpha", "option", "prob", "coverage"]
+        return table[[*columns, "neutral_kl"]].rename(columns={"item": "id", "steered_layer": "layer"})
+
+    def own_scores(self, config: SteerConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
+        """Of each layer and direction, at each strength and over all: what it does, and that less what controls do."""
+        effects = _effects(beliefs)
+        plain = beliefs[(beliefs["method"] == UNEDITED) & (beliefs["option_index"] == 0)]["coverage"].to_numpy()
+        sizes: dict[tuple[int, str], Any] = {}
+        groups: Any = effects.groupby(["layer", "direction"], sort=False)
+        for (layer, name), own in groups:
+            method = f"layer {layer}, {name}"
+            edited = beliefs[(beliefs["method"] == method) & (beliefs["option_index"] == 0)]["coverage"].to_numpy()
+            yield gate(config, method, coverage={"as it is": plain, "edited": edited})
+            for subset, part in _by_strength(own):
+                for metric in ("shift", "coverage_change", "gap_change", "neutral_kl"):
+                    if part[metric].notna().any():
+                        yield mean_number(config, metric, method, part[metric], part["cluster"], subset=subset)
+            for way, sign in (("up", 1), ("down", -1)):
+                for strength, part in own.groupby("strength", sort=True):
+                    subset = _at(sign * strength)
+                    yield mean_number(config, CHANGE.metric, method, part[way], part["cluster"], subset=subset)
+            sized = own.assign(size=own["shift"].abs()).groupby(["item", "strength", "cluster"], sort=False)["size"]
+            sizes[layer, name] = sized.mean().reset_index()
+        for (layer, name), controls in sizes.items():
+            if name != OWN:
+                both = sizes[layer, OWN].merge(controls, on=["item", "strength"], suffixes=("", "_control"))
+                both = both.assign(beyond=both["size"] - both["size_control"])
+                for subset, part in _by_strength(both):
+                    yield mean_number(
+                        config, "beyond", f"layer {layer}, {name}", part["beyond"], part["cluster"], subset=subset
+                    )
+
+    def findings(
+        self, config: SteerConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
+    ) -> Findings:
+        """All strengths together, then each; and how the belief changes along the strengths."""
+        there = {number.metric for number in numbers}
+        columns = [column for column in COLUMNS if column.metric in there]
+        strengths = [_at(strength) for strength in sorted(config.strengths)]
+        signed = [_at(sign * one) for sign in (-1, 1) for one in sorted(config.strengths)]
+        return Findings(
+            "The belief in the first option of each question is read as it is, and with a direction added to and "
+            "subtracted from the residual stream of one layer. What any push does, whichever way, cancels in the "
+            "shift; what any direction of that length does is what the controls do. A strength that is chosen by "
+            "these tables is to be judged on other questions.",
+            columns,
+            [
+                Table("By strength", "Added and subtracted so many times.", columns, strengths, metric="shift"),
+                Table("Dose", "Added (above 0) or subtracted so many times.", [CHANGE], signed),
+            ],
+            [_dose(numbers, config)],
+        )
+
+    def _of(self, config: SteerConfig, lm: LanguageModel) -> list[Way]:
+        """The directions, made once for a model."""
+        key = (config.model_dump_json(), id(lm))
+        if key not in self._ways:
+            self._ways = {key: ways(config, lm)}
+        return self._ways[key]
+
+
+def _first_options(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the first option."""
+    table = beliefs[(beliefs["kind"] == "exact") & (beliefs["option_index"] == 0)]
+    names = ("item", "cluster", "scenario", "direction", "method", "option")
+    return table.astype(dict.fromkeys(names, str)).reset_index(drop=True)
+
+
+def _effects(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """A row for each question, layer, direction, draw and strength: what the belief is `up` and `down` by when it is
+    added and subtracted, their `shift`, and what else changes.
+    """
+    table = _first_options(beliefs)
+    plain = table[table["method"] == UNEDITED].set_index(["item", "scenario"])[["prob", "coverage"]]
+    edited = table[table["method"] != UNEDITED].join(plain.add_suffix("_plain"), on=["item", "scenario"])
+    edited = edited.assign(
+        strength=edited["alpha"].astype(float).abs(),
+        way=np.where(edited["alpha"].astype(float) > 0, "up", "down"),
+        layer=edited["steered_layer"].astype(int),
+        change=edited["prob"] - edited["prob_plain"],
+        coverage_change=edited["coverage"] - edited["coverage_plain"],
+    )
+    key = ["item", "cluster", "layer", "direction", "draw", "strength"]
+    asked = edited[edited["scenario"] == ASKED]
+    found = asked.pivot(index=key, columns="way", values="change")
+    sides = asked.groupby(key, sort=False)[["coverage_change", "neutral_kl"]].mean()
+    other = edited[edited["scenario"] == NEGATED].set_index([*key, "way"])[["prob", "prob_plain"]]
+    both = asked.set_index([*key, "way"])[["prob", "prob_plain"]].join(other.add_suffix("_negated"), how="inner")
+    gaps = (both["prob"] + both["prob_negated"] - 1).abs() - (both["prob_plain"] + both["prob_plain_negated"] - 1).abs()
+    found = found.join(sides).join(gaps.groupby(level=key).mean().rename("gap_change"))
+    return found.assign(shift=(found["up"] - found["down"]) / 2).reset_index()
+
+
+def _by_strength(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    yield ALL, rows
+    groups: Any = rows.groupby("strength", sort=True)
+    yield from ((_at(strength), part) for strength, part in groups)
+
+
+def _at(alpha: float) -> str:
+    return f"alpha {alpha:g}"
+
+
+def _dose(numbers: Sequence[Number], config: SteerConfig) -> Figure:
+    """Mean change of the belief over alpha, a panel for each layer and a line for each direction."""
+    alphas = sorted({sign * one for sign in (-1, 1) for one in config.strengths})
+    scores = {(one.method, one.subset): one.score for one in numbers if one.metric == CHANGE.metric}
+    methods = list(dict.fromkeys(method for method, _ in scores))
+    panels: dict[str, list[Any]] = {}
+    for method in methods:
+        layer, _, name = method.partition(", ")
+        own = [scores[method, _at(alpha)] for alpha in alphas]
+        x, y = np.array([*alphas, 0.0]), np.array([*(one.estimate for one in own), 0.0])
+        order, color = np.argsort(x), MARK if name == OWN else INK
+        marks = panels.setdefault(layer, [rule(0)])
+        marks.append(line(x[order], y[order], name, style=STYLES.get(name, "-"), color=color, dots=3))
+        lo, hi = ([getattr(one, end) for one in own] for end in ("ci_lo", "ci_hi"))
+        marks.append(ranges(alphas, lo, hi, color=color, width=1.4 if name == OWN else 0.6))
+    caption = (
+        "Mean change of the belief in the first option when a direction is added alpha times (subtracted, below 0), "
+        f"with {100 * config.level:g}% intervals over clusters. A direction that matters leaves what the controls do."
+    )
+    return chart("Dose", [*panels.items()], caption, x=Axis("alpha"), y=Axis("change of the belief"), columns=3)
+
+
+STYLES: Mapping[str, Any] = {"random": "--", "orthogonal": ":", "shuffled": "-."}
+
+__all__ = ["SteerConfig", "SteerExperiment"]
