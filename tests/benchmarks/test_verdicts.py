@@ -92,7 +92,7 @@ def test_the_page_is_derived_from_a_table_of_every_agent_at_every_size_and_names
 
 def test_on_the_edge_is_where_a_test_of_known_spread_has_less_power_than_is_asked() -> None:
     """One-sided, at 5%, of a normal estimate: the power is 95% at the edge itself."""
-    row = {"covered": "0.5", "covered_sd": "1", "responds": "responds", "net_share_sd": "0.8"}
+    row = {"family": "published", "covered": "0.5", "covered_sd": "1", "responds": "responds", "net_share_sd": "0.8"}
     for triples in (30, 100, 1000):
         for distance in (0.05, 0.1, 0.2, 0.3, 0.4):
             power = norm.cdf(distance * np.sqrt(triples) / 0.8 - norm.ppf(0.95))
