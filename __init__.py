@@ -60,7 +60,18 @@ __all__ += ["Eraser", "Every", "Experiment", "Figure", "Findings", "Forecasts", 
 __all__ += ["ModelSpec", "Multiclass", "Number", "NumberFormat", "NumberQuestion", "Option", "PatchAlong", "Point"]
 __all__ += ["Position", "Query", "Question", "Replace", "RunConfig", "Sampling", "Steer", "Swap", "Table", "UserError"]
 __all__ += ["Vector", "Verdict", "WrittenNumber", "YesNo", "add_vector", "answer_rows", "ask_number", "ask_options"]
-__all__ += ["certify", "collect", "compare", "count_format", "export_store", "gate", "leace", "load", "make_options"]
+__all__ += [
+    "certify",
+    "collect",
+    "compare",
+    "count_format",
+    "export",
+    "export_store",
+    "gate",
+    "leace",
+    "load",
+    "make_options",
+]
 __all__ += ["mean_number", "metrics", "pack_store", "parse_answer", "project_out", "projection", "read_numbers"]
 __all__ += ["replace_rows", "run", "score", "store_header", "swap_edits", "sweep", "write_answers"]
 
@@ -229,6 +240,24 @@ def compare(
 
     own = None if seed is None else as_seed(seed)
     return compare_paths([Path(path) for path in paths], metrics=metrics, margins=margins, seed=own)
+
+
+@told_briefly
+def export(run: "Path | str | RunFolder", to: str, out: Path | str) -> list[str]:
+    """Write a run as other tools read it, as `doxascope export` does.
+
+    Args:
+        run: its folder, or what `run` returned.
+        to: `inspect`, `eee`, `datasets` or `model-card`.
+        out: the folder of the files.
+
+    Returns what was written, and what was left out, a line each. Raises UserError for a run that is not whole, and for
+    a library that is missing.
+    """
+    from .experiments.run.exports import export as export_run
+    from .experiments.run.folder import RunFolder
+
+    return export_run(RunFolder.open(Path(run)) if isinstance(run, Path | str) else run, to, Path(out))
 
 
 def __getattr__(name: str) -> object:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ..base.text import shown
 from .consistency.competence import (
     EASY,
+    FAILED,
     GATE,
     NOT_SHOWN,
     NOT_TESTED,
@@ -187,8 +188,8 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """What failed, the parts of one condition together."""
-        return _parts(self.failures)
+        """Why it cannot be read, in words; the parts of one condition together."""
+        return _parts(self.failures, FAILED)
 
     @property
     def unresponsive(self) -> str:
@@ -227,7 +228,9 @@ class Verdict:
         words = WORDS[0].get(self.readable, self.readable)
         if self.readable == READABLE:
             return words
-        left = _parts(condition for condition in self.conditions if condition.name in READS and not condition.held)
+        left = self.reason or _parts(
+            condition for condition in self.conditions if condition.name in READS and not condition.held
+        )
         return words + (f" ({left})" if left else "") + self._untested(READS, self.readable)
 
     @property
@@ -276,12 +279,15 @@ def in_words(states: Sequence[str]) -> str:
     return ", ".join(WORDS[i].get(state, state) for i, state in enumerate(states))
 
 
-def _parts(conditions: Iterable[Condition]) -> str:
-    """`coverage before, after; order of the options`: the parts of one condition together."""
+def _parts(conditions: Iterable[Condition], names: Mapping[str, str] | None = None) -> str:
+    """`coverage before and after; order of the options`: the parts of one condition together."""
     parts: dict[str, list[str]] = {}
     for condition in conditions:
         parts.setdefault(condition.name, []).append(condition.part)
-    return "; ".join(f"{name} {', '.join(filter(None, several))}".rstrip() for name, several in parts.items())
+    return "; ".join(
+        f"{(names or {}).get(name, name)} {' and '.join(filter(None, several))}".rstrip()
+        for name, several in parts.items()
+    )
 
 
 def _reach(condition: Condition) -> float:

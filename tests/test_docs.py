@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import runpy
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -104,6 +105,14 @@ def anchors(page: str) -> set[str]:
     """What headings are linked by: lower case, hyphens for spaces, no other punctuation."""
     headings = re.findall(r"^#+ (.+)$", page, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_file_for_agents_is_made_from_the_index() -> None:
+    module = runpy.run_path(str(ROOT / "benchmarks" / "llms_txt.py"))
+    assert module["FILE"].read_text() == module["llms_txt"](), "python benchmarks/llms_txt.py writes it anew"
+    named = module["LINK"].findall(module["FILE"].read_text())
+    assert len(named) > 40
+    assert [place for _, place in named if not (ROOT / place).exists()] == []
 
 
 def test_no_page_says_what_the_glossary_calls_old() -> None:

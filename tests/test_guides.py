@@ -34,6 +34,8 @@ NOT_RUN = {
     "sycophancy-paper": "needs the paper's data",
     "rationality-paper": "needs 2,000 draws of each answer; its tables are in tests/experiments/suite/rationality",
     "doxascope evidence": "has a larger model write; tests/experiments/suite/sycophancy runs it on a tiny one",
+    "doxascope mcp": "serves until it is stopped; tests/experiments/cli/test_mcp.py talks to it",
+    "--to inspect": "needs Inspect; tests/experiments/run/test_exports.py",
     "a.eval b.eval": "needs logs of Inspect; tests/metrics/tables/test_harness_logs.py makes and compares them",
     "samples_a.jsonl": "needs files of lm-eval; tests/metrics/tables/test_harness_logs.py makes and compares them",
     "--against cards/": "needs a second checkpoint; tests/experiments/compare/test_card.py has one",

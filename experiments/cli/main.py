@@ -30,8 +30,9 @@ from .console import (
     require_ray,
 )
 from .instrument import certify, doctor, validate
+from .mcp_server import mcp
 from .scoring import card, check, compare, report, score, sheet, tables
-from .studies import collect, steer, sweep
+from .studies import collect, export, steer, sweep
 
 if TYPE_CHECKING:
     from ..run.questions import RunConfig
@@ -313,8 +314,8 @@ def ls(out: Path, as_page: bool) -> None:
         echo(f"  {manifest.parent.name:<48}{state}")
 
 
-FURTHER = (check, report, sheet, steer, sweep, collect, score, compare, tables, card, certify)
-for command in (*FURTHER, validate, activations, probe, doctor):
+FURTHER = (check, report, sheet, steer, sweep, collect, export, score, compare, tables, card, certify)
+for command in (*FURTHER, validate, activations, probe, doctor, mcp):
     cli.add_command(command)
 
 

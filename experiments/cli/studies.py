@@ -1,10 +1,11 @@
-"""`doxascope sweep` and `collect`: many runs, and one table of them."""
+"""`doxascope sweep`, `collect` and `export`: many runs, one table of them, and what other tools read."""
 
 from pathlib import Path
 
 import click
 
 from ...base.errors import UserError
+from ..run.exports import FORMATS
 from .console import (
     ADDRESS,
     ALLOW_CODE,
@@ -163,3 +164,23 @@ def steer(
     named = {f"direction.{place}": str(direction)} if direction else {}
     experiment, config = load_config("steer", overrides, model, allow_code, str(questions), named)
     echo_stored(run_kinds(experiment, config, out, allow_code=allow_code).path, full)
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--to", required=True, type=click.Choice(list(FORMATS)), help="The format.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for the files; export/FORMAT if not given.")
+def export(run: Path, to: str, out: Path | None) -> None:
+    """Write a run as other tools read it; needs no model. Beliefs are kept to the bit.
+
+    \b
+    doxascope export runs/ask-a --to inspect       for Inspect View, Scout and Docent
+    doxascope export runs/ask-a --to eee           records of Every Eval Ever, checked by its validator
+    doxascope export runs/ask-a --to datasets      Parquet and a card: the Hugging Face Hub, `datasets`
+    doxascope export runs/ask-a --to model-card    results for the head of a model's README.md on the Hub
+    """
+    from ..run.exports import export as exported
+    from ..run.folder import RunFolder
+
+    for line in exported(RunFolder.open(run), to, out or Path("export") / to):
+        echo(line)

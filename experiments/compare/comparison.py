@@ -144,7 +144,7 @@ def _why_struck(pair: Pair, failed: Mapping[str, str]) -> str:
     if pair.metric in BEHAVIOUR and "probe" not in (pair.one.kind, pair.two.kind):
         return ""
     reasons = {sample.name: failed[sample.name] for sample in (pair.one, pair.two) if sample.name in failed}
-    return "; ".join(f"{name} fails {why}" for name, why in reasons.items())
+    return "; ".join(f"{name} cannot be read: {why}" for name, why in reasons.items())
 
 
 def _require_common(sides: Sequence[Side], pairs: Sequence[Pair]) -> None:

@@ -22,6 +22,7 @@ from ...metrics.tables.samples import Answers, Elicited, Forecasts, Multiclass, 
 from ..report.figures import forest
 from ..report.findings import Figure, Instance, Transcript
 from ..run.folder import few_draws
+from ..run.galleries import with_beliefs
 from .sides import Side
 
 MOST_DRAWN = 12
@@ -117,7 +118,7 @@ def _said(side: Side, readouts: set[str]) -> dict[str, Transcript]:
     """What was said in these read-outs, of what was sampled the first few; runs may lack some."""
     assert side.run is not None
     lines = (line for line in side.run.folder.said() if line["readout_id"] in readouts)
-    return {line["readout_id"]: few_draws(line) for line in lines}
+    return with_beliefs({line["readout_id"]: few_draws(line) for line in lines}, side.beliefs)
 
 
 # Every two kinds of belief about the same things: how reliable each is, and how alike they are without that noise.
@@ -352,5 +353,5 @@ class Comparison:
     def failures(self) -> list[tuple[str, str]]:
         """(name of a sample that is struck out, the conditions by which it cannot be read)."""
         named = {sample.name for record in self.struck for sample in (record.pair.one, record.pair.two)}
-        failing = {name: f"fails {why}" for group in self.groups for name, why in group.failed.items() if name in named}
-        return list(failing.items())
+        failing = {name: why for group in self.groups for name, why in group.failed.items() if name in named}
+        return [(name, f"cannot be read: {why}") for name, why in failing.items()]

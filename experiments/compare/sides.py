@@ -18,6 +18,7 @@ from ...metrics.contract import Resampling
 from ...metrics.forms.recognition import understand
 from ...metrics.number import Number
 from ...metrics.scoring.engine import chosen, measured
+from ...metrics.tables.harness_logs import model_of
 from ...metrics.tables.sample_rows import GLUE, Updates, label_text, with_key
 from ...metrics.tables.samples import Multiclass, Sample, sample_name
 from ...probes.features import OF_OPTION
@@ -285,13 +286,23 @@ def adapters_said(sides: Sequence[Side]) -> list[str]:
 
 
 def _of_tables(paths: Sequence[Path], cluster: str | None, names: Mapping[str, str] | None) -> list[Side]:
-    labels = [path.stem for path in paths]
+    """A log of another harness is called by its model, and its one method is compared with that of any other log."""
+    tables = [understand(path, cluster=cluster, names=names) for path in paths]
+    models = [model_of(path) for path in paths]
+    labels = [model or path.stem for path, model in zip(paths, models, strict=True)]
     if len(set(labels)) < len(labels):
-        labels = [str(path) for path in paths]
+        stems = [
+            path.stem if path.stem in label else f"{label}, {path.stem}"
+            for path, label in zip(paths, labels, strict=True)
+        ]
+        labels = stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
+    methods = [list(dict.fromkeys(sample.method for sample in table.samples)) for table in tables]
+    alone = all(models) and all(len(own) == 1 for own in methods)
+    joint = {"method": " or ".join(dict.fromkeys(own[0] for own in methods))} if alone else {}
     sides = []
-    for path, label in zip(paths, labels, strict=True):
-        read = understand(path, cluster=cluster, names=names)
-        samples = [_keyed(path, replace(sample, run=label if len(paths) > 1 else "")) for sample in read.samples]
+    for path, label, read in zip(paths, labels, tables, strict=True):
+        run = label if len(paths) > 1 else ""
+        samples = [_keyed(path, replace(sample, run=run, **joint)) for sample in read.samples]
         sides.append(Side(label, path, read.form, samples, line=read.line))
     return sides
 

@@ -210,8 +210,10 @@ class Instances(Block):
         def turns(transcript: Transcript) -> list[list[int]]:
             lines = [[number(message["role"]), number(message["content"]), 0] for message in transcript["messages"]]
             lines.append([number("assistant, read here"), number(f"{transcript['prefill']}…"), 1])
-            if transcript["options"]:
-                lines.append([number("options that were read"), number(", ".join(transcript["options"])), 0])
+            if read := transcript.get("belief") or ", ".join(transcript["options"]):
+                lines.append(
+                    [number("belief" if "belief" in transcript else "options that were read"), number(read), 0]
+                )
             for name, draws in (("thought", transcript["thoughts"]), ("sampled answer", transcript["answers"])):
                 lines += [[number(f"{name} {d['draw']}, {d['status']}"), number(d["text"]), 1] for d in draws]
             return lines

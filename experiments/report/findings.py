@@ -37,6 +37,8 @@ class Transcript(TypedDict):
     options: Sequence[str]
     thoughts: Sequence[Drawn]
     answers: Sequence[Drawn]
+    belief: NotRequired[str]
+    """What was read here, of each option; on a page alone."""
 
 
 @dataclass(frozen=True)

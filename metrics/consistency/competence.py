@@ -41,6 +41,13 @@ CONDITIONS = {
 """The conditions of the two verdicts, and the number that each looks at (METRICS W4)."""
 READS = (COVERAGE, PARSED, ORDER, WORDINGS)
 """Those of `readable`; the others are of `responds`."""
+FAILED = {
+    COVERAGE: "the options are too little of the answer",
+    PARSED: "too few answers could be parsed",
+    ORDER: "the answers follow the place of the options",
+    WORDINGS: "the wordings of a question disagree",
+}
+"""What it means that a condition of `readable` fails."""
 SHARES = (HALVES, BELOW_MENTIONED, RESPONDING)
 """Those that are shares of items."""
 GATE = "gate"

@@ -1,10 +1,12 @@
 """What other harnesses write of each sample, as rows of a belief table: logs of Inspect, sample files of lm-eval.
 
-A question is a read-out over its options, of which the outcome names the true one. What holds no probability of each
-sample is refused: a right answer is no belief.
+A question is a read-out over its options, of which the outcome names the true one. It is named by its text and its
+options, so that logs of the same questions pair, whichever harness wrote them. What holds no probability of each sample
+is refused: a right answer is no belief.
 """
 
 import hashlib
+import io
 import json
 import math
 import string
@@ -22,10 +24,16 @@ from .truths import ToldTruth, told_truth, true_option, ways_of
 Row = dict[str, Any]
 INSPECT = ".eval"
 """The suffix of Inspect's logs."""
+OURS = "doxascope"
+"""Marks, in the metadata of a log, that `doxascope export` wrote it: its samples hold rows of a belief table."""
 HARNESS_KEYS = frozenset({"doc_id", "doc", "target", "filtered_resps"})
 """By which a line of a sample file of lm-eval is known."""
-LONGEST_ITEM = 60
-"""Characters of its name."""
+QUESTION = ("question", "query", "ctx", "input", "prompt", "problem", "question_stem", "stem", "goal", "sentence", "q")
+"""Keys under which documents of lm-eval have the text of a question; the first that is there is taken."""
+CHOICES = ("choices", "options", "endings")
+"""The same of its options."""
+LONGEST_ITEM = 40
+"""Characters of a question in its name."""
 LEFT_OPEN = "give a table with `option` and `outcome` in its place"
 UNSEEN = 0.01
 """Probability outside the listed tokens up to which an option that is not among them has none."""
@@ -42,16 +50,19 @@ def harness_rows(path: Path, samples: Callable[[], Iterator[Any]]) -> Iterator[R
 
     Raises UserError for a file without them, as of a task that generates text, and for targets that stay open.
     """
-    ways = ways_of(truth for _, _, _, truth, _ in _likely(path, samples()))
+    ways, names = ways_of(truth for _, _, _, truth, _ in _likely(path, samples())), _Names()
     for where, sample, texts, truth, logp in _likely(path, samples()):
         with in_one_line(where):
             try:
                 right = true_option(truth, ways, advice=LEFT_OPEN)
             except UserError as error:
                 raise UserError(f"{where}: {error}") from None
-            item = f"{sample['doc_id']}-{sample.get('doc_hash') or _digest(sample['doc'])}"[:LONGEST_ITEM]
-            method = f"log-likelihood, {sample.get('filter', 'none')}"
-        yield from _options(f"{item}/{method}", item, method, texts, logp, [i == right for i in range(len(logp))])
+            question, options = _asked(sample, texts)
+            item, alike = names(question, options, sample["doc_id"])
+            filtered = sample.get("filter", "none")
+            method = "log-likelihood" + (f", {filtered}" if filtered != "none" else "")
+        outcomes = [i == right for i in range(len(logp))]
+        yield from _options(f"{item}/{method}", item, alike, method, options, logp, outcomes)
 
 
 def inspect_rows(path: Path) -> Iterator[Row]:
@@ -71,11 +82,18 @@ def inspect_rows(path: Path) -> Iterator[Row]:
     if any(step.params.get("shuffle") for step in log.plan.steps):
         raise UserError(f"{path}: its solver shuffled the options; shuffle them in the dataset, where it is recorded")
     samples = log.samples or []
+    if (log.eval.metadata or {}).get(OURS):
+        with in_one_line(path, "its samples are not as `doxascope export` writes them"):
+            said = sorted((sample.metadata for sample in samples), key=lambda told: told["place"])
+            rows = [{**told["readout"], **option} for told in said for option in told["belief"]]
+        yield from _whole(rows)
+        return
     if not any(_tokens(sample) for sample in samples):
         raise UserError(
             f"{path}: holds no log-probabilities of its samples, so no beliefs; run it with logprobs=True and "
             "top_logprobs=20"
         )
+    names, several = _Names(), len({sample.epoch for sample in samples}) > 1
     for sample in samples:
         if not sample.choices:
             raise UserError(f"{path}: sample {sample.id!r} has no choices; only multiple-choice samples hold beliefs")
@@ -86,12 +104,20 @@ def inspect_rows(path: Path) -> Iterator[Row]:
                 f"{path}: sample {sample.id!r}: target {odd[0]!r} is the letter of none of its {len(letters)} choices"
             )
         asked = sample.input if isinstance(sample.input, str) else [message.text for message in sample.input]
-        item = f"{sample.id}-{_digest([asked, list(sample.choices)])}"
+        question = asked if isinstance(asked, str) else asked[-1]
+        item, alike = names(question, list(sample.choices), sample.id)
         method = log.eval.task
         readout = f"{item}/{method}/{sample.epoch}"
         logp = _of_letters(_tokens(sample), letters)
         right = [letter in targets for letter in letters]
-        yield from _options(readout, item, method, list(sample.choices), logp, right, {"epoch": sample.epoch})
+        condition = {"epoch": sample.epoch} if several else {}
+        yield from _options(readout, item, alike, method, list(sample.choices), logp, right, condition)
+
+
+def _whole(rows: Sequence[Row]) -> Iterator[Row]:
+    """The rows of a belief table, each with every column that one has."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    yield from ({name: row.get(name) for name in names} for row in rows)
 
 
 def _likely(path: Path, samples: Iterator[Any]) -> Iterator[tuple[str, Any, list[str], ToldTruth, list[float]]]:
@@ -116,6 +142,7 @@ def _likely(path: Path, samples: Iterator[Any]) -> Iterator[tuple[str, Any, list
 def _options(
     readout: str,
     item: str,
+    cluster: str,
     method: str,
     texts: Sequence[str],
     logp: Sequence[float] | None,
@@ -130,7 +157,7 @@ def _options(
         yield {
             "readout_id": readout,
             "item": item,
-            "cluster": item,
+            "cluster": cluster,
             "kind": "exact",
             "method": method,
             **conditions,
@@ -192,5 +219,47 @@ def _of_letters(tokens: Sequence[Any], letters: str) -> list[float] | None:
     return [listed.get(letter, -np.inf) for letter in letters]
 
 
-def _digest(data: Any) -> str:
-    return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()[:12]
+class _Names:
+    """The name of each question: its beginning, and a digest of it and its options, in whatever order."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[object, None]] = {}
+
+    def __call__(self, question: str, options: Sequence[str], sample: object) -> tuple[str, str]:
+        """Its name, told apart from other samples of the same text, and the name that these share."""
+        text = " ".join(question.split())
+        told = json.dumps([text, sorted(" ".join(option.split()) for option in options)])
+        alike = f"{text[:LONGEST_ITEM]} #{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+        samples = self._known.setdefault(alike, {})
+        samples.setdefault(sample)
+        place = list(samples).index(sample)
+        return f"{alike} ({place + 1})" if place else alike, alike
+
+
+def _asked(sample: Mapping[str, Any], texts: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The question and the options of a document, where it says them; else the prompt, and what was appended to it."""
+    doc = sample["doc"] if isinstance(sample["doc"], Mapping) else {}
+    question = next((doc[key] for key in QUESTION if isinstance(doc.get(key), str)), None)
+    told = next((doc[key] for key in CHOICES if key in doc), None)
+    told = told.get("text") if isinstance(told, Mapping) else told
+    whole = isinstance(told, list) and len(told) == len(texts) and all(isinstance(text, str) for text in told)
+    asked = sample.get("arguments") or {}
+    first = next(iter(asked.values() if isinstance(asked, Mapping) else asked))
+    prompt = next(iter(first.values() if isinstance(first, Mapping) else first))
+    return question or str(prompt), [text.strip() for text in told] if whole and told else texts
+
+
+def model_of(path: Path) -> str:
+    """The model that a log names, or that lm-eval names beside a sample file; empty where none does."""
+    with path.open("rb") if path.is_file() else io.BytesIO() as file:
+        beginning = file.read(300) if path.suffix == ".json" else b""
+    if path.suffix == INSPECT or (b'"version"' in beginning and b'"status"' in beginning):
+        from inspect_ai.log import read_eval_log  # pyright: ignore[reportMissingImports]
+
+        return read_eval_log(str(path), header_only=True).eval.model.removeprefix("hf/")
+    if not path.name.startswith("samples_"):
+        return ""
+    beside = [file for file in path.parent.glob("results_*.json") if file.stem.rpartition("_")[2] in path.name]
+    with in_one_line(beside[0] if beside else path):
+        told = json.loads(beside[0].read_bytes()) if beside else {}
+    return str(told.get("model_name") or "") if isinstance(told, Mapping) else ""

@@ -152,6 +152,10 @@ def _json(path: Path) -> TableSource:
             raise UserError(f"{path}: is not JSON ({error.msg}, line {error.lineno})") from None
         except (ValueError, RecursionError) as error:
             raise UserError(f"{path}: is not JSON ({error})") from None
+    if isinstance(data, dict) and {"eval", "samples"} <= data.keys():
+        return _inspect(path)
+    if isinstance(data, dict) and {"results", "configs"} <= data.keys():
+        raise UserError(f"{path}: is a summary of lm-eval, without any sample; give samples_*.jsonl (--log_samples)")
     if isinstance(data, dict) and data and all(isinstance(column, list) for column in data.values()):
         lengths = {name: len(column) for name, column in data.items()}
         if len(set(lengths.values())) > 1:

@@ -78,6 +78,8 @@ WALK: dict[str, list[str]] = {
         "received/config.yaml -m evil-preset --out swept",
     ],
     "collect": ["received", ". --out collected"],
+    "export": [f"received --to {name} --out exported" for name in ("inspect", "eee", "datasets", "model-card")],
+    "mcp": ["--help"],  # tests/experiments/cli/test_mcp.py gives its tools the same
     "probe train": ["job.yaml received"],
     "probe sweep": ["job.yaml received", "untrained.yaml received", "neutral.yaml received"],
     "probe lens": ["job.yaml received -o lens.layers=[0]"],

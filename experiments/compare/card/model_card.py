@@ -342,9 +342,9 @@ def _fallen(group: Group) -> Iterator[str]:
     for verdict in now.verdicts:
         earlier = was.pop((verdict.kind, verdict.method), None)
         if earlier is not None and not verdict.passed:
-            yield f"{group.name}: {verdict.called} could be read before, and now fails {verdict.reason}"
+            yield f"{group.name}: {verdict.called} could be read before, and now cannot: {verdict.reason}"
         if earlier is not None and earlier.responds == RESPONDS and verdict.unresponsive:
-            yield f"{group.name}: {verdict.called} responded before, and now fails {verdict.unresponsive}"
+            yield f"{group.name}: {verdict.called} responded before, and now does not: {verdict.unresponsive}"
     for _, method in sorted(was):
         yield f"{group.name}: {method} could be read before, and now is not judged"
 

@@ -13,6 +13,7 @@ from ....base.text import shown, shown_error
 from ....base.version import __version__
 from ....hooks.model.consent import consented
 from ....metrics import UNREADABLE
+from ....metrics.consistency.competence import FAILED
 from ....metrics.number import Number, interval_text
 from ....probes.report_card import Card
 from ...probing.jobs import sweep_job
@@ -39,7 +40,7 @@ def card_page(card: ModelCard) -> Report:
     says = f"Measured: {', '.join(passing)}." if passing or failing else "Nothing is judged."
     if failing:
         says = f"{UNREADABLE.capitalize()}: {', '.join(failing)}." + (f" {says}" if passing else "")
-    lines = [(name, f"fails {', '.join(_conditions(judged[name]))}") for name in failing]
+    lines = [(name, f"cannot be read: {'; '.join(_reasons(judged[name]))}") for name in failing]
     lines += [
         (f"{name}, {probe}", why) for name, comparison in card.within.items() for probe, why in _doubted(comparison)
     ]
@@ -63,15 +64,15 @@ def card_page(card: ModelCard) -> Report:
     return Report("Card", f"of {card.model}", top, blocks, made_of)
 
 
-def _conditions(lead: Lead) -> list[str]:
-    """That fail under any method."""
-    return list(dict.fromkeys(condition.name for verdict in lead.verdicts for condition in verdict.failures))
+def _reasons(lead: Lead) -> list[str]:
+    """Why its methods cannot be read."""
+    return list(dict.fromkeys(FAILED[condition.name] for verdict in lead.verdicts for condition in verdict.failures))
 
 
 def _doubted(comparison: Comparison) -> list[tuple[str, str]]:
     """What a probe reads that is no belief -> why."""
     sides = [side for group in comparison.groups for side in group.sides]
-    return [(name, f"fails {why}") for side in sides for name, why in side.doubted.items()]
+    return [(name, f"cannot be read: {why}") for side in sides for name, why in side.doubted.items()]
 
 
 def _lead_figure(card: ModelCard) -> Figure | None:

@@ -1,7 +1,7 @@
 {
   const { texts, rows } = JSON.parse(document.querySelector("#instances-data").textContent);
   const filter = document.querySelector("#filter");
-  const choices = [...filter.querySelectorAll("select")];
+  const choices = [...filter.querySelectorAll("select:not([name])")];
   const place = document.querySelector("#instances");
 
   const element = (name, text, kind) => {
@@ -36,8 +36,13 @@
   const whole = rows.map(([facets, , facts, conversations]) =>
     [...facets, facts, ...conversations.flatMap(([heading, turns]) => [heading, ...turns.flatMap((turn) => turn.slice(0, 2))])].map((i) => texts[i]).join("\n").toLowerCase());
 
+  let sorted;
   const show = () => {
-    const { from, to, text } = filter.elements;
+    const { from, to, text, sort } = filter.elements;
+    const order = rows.map((_, i) => i);
+    if (sort.value) order.sort((i, j) => (rows[i][1] === null) - (rows[j][1] === null) || sort.value * (rows[j][1] - rows[i][1]) || i - j);
+    if (sort.value !== sorted) place.replaceChildren(...order.map((i) => made[i]));
+    sorted = sort.value;
     const sought = text.value.trim().toLowerCase();
     let shown = 0;
     rows.forEach(([facets, score], i) => {
@@ -49,7 +54,6 @@
     });
     filter.querySelector("output").textContent = shown;
   };
-  place.replaceChildren(...made);
   filter.addEventListener("input", show);
   filter.hidden = false;
   show();

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,9 +32,6 @@ from ...suite.consistency.ask import (
     fork_questions,
 )
 from ...suite.consistency.config import ConsistencyConfig
-
-if TYPE_CHECKING:
-    pass
 
 BASE = "smollm2-135m"
 WORDINGS = Path(__file__).with_name("english.yaml")

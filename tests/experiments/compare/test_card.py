@@ -142,11 +142,13 @@ def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_
     assert list(_fallen(replace(group, sides=gone))) == ["truth: asked could be read before, and now is not judged"]
     worse = Verdict("asked", [Condition(**bad, state="fails")], readable="unreadable", responds="responds")
     gone = [replace(before, verdicts=[held]), replace(now, verdicts=[worse])]
-    assert list(_fallen(replace(group, sides=gone))) == ["truth: asked could be read before, and now fails coverage"]
+    assert list(_fallen(replace(group, sides=gone))) == [
+        "truth: asked could be read before, and now cannot: the options are too little of the answer"
+    ]
     idle = Condition(name="items that respond", value=0, threshold=0.5, above=True, state="fails")
     gone = [replace(before, verdicts=[held]), replace(now, verdicts=[replace(held, conditions=[idle], responds=IDLE)])]
     assert list(_fallen(replace(group, sides=gone))) == [
-        "truth: asked responded before, and now fails items that respond"
+        "truth: asked responded before, and now does not: items that respond"
     ]
     for p, said in ((1.0, "nothing is worse"), (math.nan, "nothing is worse of what could be tested, 0 of")):
         tested = [replace(one, score=replace(one.score, p_adjusted=p)) for one in found.tested]

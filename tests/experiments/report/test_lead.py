@@ -68,7 +68,7 @@ def test_the_page_leads_with_verdict_gate_and_primary_and_counts_the_rest(ran: C
                      f"exploratory: {len(stored['scores']) - 1} further numbers", "What was measured", "<h2>Scores<")
     ]  # fmt: skip
     assert places == sorted(places)
-    assert "3 clusters of 5 registered, fewer than planned" in page
+    assert "3 of the 5 clusters that were planned are in it" in page
     assert "fixed before anything was read" in page
     (gate,) = stored["lead"]["verdicts"]
     assert gate["method"] == "letters"
@@ -126,19 +126,27 @@ def test_the_primary_number_is_adjusted_for_its_family_and_held_to_its_margin() 
     plan, number = _number(margin=0.3)
     _, value, lines = Lead([], [number], plan).primary
     assert value == "1.000"
-    assert any(re.fullmatch(r"p 0\.03 of zero, 0\.09 over a family of 3 \(Bonferroni\)", line) for line in lines)
-    assert any(line.startswith("within ±0.3 of 1") for line in lines)
+    assert any(
+        re.fullmatch(r"Against zero p is 0\.03, and 0\.09 over a family of 3 tests \(Bonferroni\)\.", line)
+        for line in lines
+    )
+    assert any(line.startswith("It is shown to be within ±0.3 of 1") for line in lines)
     plan, number = _number(margin=0.01)
-    assert any(line.startswith("not shown to be within ±0.01 of 1") for line in Lead([], [number], plan).primary[2])
+    assert any(
+        line.startswith("It is not shown to be within ±0.01 of 1") for line in Lead([], [number], plan).primary[2]
+    )
     flagged = replace(number, score=replace(number.score, status="few_effective_clusters"))
-    assert "within ±0.01 of 1: cannot be tested, few effective clusters" in Lead([], [flagged], plan).primary[2]
+    assert (
+        "Whether it is within ±0.01 of 1 cannot be tested: few effective clusters."
+        in Lead([], [flagged], plan).primary[2]
+    )
 
 
 def test_an_interval_beyond_the_margin_is_shown_to_lie_outside() -> None:
     for value, told in ((0.0, "shown to lie outside ±0.3 of 0"), (0.7, "not shown to be within ±0.3 of 0.7")):
         plan, number = _number(margin=0.3)
         plan = plan.model_copy(update={"coherent": value})
-        assert any(line.startswith(told) for line in Lead([], [number], plan).primary[2])
+        assert any(told in line for line in Lead([], [number], plan).primary[2])
 
 
 def test_twelve_clusters_that_are_alike_claim_nothing_of_those_that_were_not_sampled() -> None:
@@ -188,7 +196,11 @@ def judged(method: str, **readings: Any) -> Number:
     ("share", "said"),
     [
         (0.9, "Readable; not tested whether it responds; not tested whether coherent."),
-        (0.1, "Unreadable (coverage); not tested whether it responds; not tested whether coherent."),
+        (
+            0.1,
+            "Unreadable (the options are too little of the answer); not tested whether it responds; not tested whether "
+            "coherent.",
+        ),
     ],
 )
 def test_the_sentence_says_three_things(share: float, said: str) -> None:
@@ -197,7 +209,11 @@ def test_the_sentence_says_three_things(share: float, said: str) -> None:
     (verdict,) = verdicts([number])
     lead = Lead([verdict], [], fixed=("coverage", "valid-answer rate"))
     assert lead.sentence == said
-    assert lead.failures == ([] if verdict.passed else [("a (ratio of rare answers)", "fails coverage")])
+    assert lead.failures == (
+        []
+        if verdict.passed
+        else [("a (ratio of rare answers)", "cannot be read: the options are too little of the answer")]
+    )
     others = [judged(name, parse_rate={"": answers}) for name in "bcd"]
     told = "readable, not tested whether it responds, not tested whether coherent."
     for k, names in ((1, ("a and b", "b")), (3, ("a, b, c and d", "b, c and d"))):

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
@@ -38,6 +39,26 @@ def test_a_hub_id_without_network_says_what_to_do(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     with pytest.raises(UserError, match=r"'nobody/nothing': not to be had .* give a local folder"):
         load("nobody/nothing")
+
+
+def test_a_machine_without_network_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its hub is a port at which nobody listens; the library would try it five times for each of several files."""
+    from huggingface_hub import constants
+
+    from doxascope.hooks.model.loading import hub_is_reached
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("doxascope.hooks.model.loading.getproxies", dict)
+    hub_is_reached.cache_clear()
+    try:
+        began = time.process_time()
+        with pytest.raises(UserError, match=r"'nobody/nothing': not to be had .* give a local folder"):
+            load("nobody/nothing")
+        assert not hub_is_reached()
+        assert time.process_time() - began < 5
+    finally:
+        hub_is_reached.cache_clear()
 
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from doxascope import UserError
 from doxascope.metrics.forms.recognition import understand
 from doxascope.metrics.scoring.engine import ScoredTable, score_table
 from doxascope.metrics.tables.samples import Forecasts, Multiclass
+from doxascope.metrics.tables.source import open_table
 
 QUESTIONS = 12
 OPTIONS = ("red", "green", "blue")
@@ -48,7 +49,7 @@ def test_a_question_becomes_a_belief_over_its_options(tmp_path: Path) -> None:
     file = tmp_path / "samples_t.jsonl"
     asked = {f"gen_args_{i}": {"arg_0": "?", "arg_1": f" {text}"} for i, text in enumerate("abc")}
     three = {**HARNESS, "arguments": asked, "filtered_resps": [["-1.5", "True"], ["-2.5", "False"], ["-1.5", "False"]]}
-    other = {**three, "doc_id": 1, "doc_hash": "k", "target": "c"}
+    other = {**three, "doc_id": 1, "doc": {"q": "why?"}, "target": "c"}
     file.write_text(json.dumps(three) + "\n" + json.dumps(other) + "\n")
     (sample,) = understand(file).samples
     assert isinstance(sample, Multiclass)
@@ -56,7 +57,19 @@ def test_a_question_becomes_a_belief_over_its_options(tmp_path: Path) -> None:
     assert sample.belief[0] == pytest.approx([share, 1 - 2 * share, share])
     assert sample.truth.tolist() == [1, 2]
     assert sample.clusters is not None
-    assert list(sample.clusters) == ["0-h", "1-k"]
+    assert [name.partition(" #")[0] for name in sample.clusters] == ["?", "why?"]
+
+
+def test_questions_are_named_by_their_text_and_options_whoever_asks_them(tmp_path: Path) -> None:
+    """As lm-eval has MMLU, with letters to choose from and the options in the document; in another order."""
+    lettered = {**HARNESS, "doc": {"question": "Who?", "choices": ["Ann", "Bob"]}}
+    turned = {**HARNESS, "doc_id": 7, "doc": {"question": "Who? ", "options": ["Bob", "Ann"]}}
+    (tmp_path / "samples_t.jsonl").write_text(f"{json.dumps(lettered)}\n{json.dumps(turned)}\n")
+    rows = [row for chunk in open_table(tmp_path / "samples_t.jsonl").chunks(["item", "cluster", "option"])
+            for row in zip(*chunk.values(), strict=True)]  # fmt: skip
+    assert [option for _, _, option in rows] == ["Ann", "Bob", "Bob", "Ann"]
+    assert len({cluster for _, cluster, _ in rows}) == 1
+    assert rows[2][0] == f"{rows[0][0]} (2)"
 
 
 def test_two_options_are_a_forecast_of_the_first(tmp_path: Path) -> None:
@@ -128,7 +141,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
         tracker = EvaluationTracker(output_path=str(out))
         found = evaluator.simple_evaluate(
             model=Known(beliefs(seed)), tasks=[task], task_manager=TaskManager(), log_samples=True, bootstrap_iters=0,
-            verbosity="ERROR",
+            verbosity="ERROR", evaluation_tracker=tracker, model_args=f"pretrained=org/known-{seed}",
         )  # fmt: skip
         samples = found.pop("samples")
         tracker.save_results_aggregated(results=found, samples=samples)
@@ -205,6 +218,24 @@ def test_two_logs_are_compared_question_by_question(library: str, request: pytes
     assert record.score.difference == pytest.approx(expected_loss(beliefs(0)) - expected_loss(beliefs(1)))
     assert (record.score.n_rows, record.score.n_clusters) == (QUESTIONS, QUESTIONS)
     assert record.score.n_only_first == 0
+
+
+def test_logs_of_two_harnesses_are_compared_and_called_by_their_models(
+    harness: Callable[[int], Path], inspect: Callable[..., Path]
+) -> None:
+    from doxascope.experiments.compare import compare
+
+    found = compare([harness(0), inspect(1)], metrics=["log_loss"])
+    (record,) = found.confirmed
+    assert record.score.difference == pytest.approx(expected_loss(beliefs(0)) - expected_loss(beliefs(1)))
+    assert record.score.n_rows == QUESTIONS
+    assert [side.label for side in found.groups[0].sides] == ["org/known-0", "mockllm/model"]
+
+
+def test_a_summary_of_lm_eval_is_no_sample_file(tmp_path: Path) -> None:
+    (tmp_path / "results_1.json").write_text(json.dumps({"results": {}, "configs": {}}))
+    with pytest.raises(UserError, match=r"is a summary of lm-eval, without any sample; give samples_\*.jsonl"):
+        understand(tmp_path / "results_1.json")
 
 
 def test_inspect_is_asked_for_where_it_is_missing(tmp_path: Path) -> None:

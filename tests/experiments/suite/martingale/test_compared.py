@@ -154,7 +154,7 @@ def test_what_cannot_be_read_is_shown_and_enters_no_family_but_for_what_it_does(
     assert {one.pair.metric for one in (*found.confirmed, *found.explored)} <= BEHAVIOUR
     record = next(one for one in found.struck if one.pair.metric == "M")
     assert record.finding == "struck out"
-    assert record.struck == "exact/words, mute fails coverage"
+    assert record.struck == "exact/words, mute cannot be read: the options are too little of the answer"
     assert np.isnan(record.score.p_adjusted)
     told = to_html(page(found, {}))
     assert "<s>" in told

@@ -1,0 +1,134 @@
+"""`doxascope mcp`: a server of the Model Context Protocol, by which an agent asks, runs, reports, compares and plans.
+
+A client can read and run what this user can, and write into one folder. It can never allow code (SECURITY.md): no tool
+has an argument of consent, and what would be one among settings is refused.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ...base.errors import UserError
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer  # pyright: ignore[reportMissingImports]
+
+    from ..suite.ask.askable_model import AskableModel
+
+WIDTH = 100
+"""Columns of a report as text."""
+TOLD = (
+    "Beliefs of open language models, read exactly: option probabilities, coherence tests, error bars. Call `plan` "
+    "before `run`, which may take minutes or hours; the same `run` again resumes. A number counts as a belief only "
+    "under a verdict that says so."
+)
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def server(out: Path) -> "MCPServer":
+    """The server, whose runs are in `out`. Raises UserError without the library."""
+    try:
+        from mcp.server import MCPServer  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise UserError(f"a server needs the library mcp ({error}); pip install 'doxascope[mcp]'") from None
+    made = MCPServer("doxascope", instructions=TOLD)
+    for tool in tools(out):
+        made.tool()(_in_one_line(tool))
+    return made
+
+
+def tools(out: Path) -> Sequence[Callable[..., Any]]:
+    """What a client can call; a model that was asked stays in memory for the next question."""
+    loaded: dict[str, AskableModel] = {}
+
+    def ask(model: str, questions: list[dict[str, Any]], answers: str = "letters") -> list[dict[str, Any]]:
+        """The belief of a model in each option of questions: `[{"question": ..., "options": [...], "truth": ...}]`, the
+        truth if it is known; `answers` is `letters` or `texts`. `coverage` is how much of the answer the options are.
+        """
+        from ..suite.ask.askable_model import load
+
+        if model not in loaded:
+            loaded.clear()
+            loaded[model] = load(model)
+        asked = loaded[model].ask(questions, answers)
+        shown = ["id", "method", "answer", "prob", "coverage", "status"]
+        columns = [name for name in shown if name in asked.table]
+        options = asked.options.groupby(["id", "method"], sort=False)[["option", "prob"]]
+        beliefs = {key: dict(zip(rows["option"], rows["prob"], strict=True)) for key, rows in options}
+        return [{**row, "belief": beliefs[row["id"], row["method"]]} for row in asked.table[columns].to_dict("records")]
+
+    def plan(experiment: str, model: str | None = None, settings: dict[str, Any] | None = None) -> str:
+        """What a run would read and cost; reads nothing of the model but its tokenizer."""
+        from ..run.config import load_config
+        from ..run.plan import make_plan
+
+        chosen, config = load_config(experiment, _without_consent(settings), model)
+        planned = make_plan(chosen, config)
+        lines = [f"{planned.items} items, {planned.readouts} read-outs, about {planned.tokens_run:,} tokens"]
+        return "\n".join([*lines, *filter(None, [planned.size]), *planned.registered])
+
+    def run(experiment: str, model: str | None = None, settings: dict[str, Any] | None = None) -> str:
+        """Run an experiment (`consistency`, `martingale`, `truth`, ...) with settings such as `{"items": 20}`, and
+        return its report; the last line is the folder of the run.
+        """
+        from ..probing.kinds import run_kinds
+        from ..run.config import load_config
+
+        folder = run_kinds(*load_config(experiment, _without_consent(settings), model), out)
+        return report(str(folder.path))
+
+    def report(run: str, full: bool = False) -> str:
+        """The report of a run, or of a folder with a `report.json`, as it was written."""
+        from ..report.record import read
+        from ..report.terminal import to_text
+
+        return f"{to_text(read(Path(run) / 'report.json'), WIDTH, full)}\n{run}"
+
+    def compare(paths: list[str], metrics: list[str] | None = None) -> str:
+        """Compare runs, tables or logs on the items that they share, or the kinds of belief of one run."""
+        from ..compare import compare as compared
+        from ..compare.page import page
+        from ..report.terminal import to_text
+
+        return to_text(page(compared([Path(path) for path in paths], metrics=metrics or ()), {}), WIDTH)
+
+    return ask, plan, run, report, compare
+
+
+def _without_consent(settings: Mapping[str, Any] | None) -> list[str]:
+    """Settings as they are given after -o. Raises UserError for one that would allow code."""
+    from ...hooks.model.consent import KEY
+    from ..run.config import as_overrides
+
+    texts = as_overrides(settings or {})
+    if any(KEY in text for text in texts):
+        raise UserError(f"{KEY}: a client cannot allow a model's code; who runs the server can, by `doxascope run`")
+    return list(texts)
+
+
+def _in_one_line(tool: F) -> F:
+    """A user's mistake as the error of a tool, which the client reads."""
+    from mcp.server.mcpserver.exceptions import ToolError  # pyright: ignore[reportMissingImports]
+
+    @functools.wraps(tool)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return tool(*given, **named)
+        except UserError as error:
+            raise ToolError(str(error)) from None
+
+    return call  # pyright: ignore[reportReturnType]
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
+def mcp(out: Path) -> None:
+    """Serve agents by the Model Context Protocol, on standard input and output: ask, plan, run, report, compare.
+
+    \b
+    claude mcp add doxascope -- doxascope mcp --out runs
+    """
+    server(out).run()

@@ -1,0 +1,50 @@
+"""A run in the formats of other tools: `doxascope export`."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ....base.errors import UserError
+from ....base.files import OutputFolder
+
+if TYPE_CHECKING:
+    from ..folder import RunFolder
+    from .readouts import Exported
+
+FORMATS: Mapping[str, str] = {
+    "inspect": "a log of Inspect: a sample of each item, an epoch of each of its read-outs",
+    "eee": "records of Every Eval Ever: every number, and the answers to questions whose truth is known",
+    "datasets": "Parquet files and a card, as the Hugging Face Hub and `datasets` read them",
+    "model-card": "the numbers that the run was made for, as metadata of a model's card on the Hub",
+}
+"""What a run can be written as."""
+
+
+def export(run: "RunFolder", to: str, out: Path) -> list[str]:
+    """Write a run in another tool's format; needs no model. Beliefs are kept to the bit.
+
+    Args:
+        run: whole and scored.
+        to: one of `FORMATS`.
+        out: the folder of the files; what is not ours in it stays.
+
+    Returns a line for each thing that a reader should know: what was written where, and what is left out.
+    Raises UserError for a run that is not whole or not scored, a folder that cannot be written, and a library that is
+    missing.
+    """
+    if to not in FORMATS:
+        raise UserError(f"{to!r}: is no format; known: {', '.join(FORMATS)}")
+    from . import readouts
+
+    exported = readouts.Exported.of(run)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written ({error.strerror or error}); choose another --out") from error
+    write: Callable[[Exported, OutputFolder], list[str]] = import_module(f".{HOMES[to]}", __name__).write
+    return write(exported, OutputFolder(out))
+
+
+HOMES = {"inspect": "inspect_log", "eee": "every_eval_ever", "datasets": "hub", "model-card": "model_card"}
+"""Format -> the module that writes it."""

@@ -1,0 +1,29 @@
+"""The numbers that a run was made for, as `model-index` metadata: the results that a model's card on the Hub shows."""
+
+from ....base.errors import UserError
+from ....base.files import OutputFolder
+from .readouts import Exported
+
+
+def write(exported: Exported, out: OutputFolder) -> list[str]:
+    """Write `model-index.md`, whose head goes into the head of the model's README.md.
+
+    Raises UserError if the run has none of these numbers.
+    """
+    from huggingface_hub import EvalResult, ModelCardData
+
+    if not exported.made_for:
+        raise UserError(f"{exported.folder.path}: has no number that it was made for; a card shows results")
+    results = [
+        EvalResult(
+            task_type="text-generation", dataset_type=f"doxascope-{exported.experiment}",
+            dataset_name=f"doxascope {exported.experiment}", metric_type=number["metric"],
+            metric_name=f"{number['quantity'] or number['metric']}, {number['method']}",
+            metric_value=number["estimate"],
+            metric_args={name: number[name] for name in ("ci_lo", "ci_hi", "n_rows", "n_clusters", "status")},
+        )
+        for number in exported.made_for
+    ]  # fmt: skip
+    data = ModelCardData(model_name=exported.hub_name, eval_results=results)
+    out.write("model-index.md", f"---\n{data.to_yaml()}\n---\n{exported.verdict}\n")
+    return [f"{out.path / 'model-index.md'}: {len(results)} results; put its head into that of the model's README.md"]

@@ -1,0 +1,148 @@
+"""A run as other tools read it: each of them reads it back, with every belief to the bit."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import doxascope
+from doxascope import UserError
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.runner import run
+from doxascope.metrics.beliefs import belief_table
+from doxascope.metrics.forms.recognition import understand
+from doxascope.metrics.tables.harness_logs import inspect_rows
+from doxascope.metrics.tables.source import open_table
+
+QUESTIONS = """id,question,option_1,option_2,option_3,truth
+whale,What is a whale?,a fish,a mammal,a bird,a mammal
+sky,What colour is a clear sky at noon?,blue,green,,blue
+odd,Which word comes next?,river,stone,,
+"""
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """Three questions to the chat model, of two of which the truth is known."""
+    folder = tmp_path_factory.mktemp("asked")
+    (folder / "questions.csv").write_text(QUESTIONS)
+    changes = ["answers=[letters]", "orders=none", "bootstrap_draws=50"]
+    return run(*load_config("ask", changes, "smollm2-135m", (), str(folder / "questions.csv")), folder / "runs")
+
+
+def plain(table: pd.DataFrame) -> pd.DataFrame:
+    """Its columns in the order of their names, texts as texts."""
+    texts = [name for name in table.columns if isinstance(table[name].dtype, pd.CategoricalDtype)]
+    return table[sorted(table.columns)].astype(dict.fromkeys(texts, "str"))
+
+
+def test_an_inspect_log_has_each_read_out_with_its_scores_and_gives_the_belief_table_back(
+    asked: RunFolder, tmp_path: Path
+) -> None:
+    inspect_log = pytest.importorskip("inspect_ai.log", reason="Inspect is not installed")
+    (line,) = doxascope.export(asked, "inspect", tmp_path)
+    (file,) = tmp_path.glob("*.eval")
+    assert line.startswith(f"{file}: 3 samples, ")
+    log = inspect_log.read_eval_log(str(file))
+    assert (log.status, log.eval.model) == ("success", "HuggingFaceTB/SmolLM2-135M-Instruct")
+    beliefs, said = asked.beliefs(), {line["readout_id"]: line for line in asked.said()}
+    assert {sample.uuid for sample in log.samples} == {*beliefs["readout_id"].astype(str)}
+    for sample in log.samples:
+        own = beliefs[beliefs["readout_id"].astype(str) == sample.uuid]
+        best = own.loc[own["prob"].idxmax()]
+        assert sample.id == own["item"].iloc[0]
+        assert [message.text for message in sample.messages[:-1]] == [
+            message["content"] for message in said[sample.uuid]["messages"]
+        ]
+        assert sample.scores["likeliest"].value == best["prob"]
+        assert sample.messages[-1].text.endswith(str(best["option"]))
+        known = own["outcome"].notna().all()
+        assert ("correct" in sample.scores) == known
+        if known:
+            (right,) = own.loc[own["outcome"] == 1, "prob"]
+            assert sample.scores["true option"].value == right
+    back = belief_table(inspect_rows(file))
+    pd.testing.assert_frame_equal(plain(back), plain(beliefs).reset_index(drop=True), check_exact=True)
+    estimates = {number["metric"]: number["estimate"] for number in _numbers(asked)}
+    told = {score.name.split()[0]: score.metrics["estimate"].value for score in log.results.scores}
+    assert told == estimates
+    assert understand(file).samples  # and can be scored and compared as it is
+
+
+def _numbers(folder: RunFolder) -> list[dict[str, Any]]:
+    scores = json.loads((folder.path / "scores.json").read_text())["scores"]
+    return [one for one in scores if one["estimate"] is not None and one["subset"] == "all"]
+
+
+def test_records_of_every_eval_ever_pass_its_validator_and_hold_each_answer(asked: RunFolder, tmp_path: Path) -> None:
+    doxascope.export(asked, "eee", tmp_path)
+    (record,) = tmp_path.glob("data/doxascope-ask/HuggingFaceTB/SmolLM2-135M-Instruct/*[0-9a-f].json")
+    answers = record.with_name(f"{record.stem}_samples.jsonl")
+    told = json.loads(record.read_text())
+    known = {one["evaluation_result_id"]: one["score_details"]["score"] for one in told["evaluation_results"]}
+    scores = json.loads((asked.path / "scores.json").read_text())["scores"]
+    named = ("metric", "method", "kind", "subset")
+    assert known == {
+        "/".join(one[key] for key in named): one["estimate"] for one in scores if one["estimate"] is not None
+    }
+    lines = [json.loads(line) for line in answers.read_text().splitlines()]
+    assert {line["sample_id"] for line in lines} == {"whale", "sky"}
+    beliefs = asked.beliefs()
+    rows = belief_table(row for line in lines for row in json.loads(line["metadata"]["rows"]))
+    of_known = beliefs[beliefs["readout_id"].isin(rows["readout_id"])]
+    shared = [name for name in of_known.columns if name in rows]
+    pd.testing.assert_frame_equal(
+        plain(rows[shared]), plain(of_known[shared]).reset_index(drop=True), check_exact=True, check_dtype=False
+    )
+    assert doxascope.export(asked, "eee", tmp_path)  # the same files again
+    assert len([*tmp_path.rglob("*.json*")]) == 2
+    validator = pytest.importorskip(
+        "every_eval_ever.validator.validation_core", reason="every-eval-ever is not installed (it wants Python 3.12)"
+    )
+    for file, validate in ((record, validator.validate_aggregate), (answers, validator.validate_instance_file)):
+        place = str(file.relative_to(tmp_path))
+        report = validate(
+            file, repo_path=place, available_files={str(one.relative_to(tmp_path)) for one in (record, answers)},
+            read_repo_file=lambda name: (tmp_path / name).read_text(), run_semantic_checks=True,
+        )  # fmt: skip
+        assert report.valid, report.errors
+        assert not report.warnings
+
+
+def test_a_dataset_is_loaded_by_datasets_with_every_belief(asked: RunFolder, tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    doxascope.export(asked, "datasets", tmp_path / "set")
+    loaded = datasets.load_dataset(str(tmp_path / "set"), "beliefs", split="train", cache_dir=str(tmp_path / "cache"))
+    beliefs, back = asked.beliefs(), loaded.to_pandas()
+    for name in ("logp", "prob", "coverage", "outcome"):
+        assert np.array_equal(back[name].to_numpy(), beliefs[name].to_numpy(), equal_nan=True)
+    assert back["readout_id"].tolist() == beliefs["readout_id"].astype(str).tolist()
+    spoken = datasets.load_dataset(str(tmp_path / "set"), "transcripts", split="train", cache_dir=str(tmp_path / "c"))
+    assert [line["readout_id"] for line in spoken] == [line["readout_id"] for line in asked.said()]
+    columns = open_table(tmp_path / "set" / "beliefs.parquet").columns
+    assert {"readout_id", "prob", "logp"} <= {*columns}
+
+
+def test_results_for_a_model_card_are_read_back_by_the_hub_library(asked: RunFolder, tmp_path: Path) -> None:
+    from huggingface_hub import ModelCard
+
+    doxascope.export(asked, "model-card", tmp_path)
+    card = ModelCard.load(tmp_path / "model-index.md")
+    headline = json.loads((asked.path / "scores.json").read_text())["headline"]
+    made_for = [one["estimate"] for one in _numbers(asked) if one["metric"] == headline]
+    assert made_for
+    assert [one.metric_value for one in card.data.eval_results] == made_for  # pyright: ignore
+
+
+def test_what_cannot_be_exported_is_one_line(asked: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="'csv': is no format; known: inspect, eee, datasets, model-card"):
+        doxascope.export(asked, "csv", tmp_path)
+    with pytest.raises(UserError, match="is not a doxascope run"):
+        doxascope.export(tmp_path, "eee", tmp_path / "out")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        doxascope.export(asked, "eee", tmp_path / "file")
