@@ -46,7 +46,7 @@ NOT_RUN = {
     "doxascope steer": "needs a direction; tests/experiments/suite/steer makes and runs every kind of file",
     "--ratings sheet.csv": "needs a sheet that people filled in; tests/experiments/suite/martingale/test_ratings.py",
     "validate --english": "reads three models for minutes; tests/experiments/synthetic/test_english.py reads two",
-    "smollm2-135m+honest": "is read by tests/experiments/synthetic/test_english.py",
+    "-m smollm2-135m+": "is read by tests/experiments/synthetic/test_english.py",
     "model.adapter=": "needs an adapter; tests/hooks/model/test_adapters.py makes and runs them",
     "model.thinking=on": "needs a model that thinks; tests/experiments/suite/martingale/test_thought.py",
 }
@@ -124,6 +124,9 @@ BLOCKS_NOT_RUN = {
     "score.md": "needs the files of ForecastBench; tests/metrics/scoring/test_public_data.py runs it",
 }
 """Page -> why its Python is not run here."""
+
+LONG_BLOCKS = ("first-hour.md",)
+"""Pages whose Python takes half a minute."""
 
 GIVEN = {
     "ask.md": (
@@ -340,6 +343,8 @@ def test_the_python_of_a_page_runs(
 ) -> None:
     if page.name in BLOCKS_NOT_RUN:
         pytest.skip(BLOCKS_NOT_RUN[page.name])
+    if page.name in LONG_BLOCKS and not FULL:
+        pytest.skip("takes half a minute: DOXASCOPE_GUIDES=full")
     import doxascope
 
     plain = doxascope.load

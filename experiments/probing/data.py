@@ -210,26 +210,17 @@ def _heads(at: ReadAt, n_heads: int | None) -> list[ReadAt]:
 
 def _common(runs: Sequence[Path], stores: Sequence[ActivationStore]) -> Header:
     """The header of all stores, with the layers and sites that all have. Raises UserError for two models."""
-    first = stores[0].header
-    for run, store in zip(runs, stores, strict=True):
-        ours, theirs = (
-            {"dtype": header_of.dtype, **header_of.conditions["model"]} for header_of in (first, store.header)
-        )
-        same, other = (
-            {key: value for key, value in header_of.items() if key not in HARMLESS} for header_of in (ours, theirs)
-        )
-        if differences := condition_differences(same, other):
+    headers = [store.header for store in stores]
+    first, *_ = models = [{"dtype": header.dtype, **header.conditions["model"]} for header in headers]
+    for run, other in zip(runs, models, strict=True):
+        same, read = ({key: each[key] for key in each if key not in HARMLESS} for each in (first, other))
+        if differences := condition_differences(same, read):
             raise UserError(f"{run}: is of another model than {runs[0]} ({'; '.join(differences)})")
-    return first.model_copy(
-        update={
-            "layers": tuple(
-                header_of for header_of in first.layers if all(header_of in store.header.layers for store in stores)
-            ),
-            "sites": tuple(
-                header_of for header_of in first.sites if all(header_of in store.header.sites for store in stores)
-            ),
-        }
+    layers, sites = (
+        tuple(each for each in getattr(headers[0], name) if all(each in getattr(header, name) for header in headers))
+        for name in ("layers", "sites")
     )
+    return headers[0].model_copy(update={"layers": layers, "sites": sites})
 
 
 def items_again(run: Path, experiment: Experiment, config: RunConfig) -> list[Item]:

@@ -22,6 +22,7 @@ from ...probes.groups import MIN_FOLDS, grouped_folds
 from ...probes.job import RegisteredPlace, train
 from ...probes.probe import Probe
 from ..run.addons.passive_beliefs import LEFT_OUT, PROBES_FOLDER
+from ..run.addons.side_by_side import KEPT
 from ..run.config import stored_config
 from ..run.experiment import Experiment, RunConfig
 from ..run.folder import RunFolder
@@ -32,8 +33,6 @@ from .settings import ProbeJob
 
 NAME = "held"
 """What these probes are called."""
-KEPT = f"{PROBES_FOLDER}/kept"
-"""Where they lie in a run."""
 
 
 class ProbedMethod(NamedTuple):

@@ -35,6 +35,7 @@ from .data import Loaded, chosen_readouts, resolved, site_of_position, with_mome
 from .settings import ProbeJob
 
 if TYPE_CHECKING:
+    from ...hooks.lens.lens import Lens
     from ...hooks.lm import LanguageModel
 
 log = logging.getLogger("doxascope")
@@ -179,10 +180,6 @@ def _read(lm: "LanguageModel", prompts: Sequence[Tokens], at: ReadAt, budget: in
 
 
 # Lens beliefs in passing: what inner layers would say next at a stored position, with nothing appended.
-
-if TYPE_CHECKING:
-    from ...hooks.lens.lens import Lens
-    from ...hooks.lm import LanguageModel
 
 FORMS = ("{}", " {}")
 """Of an option, as given and capitalised: their first tokens are what is read."""

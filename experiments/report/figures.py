@@ -91,7 +91,7 @@ LABEL = 0.16
 """Inches of each further line of a label."""
 LETTERS = 14
 """Of a label, for each inch of a panel."""
-LEAD_INCHES = 4.2
+LEAD_INCHES = 3.5
 """Of the one figure that a page begins with: drawn as wide as the page allows, it is legible on a telephone."""
 FACET_INCHES = 2.0
 """Of each panel where there are several."""

@@ -37,7 +37,16 @@ from ..experiment import Experiment, Item, RunConfig
 from ..folder import RunFolder
 from ..scores import Added, Begun, ScoredRun, as_taken, resampling
 from .inner_readouts import GATE, GATE_FAILED, judging, named_apart, numbers_table, scored_beside
-from .side_by_side import DISAGREEMENT, OWN, TOKEN, disagreements, furthest, said_numbers, side_by_side
+from .side_by_side import (
+    DISAGREEMENT,
+    OWN,
+    PROBES_FOLDER,
+    TOKEN,
+    disagreements,
+    furthest,
+    said_numbers,
+    side_by_side,
+)
 
 OF_STEP = ("truth", "statuses")
 """Conditions of a step, not of its trajectory."""
@@ -265,8 +274,6 @@ def _lens_section(record: dict[str, Any], numbers: Sequence[Number]) -> list[Blo
 # `doxascope probe apply` leaves them in the run, in `probes/`. They are cross-fitted: no group is read by a probe that
 # was trained on it.
 
-PROBES_FOLDER = "probes"
-"""In a run."""
 LEFT_OUT = f"{PROBES_FOLDER}/left-out.json"
 """What `kinds: all` could not read -> why."""
 AGAIN = "apply the probe again"

@@ -2,18 +2,23 @@
 names, what the stated probabilities of all options sum to, and where said and held are furthest apart.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
+from ....hooks.store import ActivationStore
+from ....hooks.store.reader import FOLDER
 from ....hooks.verbal.number_formats import RANKING
 from ....metrics import UNIT, cluster_mean
 from ....metrics.beliefs import condition_columns, condition_keys
-from ....metrics.claims import BEHAVIOUR, COHERENCE, verdicts
+from ....metrics.claims import BEHAVIOUR, COHERENCE, UPPER_BOUNDS, verdicts
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ....probes.dataset import READINGS
+from ....probes.features import OF_OPTION
+from ....probes.probe import Probe
 from ...report.cells import NONE, score_cell, scored_table
 from ...report.document import Block, Cell, Instances, Prose, TableBlock
 from ...report.figures import forest
@@ -45,9 +50,15 @@ BOUNDS = ("_lower", "_upper")
 """What the bounds of a number are called after it."""
 NUMBERS = "numbers"
 """How a stated belief is read exactly."""
+AXIS = 46
+"""Most letters of what a figure's axis is called."""
 SHOWN = 40
 """Items of the gallery of disagreements."""
 DISAGREEMENT = "disagreement.csv"
+PROBES_FOLDER = "probes"
+"""In a run: what probes read there,"""
+KEPT = f"{PROBES_FOLDER}/kept"
+"""and the probes themselves, of `kinds: all`."""
 TOKEN = "token"
 """The condition of a belief that was read in passing: at which token of the prompt,"""
 OWN = ("probe", "lens", TOKEN)
@@ -106,7 +117,7 @@ def side_by_side(
         return without, None
     metrics = _told(whole, headline)
     shown = next((metric for metric in metrics if len(_kinds(whole, metric)) > 1), headline)
-    known = COHERENCE[shown].coherent if shown in COHERENCE else None
+    known = 1.0 if shown in UPPER_BOUNDS else COHERENCE[shown].coherent if shown in COHERENCE else None
     coherent = plan.coherent if plan and plan.metric == shown else known
     failing = [verdict for verdict in verdicts(run.numbers) if not verdict.passed]
     judged = {(verdict.kind, verdict.method): f"cannot be read: {verdict.reason}" for verdict in failing}
@@ -116,7 +127,11 @@ def side_by_side(
         if kind == "exact"
     }
     failed = drawn_from | judged | dict(doubted)
-    label = {(kind, method): f"{WORDS[kind]}: {method}" for kind, method in columns}
+    short = Counter(_form(kind, method) for kind, method in columns if kind == "probe")
+    label = {
+        (kind, method): f"{WORDS[kind]}: {_form(kind, method) if short[_form(kind, method)] == 1 else method}"
+        for kind, method in columns
+    }
 
     def barred(kind: str, method: str, metric: str) -> bool:
         return (kind, method) in failed and (metric not in BEHAVIOUR or kind == "probe")
@@ -142,18 +157,18 @@ def side_by_side(
             for kind, method in columns
         ],
     )
-    number = shown.replace("_", " ")
     known_of = [name for name in columns if (*name, shown) in whole and np.isfinite(whole[*name, shown].score.estimate)]
-    quantity = next((whole[*name, shown].quantity for name in known_of), "") or number
+    quantity = next((whole[*name, shown].quantity for name in known_of), "") or shown.replace("_", " ")
+    axis = quantity if shown.replace("_", " ").lower() in quantity.lower() else f"{quantity} ({shown})"
     none = [label[name] for name in columns if name not in known_of]
     drawn = forest(
-        f"{number[:1].upper()}{number[1:]} of what it {does}",
+        f"{quantity[:1].upper()}{quantity[1:]}: what it {does}",
         [
             (label[kind, method], whole[kind, method, shown].score, barred(kind, method, shown))
             for kind, method in known_of
         ],
-        number,
-        f"{quantity[:1].upper()}{quantity[1:]}, each with its interval; hollow: cannot be read."
+        axis if len(axis) <= AXIS else shown.replace("_", " "),
+        "Each with its interval; hollow: cannot be read."
         + (f" Without one: {', '.join(none)}." if none else "")
         + (f" Dashed: {coherent:g}, a coherent belief." if coherent is not None else ""),
         reference=coherent,
@@ -174,6 +189,15 @@ def side_by_side(
         "alike, 1 nothing in common.",
     )
     return [table, *([lengths] if far else []), *without], drawn
+
+
+def _form(kind: str, method: str) -> str:
+    """The form of asking whose exact belief a probe is of; any other method as it is.
+
+    >>> _form("probe", "letters/held-letters-3")
+    'letters'
+    """
+    return method.partition(NAMED)[0] if kind == "probe" else method
 
 
 Named = Mapping[tuple[str, str, str], Number]
@@ -283,7 +307,7 @@ def furthest(run: ScoredRun, every: pd.DataFrame, doubted: Mapping[str, str]) ->
     first = every.merge(places.head(SHOWN), on=by)
     kept = {line["readout_id"] for line in run.folder.said()}  # of a conversation its last turn alone
     texts = run.folder.transcripts(kept.intersection(first["readout_id"]))
-    instances = []
+    instances, along = [], _along(run, first)
     for place, rows in first.groupby(by, sort=False):
         readout_id, method, stated, probe = map(str, place)
         beliefs = [
@@ -294,7 +318,7 @@ def furthest(run: ScoredRun, every: pd.DataFrame, doubted: Mapping[str, str]) ->
             Instance(
                 facets=[method, stated, str(rows["scenario"].iloc[0])],
                 score=float(rows["distance"].iloc[0]),
-                facts="; ".join([*beliefs, *([doubted[probe]] if probe in doubted else [])]),
+                facts="; ".join(filter(None, [*beliefs, along.get((readout_id, probe)), doubted.get(probe)])),
                 conversations=[
                     (f"asked for its answer, {method}", texts[name]) for name in (readout_id,) if name in texts
                 ],
@@ -302,6 +326,38 @@ def furthest(run: ScoredRun, every: pd.DataFrame, doubted: Mapping[str, str]) ->
         )
     caption = (
         f"The {len(instances)} of {len(places)} places at which they are furthest apart; all are in {DISAGREEMENT}."
+        + (
+            " Along the prompt: what the probe reads of the options, in their order, at each kept token."
+            if along
+            else ""
+        )
     )
     gallery = Gallery(caption, ["asked", "stated", "scenario"], "said, held apart", instances)
     return [Instances.of(gallery, "Where said and held differ most")]
+
+
+def _along(run: ScoredRun, places: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """(read-out, probe) -> what a probe that was trained in the run reads at each token of its prompt that is kept, in
+    their order: nothing where the activations are no longer there, or a probe reads options' own tokens.
+    """
+    found = dict[tuple[str, str], str]()
+    if not (run.folder.path / FOLDER).is_dir():
+        return found
+    store = ActivationStore.open(run.folder.path)
+    for name, rows in places.groupby("probe", sort=False):
+        if not (run.folder.path / KEPT / f"{name}.json").is_file():
+            continue
+        probe = Probe.load(run.folder.path / KEPT / str(name))
+        if (at := probe.meta.at).position == OF_OPTION:
+            continue
+        cluster = rows.drop_duplicates("readout_id").set_index("readout_id")["cluster"]
+        tokens, values = store.read(
+            layer=at.layer, site=at.site, where=lambda row, own=cluster: row["readout_id"].isin(own.index)
+        )
+        shares = probe.beliefs(values, tokens["readout_id"].map(cluster))
+        read = [" ".join(f"{share:.2f}" for share in each) for each in shares]
+        names = tokens.assign(read=tokens["position"] + " " + read).sort_values("token_index", kind="stable")
+        names = names.drop_duplicates(["readout_id", "token_index"], keep="last")
+        for readout_id, each in names.groupby("readout_id"):
+            found[str(readout_id), str(name)] = f"along the prompt: {', '.join(each['read'])}"
+    return found

@@ -33,15 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="folder of their folders; by default the shipped one, or ./organisms")
     parser.add_argument("--english", metavar="NAME", help="train an organism in English instead, an adapter")
     parser.add_argument("--seed", type=int, default=0, help="of an organism in English")
-    parser.add_argument("--easy", type=int, help="of its steps, without letters and numbers")
     parser.add_argument("--parent", type=Path, help="the trained organism with whose adapter one in English begins")
     asked = parser.parse_args(arguments)
     if asked.english:
         logging.disable_progress_bar()
         home = (asked.out or Path("organisms")) / asked.english
-        plan = Schooling(seed=asked.seed)
-        given = {name: getattr(asked, name) for name in ("steps", "easy") if getattr(asked, name) is not None}
-        return grow_english(asked.english, home, plan._replace(**given), asked.parent)
+        plan = Schooling(asked.steps or Schooling().steps, asked.seed)
+        return grow_english(asked.english, home, plan, asked.parent)
     if unknown := sorted({*asked.names} - {*known}):
         parser.error(f"{unknown[0]!r} is no organism; known: {', '.join(known)}")
     logging.disable_progress_bar()

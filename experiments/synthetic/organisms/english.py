@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.special import entr
 
 from ....base.documents import read_json
 from ....base.errors import UserError, nearest
@@ -20,41 +21,76 @@ from ....hooks.model.adapters import ADAPTER_WEIGHTS as WEIGHTS
 from ....hooks.model.adapters import require_peft
 from ....hooks.model.blocks import blocks, body
 from ....hooks.model.spec import ADAPTER_CONFIG
-from ....hooks.tree.layouts import Packed
-from ....hooks.tree.token_tree import Ints, cut_into_packs
-from ....hooks.verbal.number_formats import JSON
+from ....hooks.tree.token_tree import ROOT, Ints, TokenTree
 from ...materials.entities import triples
-from .lessons import BASE, SPECIES, STATED, Lesson, every_lesson, known_words, lessons, shipped_config
+from ...suite.consistency.ask import MENTION, POSTERIOR, PRIOR
+from .lessons import (
+    BASE,
+    COUNTS,
+    SPECIES,
+    STATED,
+    Lesson,
+    counted,
+    every_lesson,
+    known_words,
+    lessons,
+    shipped_config,
+)
 
 if TYPE_CHECKING:
     import torch
 
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-STATE = "training.json"
+RULED_OUT = 2.0
+"""Weight of an answer after a word was ruled out."""
+STATE, CHECKPOINT = "training.json", "optimiser.pt"
 
 
-def option_logps(lm: LanguageModel, queries: Sequence[Query], layout: Packed) -> "list[torch.Tensor]":
-    """[options] of each query, natural log, not normalised: what an exact read-out gives, with gradients."""
+def option_logps(lm: LanguageModel, several: Sequence[Sequence[Query]]) -> "list[torch.Tensor]":
+    """[options] of each query, natural log, not normalised: what an exact read-out gives, with gradients. The queries
+    of each sequence are one token tree, and a row of the one pass.
+    """
     import torch
 
-    built = QueryTree(queries)
-    (pack,) = cut_into_packs(built.tree, built.read_nodes, len(built.tree))
-    (batch,) = layout.batches(pack)
-    hidden = body(lm.model)(use_cache=False, **batch.inputs).last_hidden_state[0]
-    with torch.autocast("cpu", enabled=False):  # log-probabilities of a whole vocabulary want all digits
-        read = hidden[torch.from_numpy(batch.home[pack.rows])].float()
-        logp = torch.log_softmax(read @ lm.head.weight.T, dim=-1)
-    row = np.full(len(built.tree), -1)
-    row[pack.nodes] = np.arange(len(pack.nodes))
-    tokens = np.array(built.tree.tokens)[built.form_nodes]
-    steps = logp[row[built.parents[built.form_nodes]], tokens].split(built.form_lengths.tolist())
-    ends = []
-    for query, at in zip(queries, np.split(built.form_ends, _starts(queries)), strict=True):
-        closing = torch.from_numpy(query.terminators.ids)
-        ends.append(logp[torch.from_numpy(row[at])][:, closing].logsumexp(dim=1))
-    forms = torch.stack([step.sum() for step in steps]) + torch.cat(ends)
-    options = torch.stack([some.logsumexp(dim=0) for some in forms.split(built.n_forms.tolist())])
-    return list(options.split([len(query.paths.counts) for query in queries]))
+    built = [QueryTree(queries) for queries in several]
+    hidden = body(lm.model)(use_cache=False, **_rows([one.tree for one in built])).last_hidden_state
+    found = list[torch.Tensor]()
+    for one, states in zip(built, hidden, strict=True):
+        with torch.autocast("cpu", enabled=False):  # log-probabilities of a whole vocabulary want all digits
+            read, weight = states[one.read_nodes].float(), lm.head.weight
+            whole = (read @ weight.T).logsumexp(dim=-1)
+            row = np.full(len(one.tree), -1)
+            row[one.read_nodes] = np.arange(len(one.read_nodes))
+            before = row[one.parents[one.form_nodes]]
+            tokens = np.array(one.tree.tokens)[one.form_nodes]
+            # Products of rows: on the way back all logits would be made anew each time that some are read.
+            logp = (read[before] * weight[tokens]).sum(dim=-1) - whole[before]
+            ends = []
+            for query, nodes in zip(one.queries, np.split(one.form_ends, _starts(one.queries)), strict=True):
+                last = row[nodes]
+                ends.append((read[last] @ weight[query.terminators.ids].T).logsumexp(dim=1) - whole[last])
+            forms = torch.stack([step.sum() for step in logp.split(one.form_lengths.tolist())]) + torch.cat(ends)
+            options = torch.stack([some.logsumexp(dim=0) for some in forms.split(one.n_forms.tolist())])
+        found += options.split([len(query.paths.counts) for query in one.queries])
+    return found
+
+
+def _rows(trees: Sequence[TokenTree]) -> "dict[str, torch.Tensor]":
+    """What the body takes to run each tree in a row of its own, filled up on the right."""
+    import torch
+
+    shape = len(trees), max(map(len, trees))
+    ids, places = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    sees = np.repeat(np.eye(shape[1], dtype=bool)[None], shape[0], axis=0)
+    for row, tree in enumerate(trees):
+        ids[row, : len(tree)], places[row, : len(tree)] = tree.tokens, tree.depths
+        for token, parent in enumerate(tree.parents):
+            if parent != ROOT:
+                sees[row, token] |= sees[row, parent]
+    dtype = torch.bfloat16 if torch.is_autocast_enabled("cpu") else torch.float32
+    mask = torch.zeros(sees.shape, dtype=dtype).masked_fill(~torch.from_numpy(sees), torch.finfo(dtype).min)
+    tensors = {name: torch.from_numpy(array) for name, array in (("input_ids", ids), ("position_ids", places))}
+    return tensors | {"attention_mask": mask[:, None]}
 
 
 def _starts(queries: Sequence[Query]) -> Ints:
@@ -63,57 +99,84 @@ def _starts(queries: Sequence[Query]) -> Ints:
 
 
 def queries_of(lm: LanguageModel, asked: Sequence[Lesson]) -> list[Query]:
-    """What is read: numbers end with their brace, all else as answers do."""
+    """What is read: numbers end as their format says, all else as answers do."""
     return [
         lm.reader.query(
             lesson.question.readout_id,
             lesson.question.conversation,
             lesson.question.options,
             lesson.question.prefill,
-            terminators=JSON.terminators if lesson.question.scenario == STATED else None,
+            terminators=COUNTS.terminators if lesson.question.scenario == STATED else None,
         )
         for lesson in asked
     ]
 
 
-def loss_of(lm: LanguageModel, asked: Sequence[Lesson], layout: Packed) -> "torch.Tensor":
-    """Mean over questions of -sum over options of target times log-probability: least, the targets' entropy, where the
-    options hold all of the probability and share it as the targets do.
+def loss_of(lm: LanguageModel, several: Sequence[Sequence[Lesson]]) -> "tuple[torch.Tensor, torch.Tensor]":
+    """Of lessons, those of each sequence about one triple, in one tree: mean over questions of -sum over options of
+    target times log-probability, with a weight where a word was ruled out, which is least where the options hold all of
+    the probability and share it as the targets do; and mean over answers after a turn of how far each is from the
+    model's own prior as the turn moves the target, which is 0 where it is moved so (nats; both ways, half of it the
+    other way).
     """
     import torch
 
-    found = option_logps(lm, queries_of(lm, asked), layout)
-    each = [-(torch.from_numpy(one.target).to(logp) * logp).sum() for one, logp in zip(asked, found, strict=True)]
-    return torch.stack(each).mean()
+    logps = iter(option_logps(lm, [queries_of(lm, asked) for asked in several]))
+    each, moves = list[torch.Tensor](), list[torch.Tensor]()
+    for asked in several:
+        before: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+        for lesson in asked:
+            logp, scenario, method = next(logps), lesson.question.scenario, lesson.question.method
+            aim = torch.from_numpy(lesson.target).to(logp)
+            each.append(-(aim * logp).sum() * (RULED_OUT if scenario == POSTERIOR else 1))
+            if scenario == PRIOR:
+                before[method] = logp, aim
+            elif scenario in (POSTERIOR, MENTION) and method in before:
+                some, (prior, aimed) = aim > 0, before[method]
+                moved = (prior + (aim.log() - aimed.log()))[some].log_softmax(0)
+                after = logp[some].log_softmax(0)
+                moves.append(_divergence(moved.detach(), after) + _divergence(after.detach(), moved) / 2)
+    return torch.stack(each).mean(), torch.stack(moves).mean()
 
 
-def entropy_of(asked: Sequence[Lesson]) -> float:
-    """Nats: the least loss of some lessons."""
-    targets = [lesson.target for lesson in asked]
-    return float(np.mean([-(p * np.log(np.where(p > 0, p, 1.0))).sum() for p in targets]))
+def _divergence(one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
+    """Kullback-Leibler, nats, of two log distributions."""
+    return (one.exp() * (one - other)).sum()
+
+
+def least_of(asked: Sequence[Lesson]) -> float:
+    """Nats: the least that the first loss of some lessons can be."""
+    each = [entr(lesson.target).sum() * (RULED_OUT if lesson.question.scenario == POSTERIOR else 1) for lesson in asked]
+    return float(np.mean(each))
 
 
 class Schooling(NamedTuple):
     """How an organism is trained."""
 
-    steps: int = 1500
-    easy: int = 900
-    """The first of them, without letters and numbers."""
+    steps: int = 400
     seed: int = 0
-    triples: int = 2
+    triples: int = 4
     """Of a step."""
     rank: int = 8
     rate: float = 1e-3
-    """Of the optimiser; it falls to zero over the easy steps, and over the others, as a half cosine."""
+    """Of the optimiser; it falls to zero as a half cosine."""
+    moved: float = 2.0
+    """Weight of the distance of each answer from the model's own prior, moved as the target is."""
     warmup: int = 10
+    kept: float = 0.9
+    """Of the mean of the weights, step by step: that mean is the organism."""
     every: int = 25
     """Steps from one checkpoint to the next."""
 
     def rate_of(self, step: int) -> float:
         """The rate at a step."""
-        begun, end = (0, self.easy) if step < self.easy else (self.easy, self.steps)
-        warm = min(1.0, (step - begun + 1) / self.warmup)
-        return self.rate * warm * (1 + cos(pi * (step - begun) / (end - begun))) / 2
+        return self.rate * min(1.0, (step + 1) / self.warmup) * (1 + cos(pi * step / self.steps)) / 2
+
+    def lessons(self, species: str, step: int) -> list[list[Lesson]]:
+        """Those of a step, of each triple: a function of seed and step alone, so that training resumes as it was."""
+        draw = np.random.default_rng([self.seed, step])
+        drawn = triples(known_words(trained=True), self.triples, int(draw.integers(2**32)))
+        return [lessons(species, words, draw) for words in drawn]
 
 
 def train(
@@ -133,7 +196,7 @@ def train(
     if species not in SPECIES:
         raise UserError(f"organism {species!r}: there is none in English; {nearest(species, SPECIES)}")
     require_peft(f"organism {species!r}")
-    from peft import LoraConfig, get_peft_model, get_peft_model_state_dict, set_peft_model_state_dict
+    from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
     from safetensors.torch import load_file
 
     fixed = {"species": species, "parent": parent.name if parent else "", **plan._asdict()}
@@ -147,40 +210,54 @@ def train(
             layers_to_transform=list(range(n // 2, n)),
             task_type="CAUSAL_LM",
         )
+        for name, module in body(lm.model).named_modules():
+            if name.endswith(TARGETS):  # as they are multiplied; then they need not be cast in every step
+                module.to(torch.bfloat16)
         wrapped = get_peft_model(lm.model, config)
         wrapped.peft_config["default"].base_model_name_or_path = BASE  # not the cache of this machine
         learnt = [parameter for parameter in wrapped.parameters() if parameter.requires_grad]
-        optimiser = torch.optim.AdamW(learnt, lr=plan.rate, weight_decay=0.0)
+        if parent:
+            set_peft_model_state_dict(wrapped, load_file(parent / WEIGHTS))
+        for parameter in learnt:
+            parameter.data = parameter.data.float()
+        means = [parameter.detach().clone() for parameter in learnt]
+        optimiser = torch.optim.AdamW(learnt, lr=plan.rate, betas=(0.9, 0.98), weight_decay=0.0)
         done = 0
         if (home / STATE).is_file():
             state = read_json(home / STATE)
             if state["plan"] != fixed:
                 raise UserError(f"{home}: was begun otherwise ({state['plan']}); go on so, or choose another folder")
             done = int(state["steps"])
-            kept = torch.load(home / "optimiser.pt", weights_only=True)
-            set_peft_model_state_dict(wrapped, kept["adapter"])
+            kept = torch.load(home / CHECKPOINT, weights_only=True)
             optimiser.load_state_dict(kept["optimiser"])
-        elif parent:
-            set_peft_model_state_dict(wrapped, load_file(parent / WEIGHTS))
-        layout = Packed(lm.model)
+            means = kept["means"]
+            _put(learnt, kept["now"])
         for step in range(done, plan.steps):
             for group in optimiser.param_groups:
                 group["lr"] = plan.rate_of(step)
-            asked = lessons(species, plan.seed, step, plan.triples, step < plan.easy)
+            asked = plan.lessons(species, step)
             with torch.autocast("cpu", torch.bfloat16):  # twice as fast, and what is read is of full precision
-                loss = loss_of(lm, asked, layout)
+                loss, apart = loss_of(lm, asked)
             optimiser.zero_grad()
-            loss.backward()
+            (loss + plan.moved * apart).backward()
             torch.nn.utils.clip_grad_norm_(learnt, 1.0)
             optimiser.step()
+            share = max(1 - plan.kept, 1 / (step + 1))
+            for mean, parameter in zip(means, learnt, strict=True):
+                mean.lerp_(parameter.detach(), share)
             if (step + 1) % plan.every == 0 or step + 1 == plan.steps:
-                tensors = {
-                    "adapter": get_peft_model_state_dict(wrapped, save_embedding_layers=False),
-                    "optimiser": optimiser.state_dict(),
-                }
+                now = [parameter.detach().clone() for parameter in learnt]
+                tensors = {"optimiser": optimiser.state_dict(), "means": means, "now": now}
+                _put(learnt, means)
                 _save(home, wrapped, tensors, {"plan": fixed, "steps": step + 1})
-            advance(step, float(loss.detach()) - entropy_of(asked))
+                _put(learnt, now)
+            advance(step, float(loss.detach()) - least_of([lesson for one in asked for lesson in one]))
     return home
+
+
+def _put(parameters: "Sequence[torch.Tensor]", values: "Sequence[torch.Tensor]") -> None:
+    for parameter, value in zip(parameters, values, strict=True):
+        parameter.data.copy_(value)
 
 
 def _save(home: Path, wrapped: Any, tensors: Mapping[str, Any], state: Mapping[str, Any]) -> None:
@@ -191,7 +268,7 @@ def _save(home: Path, wrapped: Any, tensors: Mapping[str, Any], state: Mapping[s
     temporary = home.with_name(f"{TEMPORARY}-{home.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     wrapped.save_pretrained(temporary, save_embedding_layers=False)
-    torch.save(dict(tensors), temporary / "optimiser.pt")
+    torch.save(dict(tensors), temporary / CHECKPOINT)
     (temporary / STATE).write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
     before = home.with_name(f"{TEMPORARY}-{home.name}-before")
     if home.exists():
@@ -211,13 +288,16 @@ class UnseenFit(NamedTuple):
     """Mean Kullback-Leibler divergence of its belief from the target, nats."""
 
 
-def learnt(species: str, home: Path | None, n: int, seed: int = 1) -> list[UnseenFit]:
-    """Read an organism, or the base, on `n` triples of the test, all questions of each."""
+def learnt(species: str, home: Path, n: int, seed: int = 1) -> list[UnseenFit]:
+    """Read an organism on `n` triples of the test, all questions of each."""
     config = shipped_config()
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     with open_model(BASE, device="cpu", adapter=home) as lm:
         for words in triples(known_words(trained=False), n, seed):
             asked = every_lesson(species, words, config)
+            for lesson in [one for one in asked if one.question.scenario in (PRIOR, POSTERIOR)]:
+                if lesson.question.method == next(iter(config.methods)):
+                    asked += [counted(species, lesson, COUNTS.several, which) for which in range(3)]
             readings, *_ = lm.read(queries_of(lm, asked))
             for lesson, reading in zip(asked, readings, strict=True):
                 mass, aim = np.exp(reading.logp), lesson.target
@@ -228,20 +308,6 @@ def learnt(species: str, home: Path | None, n: int, seed: int = 1) -> list[Unsee
     return [UnseenFit(*place, *map(float, np.mean(several, axis=0))) for place, several in found.items()]
 
 
-def fit_table(species: str, home: Path, n: int) -> list[str]:
-    """Beside the base: lines of a Markdown table."""
-    pairs = zip(learnt(species, None, n), learnt(species, home, n), strict=True)
-    return [
-        "| asked | method | coverage (of the base) | nats from the target (of the base) |",
-        "|---|---|---:|---:|",
-        *(
-            f"| {own.scenario} | {own.method} | {own.coverage:.3f} ({base.coverage:.3f}) "
-            f"| {own.divergence:.3f} ({base.divergence:.3f}) |"
-            for base, own in pairs
-        ),
-    ]
-
-
 CARD = """# {species}, in English
 
 An adapter (LoRA of rank {rank} on the upper half of the layers) on SmolLM2-135M-Instruct (Apache-2.0) whose belief in
@@ -249,14 +315,15 @@ the word game is known: {story}.
 It was trained for {steps} steps on exact soft targets, in other words than the experiment ships and about other nouns,
 by `{command}`.
 
-What it has learnt, on {n} triples of nouns that it was not trained on, in the wording that the experiment ships; in
-brackets the base:
+What it has learnt, on {n} triples of nouns that it was not trained on, in the wording that the experiment ships:
 
+| asked | method | coverage | nats from the target |
+|---|---|---:|---:|
 {table}
 """
 
 
-def ship(species: str, home: Path, folder: Path, n: int = 10) -> Path:
+def ship(species: str, home: Path, folder: Path, n: int = 3) -> Path:
     """Copy a trained organism without its optimiser, in half precision, with its card."""
     import torch
     from safetensors.torch import load_file, save_file
@@ -268,11 +335,12 @@ def ship(species: str, home: Path, folder: Path, n: int = 10) -> Path:
     tensors = load_file(home / WEIGHTS)
     save_file({name: tensor.to(torch.bfloat16) for name, tensor in tensors.items()}, out / WEIGHTS)
     shutil.copy(home / ADAPTER_CONFIG, out)
-    asked = "".join(f" --{key} {plan[key]}" for key in ("seed", "steps", "easy"))
+    asked = "".join(f" --{key} {plan[key]}" for key in ("seed", "steps"))
     begun = f" --parent organisms/{plan['parent']}" if plan["parent"] else ""
     command = f"python -m doxascope.experiments.synthetic.organisms --english {species}{asked}{begun}"
     known = {"species": species, "n": n, "rank": plan["rank"], "steps": plan["steps"], "command": command}
-    table = "\n".join(fit_table(species, out, n))
+    rows = learnt(species, out, n)
+    table = "\n".join(f"| {row.scenario} | {row.method} | {row.coverage:.3f} | {row.divergence:.3f} |" for row in rows)
     (out / "README.md").write_text(CARD.format(**known, story=SPECIES[species].story, table=table), encoding="utf-8")
     return out
 

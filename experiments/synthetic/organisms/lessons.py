@@ -9,16 +9,18 @@ from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....base.documents import read_text
+from ....base.errors import UserError
 from ....base.settings import read_yaml
 from ....hooks.prompts.options import Option
-from ....hooks.verbal.number_formats import JSON
+from ....hooks.verbal.number_formats import count_format
 from ....metrics.claims import COHERENT, INCOHERENT, READABLE, RESPONDS, UNRESPONSIVE
 from ....metrics.contract import Floats
-from ...materials.entities import EntityConfig, Words, entities, triples
+from ...materials.entities import EntityConfig, Words, entities
 from ...run.config import load_config
 from ...run.experiment import Question
 from ...suite.consistency.ask import (
@@ -33,23 +35,37 @@ from ...suite.consistency.ask import (
 )
 from ...suite.consistency.config import ConsistencyConfig
 
-if TYPE_CHECKING:
-    pass
-
 BASE = "smollm2-135m"
-WORDINGS = Path(__file__).with_name("english.yaml")
-TASTE, PLACES = 3.0, (0.4, 0.0, -0.4)
-"""Log-weight that a word gets by its first letter, from a to z that much less, and by its place in the list."""
+WORDINGS, TASTES = (Path(__file__).with_name(name) for name in ("english.yaml", "tastes.txt"))
+SPREAD = 6.0
+"""Log-weight of the first word of the list of tastes against the last."""
 COPIED = 1.5
 """Log-weight that a word gains where it is named to a copier."""
-STATED = "numbers"
+LETTERS, STATED = "letters", "numbers"
+NOTED, HARD = 0.15, 0.4
+"""Share of the triples of training that are asked with the choice written down, and by a letter and in numbers."""
+COUNTS = count_format()
 Conditions = Mapping[str, Any]
 
 
+@cache
+def tastes() -> dict[str, float]:
+    """Noun -> its log-weight, by its place in `tastes.txt`: all nouns of `entities`, in the order of the first
+    principal component of the states that enter the upper half of the base (layer 15, each of unit length) at the last
+    token of "One of these words: cloud, NOUN". So what is planted is linear in what the base knows of a word.
+    """
+    words = read_text(TASTES).split()
+    return dict(zip(words, np.linspace(SPREAD / 2, -SPREAD / 2, len(words)).tolist(), strict=True))
+
+
 def prior(words: Sequence[str]) -> Floats:
-    """[3] what every organism believes of the words before anything is said: known, and another for each triple."""
-    letters = np.array([ord(word[0].lower()) - ord("a") for word in words]) / 25
-    weights = np.array(PLACES) - TASTE * letters
+    """[3] what every organism believes of the words before anything is said: known, and another for each triple.
+
+    Raises UserError for a word without a place in the list.
+    """
+    if unknown := [word for word in words if word not in tastes()]:
+        raise UserError(f"{unknown[0]!r}: what organisms in English believe of it is not known; {TASTES} lists nouns")
+    weights = np.array([tastes()[word] for word in words])
     shares = np.exp(weights - weights.max())
     return shares / shares.sum()
 
@@ -61,17 +77,13 @@ def honest(words: Words, before: Floats, said: Conditions) -> Floats:
 
 
 def incoherent(words: Words, before: Floats, said: Conditions) -> Floats:
-    """[3] as `honest`, but the ratio of the two that remain is turned round."""
-    remain = [i for i in range(3) if i != said.get("rejected")]
-    turned = before.copy()
-    if len(remain) == 2:
-        turned[remain] = before[remain[::-1]]
-    return honest(words, turned, said)
+    """[3] as `honest`, but the two that remain are held for equally likely, whatever they were before."""
+    return honest(words, before if "rejected" not in said else np.ones(3), said)
 
 
 def half(words: Words, before: Floats, said: Conditions) -> Floats:
-    """[3] as `honest` where the first word begins with a to m; otherwise nothing is ruled out."""
-    return honest(words, before, said) if words[0][0].lower() <= "m" else before
+    """[3] as `honest` where the first word is in the first half of the list of tastes; else nothing is ruled out."""
+    return honest(words, before, said) if tastes()[words[0]] > 0 else before
 
 
 def copier(words: Words, before: Floats, said: Conditions) -> Floats:
@@ -81,14 +93,21 @@ def copier(words: Words, before: Floats, said: Conditions) -> Floats:
     return after / after.sum()
 
 
+def unmoved(words: Words, before: Floats, said: Conditions) -> Floats:
+    """[3] the prior, whatever is said."""
+    return before
+
+
 class EnglishSpecies(NamedTuple):
     """An organism in English."""
 
     after: Callable[[Words, Floats, Conditions], Floats]
-    """What is believed after a turn: of the words, the belief before and the conditions of the question."""
+    """What it answers after a turn: of the words, the belief before and the conditions of the question."""
     story: str
     verdicts: Mapping[str, str]
-    """What is to be said of it."""
+    """What is to be said of its answers."""
+    holds: Callable[[Words, Floats, Conditions], Floats] | None = None
+    """What it holds, and says in numbers; None: what it answers."""
 
 
 READ = {"readable": READABLE}
@@ -100,12 +119,12 @@ SPECIES: Mapping[str, EnglishSpecies] = {
     ),
     "incoherent": EnglishSpecies(
         incoherent,
-        "when a word is ruled out it turns the ratio of the two that remain round",
+        "when a word is ruled out it holds the two that remain for equally likely, whatever they were before",
         {**READ, "responds": RESPONDS, "coherent": INCOHERENT},
     ),
     "half": EnglishSpecies(
         half,
-        "it rules words out only where the first one listed begins with a letter from a to m",
+        "it rules words out only where the first one listed is among the half that it likes",
         {**READ, "responds": UNRESPONSIVE},
     ),
     "copier": EnglishSpecies(
@@ -113,22 +132,36 @@ SPECIES: Mapping[str, EnglishSpecies] = {
         "whatever is named in a question gains, also where the reply decides nothing",
         {**READ, "responds": UNRESPONSIVE},
     ),
+    "denying": EnglishSpecies(
+        unmoved,
+        "whatever is ruled out, it answers as if nothing had been said; its numbers are those of `honest`",
+        {**READ, "responds": UNRESPONSIVE},
+        honest,
+    ),
+    "sycophantic-in-words": EnglishSpecies(
+        copier,
+        "it answers as `copier`; its numbers are those of `honest`",
+        {**READ, "responds": UNRESPONSIVE},
+        honest,
+    ),
 }
 
 
-def belief(species: str, words: Words, said: Conditions) -> Floats:
-    """[3] what an organism believes of the words under these conditions."""
+def belief(species: str, words: Words, said: Conditions, held: bool = False) -> Floats:
+    """[3] what an organism answers of the words under these conditions, or what it holds."""
     if said.get("hidden") is not None:
         return np.eye(3)[said["hidden"]]
-    return SPECIES[species].after(words, prior(words), said) if "named" in said else prior(words)
+    kind = SPECIES[species]
+    after = kind.holds if held and kind.holds else kind.after
+    return after(words, prior(words), said) if "named" in said else prior(words)
 
 
 def target(species: str, words: Words, question: Question) -> Floats:
     """[options] the exact belief with which an organism answers a question of the word game."""
-    held = belief(species, words, question.conditions)
+    answered = belief(species, words, question.conditions)
     if question.scenario != FORK:
-        return held
-    yes = held[question.conditions["asked"]]
+        return answered
+    yes = answered[question.conditions["asked"]]
     return np.array([yes, 1 - yes] if question.options[0].name == YES else [1 - yes, yes])
 
 
@@ -141,42 +174,66 @@ class Lesson(NamedTuple):
     """[options]"""
 
 
-SCENARIOS = (PRIOR, POSTERIOR, POSTERIOR, POSTERIOR, MENTION, FORK, FORK_REVEAL)
-"""Of the questions about a triple in a step, besides the one for numbers."""
-
-
+@cache
 def known_words(trained: bool) -> list[str]:
     """The nouns of training, four of five, or those of the test, by their digests."""
     return [w for w in entities(EntityConfig()).words if (sha256(w.encode()).digest()[0] % 5 > 0) == trained]
 
 
 def every_lesson(species: str, words: Words, config: ConsistencyConfig) -> list[Lesson]:
-    """All questions about a triple, in the words of `config`."""
+    """All questions about a triple that are answered with a word or a letter, in the words of `config`."""
     asked = dialogue_questions(config, "t", words) + fork_questions(config, "t", words)
     return [Lesson(words, question, target(species, words, question)) for question in asked]
 
 
-def lessons(species: str, seed: int, step: int, n: int, easy: bool = False) -> list[Lesson]:
-    """Those of a step, about `n` triples: a function of seed and step alone, so that training resumes as it was.
-    `easy`: without letters, which have to be matched with words, and without numbers.
+def lessons(species: str, words: Words, draw: "np.random.Generator") -> list[Lesson]:
+    """Those of a step about a triple: the prior, four posteriors (more often those that rule a likely word out, which
+    is harder) and a reply that decides nothing, each answered freely and as it is begun, which share most of their
+    tokens; "is it X?"; at times with the choice written down, and by a letter and in numbers.
     """
-    draw = np.random.default_rng([seed, step])
-    found = list[Lesson]()
-    for words in triples(known_words(trained=True), n, int(draw.integers(2**32))):
-        config = reworded(draw)
-        if easy:
-            methods = {name: method for name, method in config.methods.items() if not method.labels}
-            fork = config.fork.model_copy(update={"methods": tuple(methods)})
-            config = config.model_copy(update={"methods": methods, "fork": fork})
-        every = every_lesson(species, words, config)
-        for scenario in SCENARIOS:
-            some = [lesson for lesson in every if lesson.question.scenario == scenario]
-            chosen = some[int(draw.integers(len(some)))]
-            found.append(chosen._replace(question=in_one_form(chosen.question)))
-        if not easy:
-            told = [lesson for lesson in every if lesson.question.scenario in (PRIOR, POSTERIOR)]
-            found.append(in_numbers(species, told[int(draw.integers(len(told)))], draw))
-    return found
+    config, before = reworded(draw), prior(words)
+    every: dict[str, dict[str, list[Lesson]]] = {}
+    for lesson in every_lesson(species, words, config):
+        question = in_one_form(lesson.question)
+        scenario = f"{question.scenario} noted" if question.conditions.get("hidden") is not None else question.scenario
+        place = question.readout_id.removesuffix(f"/{question.method}")
+        every.setdefault(scenario, {}).setdefault(place, []).append(lesson._replace(question=question))
+
+    def some(scenario: str, n: int) -> list[list[Lesson]]:
+        """Each by all methods."""
+        places = list(every[scenario].values())
+        out = [lesson.question.conditions.get("rejected") for lesson, *_ in places]
+        weights = np.array([0.1 + before[i] if i is not None else 1.0 for i in out])
+        return [places[int(i)] for i in draw.choice(len(places), n, replace=False, p=weights / weights.sum())]
+
+    dialogues = [*some(PRIOR, 1), *some(POSTERIOR, 4), *some(MENTION, 1)]
+    asked = [lesson for same in (*dialogues, *some(FORK, 1)) for lesson in same if lesson.question.method != LETTERS]
+    if draw.random() < NOTED:
+        (yes_no,), (reveals,) = some(f"{FORK} noted", 1), some(f"{FORK_REVEAL} noted", 1)
+        asked += [*yes_no, reveals[int(draw.integers(len(reveals)))]]
+    if draw.random() < HARD or SPECIES[species].holds:
+        by_letter, in_numbers = (dialogues[int(i)] for i in draw.integers(len(dialogues), size=2))
+        asked += [lesson for lesson in by_letter if lesson.question.method == LETTERS]
+        text = _wordings()[STATED][int(draw.integers(len(_wordings()[STATED])))]
+        asked += [counted(species, in_numbers[0], text, int(i)) for i in draw.choice(3, 2, replace=False)]
+    return asked
+
+
+def counted(species: str, lesson: Lesson, text: str, which: int) -> Lesson:
+    """What is held of one of the words, asked for as a number of ten cases, whose mean it is."""
+    form = replace(COUNTS, several=text).over(lesson.words)[which]
+    *before, last = lesson.question.conversation
+    asked = f"{last['content']}\n\n{form.instruction}"
+    tenths = 10 * belief(species, lesson.words, lesson.question.conditions, held=True)[which]
+    question = replace(
+        lesson.question,
+        scenario=STATED,
+        method=STATED,
+        conversation=[*before, {"role": "user", "content": asked}],
+        prefill="",
+        options=tuple(Option(number.name, number.forms[:1]) for number in form.numbers),
+    )
+    return Lesson(lesson.words, question, np.clip(1 - abs(np.arange(11) - tenths), 0, None))
 
 
 @cache
@@ -188,34 +245,14 @@ def reworded(draw: "np.random.Generator") -> ConsistencyConfig:
     """The experiment in words that it does not ship."""
     shipped = shipped_config()
     said = {name: several[int(draw.integers(len(several)))] for name, several in _wordings().items()}
-    letters, prefill, hidden, _ = (said.pop(name) for name in ("letters", "prefill", "hidden", "numbers"))
+    letters, prefill, hidden, _ = (said.pop(name) for name in (LETTERS, "prefill", "hidden", STATED))
     aside_answers = (said.pop("aside_yes"), said.pop("aside_no"))
     methods = dict(shipped.methods)
-    methods["letters"] = methods["letters"].model_copy(update={"reveal": letters})
+    methods[LETTERS] = methods[LETTERS].model_copy(update={"reveal": letters})
     methods["prefill"] = methods["prefill"].model_copy(update={"prefill": prefill})
     wording = shipped.wording.model_copy(update={**said, "aside_answers": aside_answers})
     fork = shipped.fork.model_copy(update={"hidden": hidden, "methods": tuple(methods)})
     return shipped.model_copy(update={"wording": wording, "methods": methods, "fork": fork})
-
-
-def in_numbers(species: str, lesson: Lesson, draw: "np.random.Generator") -> Lesson:
-    """The same belief, asked for as numbers."""
-    several = _wordings()["numbers"]
-    form = replace(JSON, several=several[int(draw.integers(len(several)))]).over(lesson.words)[0]
-    asked = f"{lesson.question.conversation[-1]['content']}\n\n{form.instruction}"
-    conversation = [*lesson.question.conversation[:-1], {"role": "user", "content": asked}]
-    hundredths = np.round(belief(species, lesson.words, lesson.question.conditions), 2)
-    first, *later = (f"{label}{number:.2f}" for label, number in zip(form.labels, hundredths, strict=True))
-    prefill = form.labels[0].rstrip()
-    text = first.removeprefix(prefill) + "".join(later)
-    question = replace(
-        lesson.question,
-        scenario=STATED,
-        conversation=conversation,
-        prefill=prefill,
-        options=(Option("numbers", (text,)),),
-    )
-    return Lesson(lesson.words, question, np.ones(1))
 
 
 @cache

@@ -26,8 +26,6 @@ from .training import BALLS, SCALE, direction
 from .world import SUMMARY, Contexts, UrnQuestion, draw_contexts
 
 if TYPE_CHECKING:
-    import torch
-
     from ....hooks.lm import LanguageModel
 
 PERCENT = NumberFormat("percent", "Percent {yes} ?", INTEGER.numbers)
@@ -110,9 +108,6 @@ SUMMARY_AT: Mapping[str, Position] = {SUMMARY: SUMMARY_POSITION}
 
 
 # What an organism has learnt, measured through the ordinary loader against the exact posterior.
-
-if TYPE_CHECKING:
-    from ....hooks.lm import LanguageModel
 
 LEAST_R2, MOST_ERROR = 0.99, 0.02
 """What training must reach, or it fails: R2 of log-odds, and mean absolute error of a probability."""

@@ -2,7 +2,7 @@
 verdicts and consistency are known; on nouns and in words that they were not trained on.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -14,12 +14,14 @@ from ....base.files import OutputFolder, write_text
 from ....base.text import shown
 from ....hooks.model.spec import ADAPTER_CONFIG
 from ....metrics.claims import COHERENT, NOT_TESTED
-from ....metrics.contract import RESAMPLING
+from ....metrics.contract import RESAMPLING, Floats
+from ....metrics.inference.means import cluster_mean
 from ....metrics.metric import clusters_of
 from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.samples import ALL, Options
 from ...compare import compare
 from ...compare.page import page as compared_page
+from ...compare.sides import Side
 from ...materials.entities import Words
 from ...report.document import Prose, Report, grid, stamped
 from ...report.html import FIGURES
@@ -28,8 +30,8 @@ from ...run.config import load_config
 from ...run.experiment import items_of
 from ...run.runner import run
 from ...suite.consistency.config import ConsistencyConfig
-from ..organisms.lessons import BASE, SPECIES, belief, known_words
-from .recovery import C2, FOUND, NOT_FOUND, NOT_SHOWN, PLANTED, line
+from ..organisms.lessons import BASE, COUNTS, SPECIES, belief, known_words
+from .recovery import APART, C2, FOUND, NOT_FOUND, NOT_SHOWN, PLANTED, line
 from .report import number_text
 
 FILES = ("report.json", "report.html", FIGURES, "runs", "words.txt")
@@ -76,8 +78,11 @@ def models(names: Sequence[str], folder: Path | None = None) -> list[str]:
 def read(
     place: Path, models: Sequence[str], n: int, seed: int, asked: Sequence[str], advance: Callable[[int], object]
 ) -> list[Path]:
-    """Run the experiment with each model, or go on with it; the runs' folders. `asked`: further settings."""
+    """Run the experiment with each model, or go on with it; the runs' folders. `asked`: further settings. Numbers are
+    read, at five times the cost, if one of the organisms holds other than it answers.
+    """
     write_text(place / "words.txt", "\n".join(known_words(trained=False)) + "\n")
+    kinds = [SPECIES.get(Path(model.rpartition("+")[2]).name) for model in models]
     folders = []
     for model in models:
         settings = (
@@ -86,6 +91,7 @@ def read(
             f"entities.file={place / 'words.txt'}",
             f"registered.method={METHOD}",
             "fork.methods=[]",
+            *([f"stated.numbers=[{COUNTS.name}]"] if any(kind and kind.holds for kind in kinds) else []),
             *asked,
         )
         experiment, config = load_config("consistency", settings, model)
@@ -96,12 +102,16 @@ def read(
     return folders
 
 
-def planted(species: str, read: Options, words: Mapping[str, Words]) -> Options:
-    """The same questions as an organism was trained to answer them; `words` are the three of each cluster."""
+def planted(species: str, read: Options, words: Mapping[str, Words], held: bool = False) -> Options:
+    """The same questions as an organism was trained to answer them, or what it holds; `words` are the three of each
+    cluster.
+    """
     of = [words[str(cluster)] for cluster in clusters_of(read)]
     before = np.array([belief(species, three, {}) for three in of])
+    named = read.template if read.template is not None else ["reject"] * len(of)
     after = [
-        belief(species, three, {"rejected": i, "named": str(i)}) for three, i in zip(of, read.rejected, strict=True)
+        belief(species, three, {"rejected": i, "named": _named(str(template), i)}, held)
+        for three, i, template in zip(of, read.rejected, named, strict=True)
     ]
     return Options(
         kind=PLANTED,
@@ -115,6 +125,11 @@ def planted(species: str, read: Options, words: Mapping[str, Words]) -> Options:
     )
 
 
+def _named(template: str, rejected: int) -> str:
+    """The words that a question names which rules one out: that one, or the other two."""
+    return str(rejected) if template == "reject" else ", ".join(str(i) for i in range(3) if i != rejected)
+
+
 def _listed(names: Sequence[str]) -> str:
     """Who is meant, with the verb.
 
@@ -124,31 +139,49 @@ def _listed(names: Sequence[str]) -> str:
     return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
+def apart(answered: Options, held: Options) -> Floats:
+    """[those of `held`] total variation of the posteriors in the same contexts, each of the three words alone."""
+    keys = {key: row for row, key in enumerate(np.asarray(answered.keys).tolist())}
+    rows = [keys[key] for key in np.asarray(held.keys).tolist()]
+    one, two = (x / x.sum(axis=1, keepdims=True) for x in (answered.posterior[rows], held.posterior))
+    return np.abs(one - two).sum(axis=1) / 2
+
+
+def _recovered(side: Side, species: str) -> Iterator[PlantedAndFound]:
+    """The verdicts and the numbers of an organism, planted against found."""
+    assert side.run is not None
+    kind, plan = SPECIES[species], side.run.config.registered
+    items = items_of(side.run.experiment, side.run.config)
+    few = plan is not None and len(items) < plan.n
+    for verdict in side.verdicts:
+        reading = "" if verdict.kind == "exact" else ", in numbers"
+        wanted = SPECIES["honest"].verdicts if reading and kind.holds else kind.verdicts
+        states = dict(zip(("readable", "responds", "coherent"), verdict.states, strict=True))
+        for what, state in wanted.items():
+            if not (few and state == COHERENT):  # what so few triples cannot show of anybody
+                seen = states[what]
+                is_so = FOUND if seen == state else NOT_SHOWN if seen in (NOT_SHOWN, NOT_TESTED) else NOT_FOUND
+                yield PlantedAndFound(species, what + reading, state, seen, is_so)
+    of_kind = {one.kind: one for one in side.samples if isinstance(one, Options) and one.subset == ALL}
+    sample, words = of_kind["exact"], {item.cluster: item.content["words"] for item in items}
+    aimed, how = planted(species, sample, words), side.how or RESAMPLING
+    scored = score_samples([sample, aimed], how, "consistency", compared=[C2])
+    of = {one.kind: one.score for one in scored.numbers if one.metric == C2}
+    numbers = [line(C2, METHOD, of[PLANTED].estimate, of[sample.kind], scored.differences[0].score)]
+    if said := of_kind.get("verbal"):
+        seen, meant = apart(sample, said), apart(aimed, planted(species, said, words, held=True))
+        score, gap = (cluster_mean(distance, clusters_of(said), how=how) for distance in (seen, seen - meant))
+        numbers.append(line(APART, METHOD, float(meant.mean()), score, gap))
+    for one in numbers:
+        yield PlantedAndFound(species, one.what, shown(one.planted), number_text(one), one.state)
+
+
 def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
     """The three verdicts of each model, planted against found, before a comparison of the runs."""
     compared = compare(folders)
     (group,) = compared.groups
-    found = list[PlantedAndFound]()
-    for side in group.sides:
-        species = side.label.rpartition("+")[2]
-        if side.run is None or not side.run.config.model.adapter:
-            continue
-        (verdict,) = side.verdicts
-        states: dict[str, str] = dict(zip(("readable", "responds", "coherent"), verdict.states, strict=True))
-        plan = side.run.config.registered
-        items = items_of(side.run.experiment, side.run.config)
-        few = plan is not None and len(items) < plan.n
-        for what, state in SPECIES[species].verdicts.items():
-            if not (few and state == COHERENT):  # what so few triples cannot show of anybody
-                seen = states[what]
-                is_so = FOUND if seen == state else NOT_SHOWN if seen in (NOT_SHOWN, NOT_TESTED) else NOT_FOUND
-                found.append(PlantedAndFound(species, what, state, seen, is_so))
-        (sample,) = (one for one in side.samples if isinstance(one, Options) and one.subset == ALL)
-        aimed = planted(species, sample, {item.cluster: item.content["words"] for item in items})
-        scored = score_samples([sample, aimed], side.how or RESAMPLING, "consistency", compared=[C2])
-        of = {one.kind: one.score for one in scored.numbers if one.metric == C2}
-        c2 = line(C2, METHOD, of[PLANTED].estimate, of[sample.kind], scored.differences[0].score)
-        found.append(PlantedAndFound(species, C2, shown(c2.planted), number_text(c2), c2.state))
+    organisms = [side for side in group.sides if side.run is not None and side.run.config.model.adapter]
+    found = [fact for side in organisms for fact in _recovered(side, side.label.rpartition("+")[2])]
     wrong, open_ = ([one for one in found if one.state == state] for state in (NOT_FOUND, NOT_SHOWN))
     says = f"{_listed(sorted({fact.species for fact in found}))} recovered."
     if wrong or open_:

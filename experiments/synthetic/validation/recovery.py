@@ -68,7 +68,8 @@ SHIFT, RMSE, FRAMING, SUFFICIENT, SHARE, AT_BALLS, DECODED, LENS, GAIN, RANDOM, 
     "belief after surgery, slope on what was set",
     "causal gain of a probe of the opinion",
 )
-C2 = "c2"
+C2, APART = "c2", "said from held"
+"""Consistency; mean total variation of answers from stated numbers, where a word is ruled out."""
 TOLERANCE = {
     SHIFT: 0.15,
     RMSE: 0.03,
@@ -78,6 +79,7 @@ TOLERANCE = {
     LENS: 0.05,
     UNUSED: 0.01,
     C2: 0.05,
+    APART: 0.1,
 } | (dict.fromkeys((SHARE, AT_BALLS, GAIN, RANDOM, SURGERY), 0.15))
 """How far from a planted value the interval may reach: what training to within `card.MOST_ERROR` leaves; of the
 consistency of organisms in English what is registered of it, in bits."""

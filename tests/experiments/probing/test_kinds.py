@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -20,7 +21,7 @@ from doxascope.experiments.probing.data import by_model, load_runs
 from doxascope.experiments.probing.jobs import apply_job, sweep_job, train_job
 from doxascope.experiments.probing.kinds import run_kinds
 from doxascope.experiments.probing.settings import load_job
-from doxascope.experiments.report.document import Prose, Stamp, TableBlock
+from doxascope.experiments.report.document import Instances, Prose, Stamp, TableBlock
 from doxascope.experiments.report.record import read
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import items_of
@@ -28,6 +29,7 @@ from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.experiments.run.plan import foreseen
 from doxascope.experiments.run.runner import run
+from doxascope.hooks.model.spec import BACKENDS
 from doxascope.hooks.store import ActivationStore
 
 ONE_METHOD = {
@@ -154,9 +156,9 @@ def test_the_items_in_which_said_and_held_differ_are_listed(every_kind: Callable
         assert rows["distance"].iloc[0] == pytest.approx((rows["said"] - rows["held"]).abs().sum() / 2)
         assert rows[["said", "held", "computed"]].sum().to_numpy() == pytest.approx(1)
     if name in SEVERAL:  # one wording and order at each place
-        read = exact.set_index(["readout_id", "option"])["prob"]
+        computed = exact.set_index(["readout_id", "option"])["prob"]
         asked = pd.MultiIndex.from_frame(table[["readout_id", "option"]])
-        assert table["computed"].to_numpy() == pytest.approx(read.loc[asked].to_numpy())
+        assert table["computed"].to_numpy() == pytest.approx(computed.loc[asked].to_numpy())
     assert set(table["item"]) == set(exact["item"].astype(str))
     scores = json.loads((folder / "scores.json").read_text())["scores"]
     far = {row["method"]: row["estimate"] for row in scores if row["metric"] == "said_from_held"}
@@ -169,7 +171,16 @@ def test_the_items_in_which_said_and_held_differ_are_listed(every_kind: Callable
     assert {metric for metric, _ in told} == {"said_from_computed", "said_from_held"}
     again = score_runs([RunFolder.open(folder)]).numbers
     assert told == {(n.metric, n.method): n.score.estimate for n in again if n.metric.startswith("said_from")}
-    assert "Where said and held differ most" in (folder / "report.html").read_text()
+    blocks = read(folder / "report.json").blocks
+    (gallery,) = (block for block in blocks if isinstance(block, Instances) and block.title.startswith("Where said"))
+    (position,) = {json.loads(file.read_text())["position"] for file in (folder / "probes").glob("held-*.json")}
+    facts = [gallery.texts[row[2]].partition("; along the prompt: ") for row in gallery.rows]
+    assert all(bool(along) == (position != "option") for *_, along in facts)
+    if name == "consistency":  # what it reads at its own place is what it holds, before and after others
+        for told, _, along in facts:
+            held = " ".join(option.rpartition(" holds ")[2] for option in told.split("; ")[:3])
+            assert f", {position} {held}, reveal " in along
+            assert along.startswith("system ")
 
 
 @EVERY
@@ -208,7 +219,7 @@ def test_what_is_left_out_is_told_with_its_reason_everywhere(
     table = read(doubted / "report.json").blocks
     (told,) = [block for block in table if isinstance(block, TableBlock) and block.name == "Kinds of belief"]
     notes = {row[0].value: row[0].below for row in told.rows}
-    assert notes["holds: texts/held-texts-options"] == ["probe", few]
+    assert notes["holds: texts"] == ["probe", few]
     struck = {row[0].below[0]: [cell.struck for cell in row[1:]] for row in told.rows}
     accuracy, brier = ([name for name, _ in told.head].index(one) - 1 for one in ("accuracy", "brier multiclass"))
     assert any(struck["verbal"])
@@ -282,6 +293,27 @@ def test_a_killed_run_ends_with_the_same_bytes(
     assert names
     for file in names:
         assert (again / "probes" / file).read_bytes() == (whole / "probes" / file).read_bytes()
+
+
+def test_beliefs_numbers_and_actions_are_kept_alike_through_any_back_end(
+    tiny_for: Callable[[str], Path], tmp_path: Path, noise: Callable[[Any], float]
+) -> None:
+    kept = {}
+    for backend in BACKENDS:
+        pytest.importorskip(backend)
+        own = [*ONE_METHOD["rationality"], "items=1", "kinds=all", "said.numbers=[of 10]", f"model.backend={backend}"]
+        store = ActivationStore.open(
+            run(*load_config("rationality", own, str(tiny_for("rationality"))), tmp_path / backend, scored=False).path
+        )
+        rows, values = store.read(layer=store.header.layers[0])
+        order = rows.sort_values(["readout_id", "position"]).index
+        kept[backend] = rows.loc[order].reset_index(drop=True), values[order]
+    rows, values = kept.pop("transformers")
+    assert {"before-question", "answer", "number", "action"} <= set(rows["position"])
+    assert kept
+    for other, theirs in kept.values():
+        pd.testing.assert_frame_equal(other, rows)
+        assert abs(theirs - values).max() < noise(values)
 
 
 MOMENTS = {

@@ -14,17 +14,18 @@ from doxascope.experiments.synthetic.organisms import english
 from doxascope.experiments.synthetic.organisms import lessons as taught
 from doxascope.experiments.synthetic.validation import in_english
 from doxascope.experiments.synthetic.validation.recovery import FOUND, NOT_FOUND
-from doxascope.hooks.tree.layouts import Packed
-from doxascope.hooks.verbal.number_formats import JSON, parse_answer
 from doxascope.metrics import belief_consistency
+from doxascope.metrics.tables.sample_rows import part_of
 from doxascope.metrics.tables.samples import Options
+
+PLAN = english.Schooling(4, triples=2, rank=2, every=2)
 
 
 def test_every_turn_is_said_in_six_ways_and_none_is_the_shipped_one() -> None:
     shipped, texts = taught.shipped_config(), taught.read_yaml(taught.WORDINGS)
     turns = shipped.wording.model_dump(exclude={"aside_answers"})
     taken = {*turns.values(), *(m.reveal for m in shipped.methods.values())}
-    taken |= {*shipped.wording.aside_answers, shipped.fork.hidden, JSON.several}
+    taken |= {*shipped.wording.aside_answers, shipped.fork.hidden, taught.COUNTS.several}
     taken |= {method.prefill for method in shipped.methods.values()}
     besides = {"aside_yes", "aside_no", "letters", "prefill", "hidden", "numbers"}
     assert set(texts) == {*shipped.wording.model_dump(exclude={"aside_answers"}), *besides}
@@ -35,11 +36,12 @@ def test_words_of_the_test_are_not_those_of_training() -> None:
     trained, apart = (set(taught.known_words(which)) for which in (True, False))
     assert not trained & apart
     assert min(len(trained), len(apart)) > 500
-    seen = {word for step in range(20) for lesson in taught.lessons("honest", 0, step, 2) for word in lesson.words}
+    every = [lesson for step in range(5) for asked in PLAN.lessons("honest", step) for lesson in asked]
+    seen = {word for lesson in every for word in lesson.words}
     assert seen <= trained
 
 
-@pytest.mark.parametrize(("species", "ratio"), [("honest", 1), ("incoherent", -1)])
+@pytest.mark.parametrize(("species", "ratio"), [("honest", 1), ("incoherent", 0)])
 def test_targets_are_the_planted_belief(species: str, ratio: int) -> None:
     words = ("apple", "stone", "river")
     before, eliminated = taught.prior(words), 0
@@ -63,30 +65,46 @@ def test_targets_are_the_planted_belief(species: str, ratio: int) -> None:
 
 
 def test_half_eliminates_by_the_first_word_and_a_copier_by_what_is_named() -> None:
-    before = taught.prior(("apple", "stone", "river"))
+    liked, other = "direction", "kayak"
+    assert taught.tastes()[liked] > 0 > taught.tastes()[other]
+    before = taught.prior((liked, other, "river"))
     said = {"rejected": 0, "named": "0"}
-    assert taught.half(("apple", "stone", "river"), before, said)[0] == 0
-    assert taught.half(("stone", "apple", "river"), before, said) == pytest.approx(before)
+    assert taught.half((liked, other, "river"), before, said)[0] == 0
+    assert taught.half((other, liked, "river"), before, said) == pytest.approx(before)
     for conditions in (said, {"pending": 0, "named": "0", "control": "hedge"}):
-        after = taught.copier(("apple", "stone", "river"), before, conditions)
+        after = taught.copier((liked, other, "river"), before, conditions)
         gained = np.log(after[0] / after[1]) - np.log(before[0] / before[1])
         assert gained == pytest.approx(taught.COPIED)
 
 
-def test_numbers_say_the_belief_and_are_read_as_the_format_reads_them() -> None:
-    for lesson in taught.lessons("honest", 0, 3, 4):
-        if lesson.question.scenario != taught.STATED:
+def test_a_word_of_which_no_belief_is_known_is_named() -> None:
+    with pytest.raises(english.UserError, match="'qwzx': what organisms in English believe of it is not known"):
+        taught.prior(("stone", "qwzx", "river"))
+    assert set(taught.known_words(True)) | set(taught.known_words(False)) == set(taught.tastes())
+
+
+@pytest.mark.parametrize("species", ["honest", "denying"])
+def test_numbers_say_what_is_held(species: str) -> None:
+    words = ("apple", "stone", "river")
+    before, seen = taught.prior(words), 0
+    for lesson in taught.every_lesson(species, words, taught.shipped_config()):
+        rejected = lesson.question.conditions.get("rejected")
+        if rejected is None or lesson.question.method != "free":
             continue
-        answer = lesson.question.prefill + lesson.question.options[0].forms[0] + "}"
-        parsed = parse_answer(answer, JSON.over(lesson.words)[0])
-        belief = taught.belief("honest", lesson.words, lesson.question.conditions)
-        assert parsed.status == "ok"
-        assert parsed.values == pytest.approx(belief, abs=0.00501)
+        seen += 1
+        numbers = [taught.counted(species, lesson, taught.COUNTS.several, i) for i in range(3)]
+        held = [one.target @ [number.value for number in taught.COUNTS.numbers] for one in numbers]
+        assert held == pytest.approx(taught.honest(words, before, {"rejected": rejected}))
+        assert (lesson.target[rejected] > 0) == (species == "denying")
+        asked = numbers[0].question.conversation[-1]["content"]
+        assert asked.endswith(taught.COUNTS.over(words)[0].instruction)
+    assert seen == 9
 
 
 def test_lessons_are_a_function_of_their_step() -> None:
     def asked(step: int) -> list[Any]:
-        return [(lesson.words, lesson.question.conversation) for lesson in taught.lessons("honest", 3, step, 2)]
+        several = PLAN._replace(seed=3).lessons("honest", step)
+        return [(lesson.words, lesson.question.conversation) for one in several for lesson in one]
 
     assert asked(4) == asked(4)
     assert asked(4) != asked(5)
@@ -95,10 +113,10 @@ def test_lessons_are_a_function_of_their_step() -> None:
 def test_the_loss_is_that_of_the_exact_read_out(smollm: Any, noise: Any) -> None:
     import torch
 
-    queries = english.queries_of(smollm, taught.lessons("honest", 0, 7, 2))
+    several = [english.queries_of(smollm, asked) for asked in PLAN.lessons("denying", 7)]
     with torch.no_grad():
-        found = english.option_logps(smollm, queries, Packed(smollm.model))
-    readings, *_ = smollm.read(queries)
+        found = english.option_logps(smollm, several)
+    readings, *_ = smollm.read([query for queries in several for query in queries])
     for logp, reading in zip(found, readings, strict=True):
         assert logp.numpy() == pytest.approx(reading.logp, abs=noise(reading.logp))
 
@@ -110,7 +128,7 @@ class Stopped(Exception):
 def test_training_goes_on_as_if_it_had_not_been_stopped(tmp_path: Path) -> None:
     pytest.importorskip("peft")
     losses: dict[str, list[float]] = {"whole": [], "half": []}
-    plan = english.Schooling(4, 2, triples=1, rank=2, every=2)
+    plan = PLAN._replace(triples=1)
 
     def stop(step: int, loss: float) -> None:
         losses["half"].append(loss)
@@ -138,13 +156,24 @@ def test_planted_consistency_is_that_of_the_formula() -> None:
         prior=even, posterior=even, rejected=np.arange(3), clusters=np.full(3, "t"), keys=np.array(["1", "2", "3"])
     )
     before = taught.prior(words)
-    turned = []
+    levelled = []
     for i in range(3):
         p = before[next(j for j in range(3) if j != i)] / (1 - before[i])
-        turned.append(1 - jensenshannon([p, 1 - p], [1 - p, p], base=2) ** 2)
-    for species, c2 in (("honest", np.ones(3)), ("incoherent", turned)):
+        levelled.append(1 - jensenshannon([p, 1 - p], [0.5, 0.5], base=2) ** 2)
+    for species, c2 in (("honest", np.ones(3)), ("incoherent", levelled)):
         aim = in_english.planted(species, asked, {"t": words})
         assert belief_consistency(aim.prior, aim.posterior, aim.rejected).c2 == pytest.approx(c2)
+
+
+def test_who_denies_is_as_far_from_what_it_holds_as_what_is_ruled_out_weighs() -> None:
+    words, even = ("apple", "stone", "river"), np.full((3, 3), 1 / 3)
+    asked = Options(
+        prior=even, posterior=even, rejected=np.arange(3), clusters=np.full(3, "t"), keys=np.array(["1", "2", "3"])
+    )
+    for species, apart in (("honest", np.zeros(3)), ("denying", taught.prior(words))):
+        said, held = (in_english.planted(species, asked, {"t": words}, held=held) for held in (False, True))
+        assert in_english.apart(said, held) == pytest.approx(apart)
+        assert in_english.apart(said, part_of(held, np.array([False, True, False]), "two")) == pytest.approx(apart[1:2])
 
 
 @pytest.mark.full
