@@ -5,7 +5,8 @@ python benchmarks/says_otherwise.py [--triples 60] [--steps 1300] [--out FOLDER]
 It is a Llama of some 200,000 parameters whose language has a token for each word. Where it is asked for its word it
 keeps the ratio of the two that remain; the same belief lies along fixed directions of its residual stream before the
 question; but in numbers it says the ratio turned round. So `c2` of what it computes and holds is 1, and that of what it
-says follows from a formula. Triples that are read were not trained on.
+says follows from a formula. Triples that are read were not trained on. It was run with a few steps alone so far: that
+1,000 are enough to find what is planted was not seen.
 """
 
 import argparse
