@@ -1,16 +1,12 @@
 """What numbers allow to be said: whether a method can be read, whether it responds, and whether it is coherent (METRICS
-W4); and the one number that a run was registered for (METRICS F8).
+W4).
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
-from pydantic import Field, model_validator
-
-from ..base.settings import Settings
 from ..base.text import shown
 from .consistency.competence import (
     EASY,
@@ -29,10 +25,11 @@ from .consistency.competence import (
     Condition,
 )
 from .contract import NAN
-from .inference.equivalence import CoherenceClaim, Equivalence, alike, tost, unless_missed
-from .inference.means import ClusterMean
-from .inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, SPREADS, study_design
+from .inference.equivalence import MARGINS, CoherenceClaim, Equivalence
+from .inference.planning import SPREADS
+from .metric import WORTH_BOUNDS
 from .number import Number, interval_text
+from .registration import Registered
 from .tables.samples import ALL
 
 COHERENT, INCOHERENT = "coherent", "incoherent"
@@ -45,6 +42,8 @@ class Ends(NamedTuple):
     """The number of who is coherent."""
     constant: float
     """The number of a belief that is the same whatever it is told: .5, or the same for every option."""
+    margin: str = ""
+    """Its default one (`MARGINS`), where the metric has no test of its own."""
 
 
 COHERENCE: Mapping[str, Ends] = {
@@ -52,13 +51,15 @@ COHERENCE: Mapping[str, Ends] = {
     "c3": Ends(1, 0.8091254953788901),  # (1/2, 1/2, 0) before, (1/3, 1/3, 1/3) after
     "kappa_word": Ends(1, 0),
     "rms_logodds": Ends(0, 0),
-    "M": Ends(0, NAN),
-    "M_within": Ends(0, NAN),
+    "M": Ends(0, NAN, "martingale"),
+    "M_within": Ends(0, NAN, "martingale"),
     "framing_bias": Ends(0, 0),
-    "complement": Ends(0, 0),
-    "excess": Ends(0, 0),
-    "top_b": Ends(0, 0),
-    "b_excess": Ends(0, 0),
+    "framing_logodds": Ends(0, 0),
+    "excess": Ends(0, 0, "logodds"),
+    "b_excess": Ends(0, 0, "b_score"),
+    "top_b": Ends(0, 0, "b_score"),
+    "lie": Ends(0, 0),
+    "lie_logodds": Ends(0, 0),
     "dutch_book_complement": Ends(0, 0),
     "dutch_book_cases": Ends(0, 0),
     "dutch_book_rejection": Ends(0, 400 / 9),
@@ -69,11 +70,23 @@ UPPER_BOUNDS = frozenset({"sufficiency"})
 """Numbers whose coherent value is the most that there can be: utilities that vary between contexts lower them as
 incoherence does, so that less is `not shown` and never `incoherent` (METRICS E4)."""
 BEHAVIOUR = frozenset(
-    {"accuracy", "accuracy_single", "accuracy_multi", "calibration", "calibration_top", "log_loss", "sufficiency"}
-    | {"brier", "brier_prior", "brier_post", "brier_update", "brier_multiclass"}
+    {"accuracy", "accuracy_single", "accuracy_multi", "log_loss", "sufficiency"}
+    | {"calibration", "calibration_top", "calibration_slope", "calibration_error"}
+    | {"brier", "brier_prior", "brier_post", "brier_update", "brier_multiclass", "rmse_truth"}
 )
 """Numbers of what a model does (its answers, how good and how calibrated they are), which are compared whatever the
 verdicts say."""
+
+
+def barred(metric: str, *kinds: str) -> bool:
+    """Whether a number of what cannot be read is barred: that of what a model does never is, but what a probe reads is
+    nothing that the model does.
+
+    Args:
+        metric: as in `scores.json`.
+        kinds: of belief, of which it is made.
+    """
+    return metric not in BEHAVIOUR or "probe" in kinds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +105,8 @@ class Coherent:
     margin: float
     constant: float
     """Its value for a constant belief; NaN: it has none, or it is not known."""
+    missing: float = 0.0
+    """Share of the rows that are missing, where they might have shown otherwise."""
 
     @property
     def seen(self) -> str:
@@ -99,7 +114,8 @@ class Coherent:
         beside = "" if math.isnan(self.constant) else f"; a constant belief has {shown(self.constant)}"
         interval = interval_text(self.ci_lo, self.ci_hi)
         asked = f"asked: {self.target:g} ± {self.margin:g}"
-        return f"{self.metric} {shown(self.value)} {interval}".rstrip() + f", {asked}{beside}"
+        lacking = f"; {self.missing:.0%} of its rows are missing" if self.missing else ""
+        return f"{self.metric} {shown(self.value)} {interval}".rstrip() + f", {asked}{lacking}{beside}"
 
 
 def coherent(number: Number, target: float, margin: float, test: Equivalence | CoherenceClaim | None) -> Coherent:
@@ -110,16 +126,23 @@ def coherent(number: Number, target: float, margin: float, test: Equivalence | C
         target: its value for a coherent belief.
         margin: the distance from it that would matter, fixed before reading.
         test: of its equivalence to that value; None, where it cannot be tested.
+
+    Where more than 2% of the rows are missing, coherence is shown only if it would be so with each of these as far off
+    as it can be: a model that refuses where it errs is else coherent. What is read and incoherent stays so.
     """
     score = number.score
     value, lo, hi = float(score.estimate), float(score.ci_lo), float(score.ci_hi)
     same = test is not None and (test.equivalent if isinstance(test, Equivalence) else test.claimed)
+    missing = score.n_dropped / max(score.n_rows + score.n_dropped, 1)
+    worst = (1 - missing) * max(abs(lo - target), abs(hi - target)) + missing * number.worst
+    hidden = missing if same and missing > WORTH_BOUNDS and not worst < margin else 0.0
+    same = same and not hidden
     outside = score.status in TRUSTED and beyond(number, target, margin)
     state = COHERENT if same else INCOHERENT if outside else NOT_SHOWN
     constant = COHERENCE[number.metric].constant if number.metric in COHERENCE else NAN
     return Coherent(
         state=state, metric=number.metric, value=value, ci_lo=lo, ci_hi=hi, target=target, margin=margin,
-        constant=constant,
+        constant=constant, missing=hidden,
     )  # fmt: skip
 
 
@@ -132,9 +155,14 @@ def beyond(number: Number, target: float, margin: float) -> bool:
     """
     if number.metric in UPPER_BOUNDS:
         return False
-    noise = SPREADS[number.metric].off if number.metric in SPREADS else 0.0
-    reach = max(margin, noise + min(margin, noise))
+    reach = reach_of(number.metric, margin)
     return bool(number.score.ci_lo > target + reach or number.score.ci_hi < target - reach)
+
+
+def reach_of(metric: str, margin: float) -> float:
+    """How far from coherence the noise of a reading may take a coherent agent, or the margin where that is wider."""
+    noise = SPREADS[metric].off if metric in SPREADS else 0.0
+    return max(margin, noise + min(margin, noise))
 
 
 TRUSTED = ("ok", "few_clusters")
@@ -283,9 +311,9 @@ SKILLS = ("truth_error", "brier_post", "brier", "brier_multiclass")
 """Numbers of how well a belief knows what is true, the first that there is; each has its constant belief's in words."""
 
 
-def verdicts(numbers: Sequence[Number], registered: "Registered | None" = None) -> list[Verdict]:
-    """Of each method that was judged among the numbers. Coherence is that of the registered number, if it has a margin,
-    else of the first in `COHERENCE` that has a default one.
+def verdicts(numbers: Sequence[Number], registered: Registered | None = None) -> list[Verdict]:
+    """Of each method that was judged among the numbers; where none was, of each that has a number of coherence. That is
+    the registered one, if it has a margin, else the first in `COHERENCE` that has a default one.
     """
     of: dict[tuple[str, str, str], list[Number]] = {}
     for number in numbers:
@@ -299,31 +327,50 @@ def verdicts(numbers: Sequence[Number], registered: "Registered | None" = None) 
                 method=name, conditions=list(score.conditions.values()), kind=number.kind, withheld=score.withheld,
                 rare=bool(score.rare), readable=score.readable, responds=score.responds, **coherence,
             ))  # fmt: skip
-    return judged
+    if judged:
+        return judged
+    alone = []
+    for (method, kind, run), numbers_of in of.items():
+        name = ", ".join(filter(None, (method, run)))
+        alone.append(Verdict(method=name, conditions=(), kind=kind, **_coherence(numbers_of, registered)))
+    return [verdict for verdict in alone if verdict.coherent]
 
 
-def with_coherence(verdict: Verdict, numbers: Sequence[Number], registered: "Registered | None" = None) -> Verdict:
+def with_coherence(verdict: Verdict, numbers: Sequence[Number], registered: Registered | None = None) -> Verdict:
     """The verdict with that on coherence by the numbers of its method, of one run."""
     numbers_of = [number for number in numbers if (number.method, number.kind) == (verdict.method, verdict.kind)]
     return replace(verdict, **_coherence(numbers_of, registered))
 
 
-def _coherence(numbers: Sequence[Number], plan: "Registered | None") -> dict[str, Any]:
+def _coherence(numbers: Sequence[Number], plan: Registered | None) -> dict[str, Any]:
     return {"coherent": _of_method(numbers, plan), "skill": _skill(numbers)}
 
 
-def _of_method(numbers: Sequence[Number], plan: "Registered | None") -> Coherent | None:
+def _of_method(numbers: Sequence[Number], plan: Registered | None) -> Coherent | None:
     if plan is not None and plan.margin is not None:
         for number in numbers:
             if (number.metric, number.subset) == (plan.metric, plan.subset):
                 return coherent(number, plan.coherent, plan.margin, plan.equivalence(number))
-    ones = [number for number in numbers if number.metric in COHERENCE and number.subset == ALL]
-    tested = [(each, test) for each in ones if (test := each.equivalence) is not None]
-    if not tested:
-        return None
-    number, test = min(tested, key=lambda pair: [*COHERENCE].index(pair[0].metric))
-    margin = test.params["margin"] if isinstance(test, CoherenceClaim) else test.params["hi"]
-    return coherent(number, COHERENCE[number.metric].coherent, float(margin), test)
+    judged: list[tuple[bool, int, Coherent]] = []
+    for number in numbers:
+        if number.metric in COHERENCE and number.subset == ALL and math.isfinite(float(number.score.estimate)):
+            ends, test = COHERENCE[number.metric], number.equivalence
+            if isinstance(test, Equivalence):
+                margin = float(test.params["hi"])
+            elif test is not None:
+                margin = float(test.params["margin"])
+            elif ends.margin:
+                margin = MARGINS[ends.margin]
+                plan = Registered(
+                    metric=number.metric, method=number.method, coherent=ends.coherent, margin=margin, n=1
+                )
+                test = plan.equivalence(number)
+            else:
+                continue
+            within_cells_first = number.metric == "M" and test is None
+            place = [*COHERENCE].index(number.metric)
+            judged.append((within_cells_first, place, coherent(number, ends.coherent, margin, test)))
+    return min(judged, key=lambda one: one[:2])[2] if judged else None
 
 
 def _skill(numbers: Sequence[Number]) -> str:
@@ -334,101 +381,3 @@ def _skill(numbers: Sequence[Number]) -> str:
             name_of = known[name].quantity or name
             return f"{name_of} {shown(float(score.estimate))} {interval_text(score.ci_lo, score.ci_hi)}".rstrip()
     return ""
-
-
-# The one number that a run was made for, written down before anything was read (METRICS F8).
-
-ITEMS, MODELS = "items", "items and models"
-
-
-class Registered(Settings):
-    """The primary number. All others of a run are exploratory."""
-
-    metric: str
-    """As in `scores.json`, like the next three."""
-    method: str
-    kind: str = "exact"
-    subset: str = ALL
-    coherent: float = Field(default=0.0, allow_inf_nan=False)
-    """Its value for a coherent agent."""
-    margin: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """The distance from that value that would matter, in its units; None: no claim of coherence is planned."""
-    width: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Estimation only: half the width of the interval that n is planned to give; then there is no margin."""
-    family: int = Field(default=1, ge=1)
-    """Registered numbers that are tested together, in all runs of a study; p is adjusted for so many (Bonferroni)."""
-    n: int = Field(ge=1)
-    """Clusters that were planned."""
-    target: Literal["items", "items and models"] = "items"
-    """What the sample stands for: items like these, or models like these as well."""
-
-    @model_validator(mode="after")
-    def _claims_or_estimates(self) -> "Registered":
-        if self.margin is not None and self.width is not None:
-            raise ValueError("registered: `margin` plans a claim, `width` an estimate; give one of them")
-        return self
-
-    def foreseen(self, clusters: int | None = None) -> list[str]:
-        """What so many clusters can show of it, in lines, before anything is read: no more than were planned, since
-        a run has items, such as controls, that are not of this number. None: as many as were planned.
-        """
-        planned_alone, clusters = clusters is None, min(self.n if clusters is None else clusters, self.n)
-        has = f"planned are {clusters}" if planned_alone else f"this run has {clusters}"
-        design = study_design(self.metric, self.margin, clusters)
-        agent = f"an agent that is coherent but for a reading noise of {READING_NOISE:g} nat and a leak of {LEAK:g}"
-        if clusters < self.n:
-            has += f" of {self.n} planned"
-        if self.margin is None:
-            aim = "" if self.width is None else f", of an interval of ± {self.width:g}"
-            lines = [f"registered: {self.label}: {ESTIMATION_ONLY}{aim}; {has} clusters"]
-        else:
-            lines = [f"registered: {self.label}, within {self.margin:g} of {self.coherent:g}"]
-            if design.needed == ESTIMATION_ONLY:
-                lines.append(f"  it cannot be claimed of {agent}: {ESTIMATION_ONLY}; {has} clusters")
-            else:
-                known = "" if np.isnan(design.power) else f" ({design.power:.0%} power)"
-                lines.append(f"  a claim takes {design.needed} clusters, for 80% power of {agent}; {has}{known}")
-        if not np.isnan(design.half_width):
-            lines.append(
-                f"  so many give an interval of about ± {design.half_width:.2g}, and find a distance of "
-                f"{design.smallest:.2g} with 80% power"
-            )
-        return lines
-
-    @property
-    def label(self) -> str:
-        """What names it."""
-        part = "" if self.subset == ALL else f", {self.subset}"
-        return f"{self.metric} of {self.method} ({self.kind}){part}"
-
-    @property
-    def inference(self) -> str:
-        """What the sample stands for, in a sentence."""
-        if self.target == ITEMS:
-            return "Inference is to items like these, for this model and no other."
-        return "Inference is to items and to models like these; one model alone says nothing of others."
-
-    def among(self, numbers: Sequence[Number]) -> Number | None:
-        """The number, if it was made."""
-        wanted = (self.metric, self.method, self.kind, self.subset)
-        return next((number for number in numbers if number.key[:4] == wanted), None)
-
-    def equivalence(self, number: Number) -> Equivalence | None:
-        """To the value of a coherent agent, within the margin; None without a margin or a standard error, or where the
-        status of the number says that its level is not promised.
-
-        p is at least the chance that so many clusters hold none of the incoherent ones; if all are alike, just that.
-        """
-        score = number.score
-        if self.margin is not None and isinstance(score, ClusterMean) and score.status == "zero_cluster_variance":
-            off = abs(score.mean - self.coherent)
-            return alike(off, score.n_clusters, self.margin, number.worst) if off < self.margin else None
-        if self.margin is None or not math.isfinite(score.se) or not score.se > 0 or score.n_clusters < 2:
-            return None
-        if score.status not in ("ok", "few_clusters"):  # how few they are enters p
-            return None
-        df = getattr(score, "df", math.nan)
-        df = df if df > 0 else score.n_clusters - 1
-        test = tost(float(score.estimate) - self.coherent, score.se, df, -self.margin, self.margin)
-        carrying = [number.value(name) for name in ("effective_clusters", "n_models")]
-        return unless_missed(test, min([score.n_clusters, *(n for n in carrying if n > 0)]), number.worst)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..base.errors import UserError
 from .contract import RESAMPLING, Array, Resampling, Score
-from .divergence import LOGIT_EPS
+from .divergence import LOGIT_EPS, clipped_logit
 from .inference.equivalence import MARGINS, CoherenceClaim, Equivalence, coherence_claim, tost, unless_missed
 from .inference.means import ClusterMean, cluster_mean, exclusion_bounds, studentised_mean
 from .inference.paired import PairedDifference, paired_difference_moments
@@ -69,7 +69,7 @@ class Compared:
     margin: str = ""
     """Its default margin (`MARGINS`), where it has one: the metric says it."""
     within: tuple[float, float] | None = None
-    """Of a mean: the least and the largest value that a row can have."""
+    """Of a mean, or a root mean square: the least and the largest value, or square, that a row can have."""
 
 
 LAST = 1_000
@@ -129,6 +129,7 @@ UNITS = {"jsd": "bits", "logodds": "nats of log-odds"}
 """Of margins that are no difference of probabilities."""
 FARTHEST = 2 * float(-np.log(LOGIT_EPS))
 """The largest change of log-odds that is told apart, in nats: an item that was not sampled may have it."""
+EXTREME = 0.05
 NEEDED = {
     "replicate": "replicate readings, named by --replicates",
     "repeated": "replicate readings, named by --replicates",
@@ -255,6 +256,20 @@ def claimed(values: Array, clusters: Array, margin: str, how: Resampling, **kind
     return replace(claim, params={**claim.params, "unit": UNITS.get(margin, "")})
 
 
+def mostly_extreme(*beliefs: Array) -> bool:
+    """Whether of each most beliefs [n] lie within `EXTREME` of 0 or 1: only log-odds tell such apart (METRICS F3)."""
+    return all((np.abs(p - 0.5) > 0.5 - EXTREME).sum() > np.isfinite(p).sum() / 2 for p in beliefs)
+
+
+def odds_line(name: str, quantity: str, belief: Array, other: Array, sample: Sample, how: Resampling) -> Line:
+    """How far the log-odds of beliefs [n] lie above those of others [n] on average, with the claim that they do not."""
+    odds, _ = clipped_logit(np.stack([belief, other]), "beliefs")
+    apart, clusters = odds[0] - odds[1], clusters_of(sample)
+    claim = claimed(apart, clusters, "logodds", how, bounded_below=False, worst=FARTHEST)
+    score = with_drop_reasons(tested_mean(apart, clusters, how), sample, apart)
+    return Line(name, quantity, score, equivalence=claim, worst=FARTHEST)
+
+
 def tested_mean(values: Array, clusters: Array, how: Resampling) -> ClusterMean:
     """Mean of values [n] with interval and p of one method, the studentised bootstrap over clusters or t."""
     mean = cluster_mean(values, clusters, how=replace(how, draws=1))
@@ -300,8 +315,19 @@ def compare_mean(
     return replace(compared, within=(-most if (seen < 0).any() else 0.0, most))
 
 
+def compare_rms(name: str, values: Array, sample: Sample, worst: float = 1.0) -> Compared:
+    """A root mean square of values [n], none of them farther from 0 than `worst`, as a function of sums."""
+    moments = np.column_stack([np.ones(len(values)), values**2])
+    made = compare_moments(name, keys_of(sample), clusters_of(sample), moments, _root_of, worst)
+    return replace(made, within=(0.0, worst**2))
+
+
 def _mean_of(sums: Array) -> Array:
     return sums[:, 1] / sums[:, 0]
+
+
+def _root_of(sums: Array) -> Array:
+    return np.sqrt(np.maximum(_mean_of(sums), 0))  # a sum without a cluster may fall below 0 by rounding
 
 
 def keys_of(sample: Sample) -> Array:

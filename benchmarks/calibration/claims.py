@@ -39,10 +39,10 @@ from doxascope.metrics import (
     responds,
     tost,
 )
-from doxascope.metrics.claims import Registered
 from doxascope.metrics.contract import Resampling
 from doxascope.metrics.metric import clusters_of
 from doxascope.metrics.number import Number
+from doxascope.metrics.registration import Registered
 from doxascope.metrics.scoring.engine import score_samples
 from doxascope.metrics.tables.samples import Answers, Layers, Options, Told
 

@@ -224,7 +224,7 @@ def designs() -> list[Design]:
         *(
             Design(f"P-dose-{share:g}", FAMILY, f"{share:.0%} of 40 contexts follow the dose", level,
                    "at most half follow", _dosed(40, share), dose)
-            for share in (0.0, 0.25, 0.45)
+            for share in (0.0, 0.25, 0.45, 0.5)
         ),
         Design("P-dose-power", FAMILY, "90% of 40 contexts follow the dose", power, "most follow",
                _dosed(40, 0.9), dose),

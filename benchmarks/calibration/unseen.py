@@ -1,14 +1,26 @@
-"""Calibration of what a sample does not show: differences that rest on what is rare, missing or copied (METRICS F3),
-and histories that move an answer without being heard (METRICS C1).
+"""Calibration of what a sample does not show: differences that rest on what is rare, missing or copied (METRICS F3), or
+on distances from the truth, and histories that move an answer without being heard (METRICS C1).
 """
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from doxascope.benchmarks.agents.updates import Floats
-from doxascope.benchmarks.calibration.comparisons import FAMILY, differences
-from doxascope.benchmarks.calibration.design import RESAMPLES, Aim, Design, Test, names, rejects, score_of, simulation
+from doxascope.benchmarks.calibration.comparisons import FAMILY, SAFE, differences
+from doxascope.benchmarks.calibration.design import (
+    RESAMPLES,
+    Aim,
+    Design,
+    Test,
+    excludes,
+    names,
+    rejects,
+    score_of,
+    simulation,
+    unless_flagged,
+)
 from doxascope.benchmarks.calibration.near_certainty import formerly, instead
 from doxascope.metrics import paired_difference_moments
 from doxascope.metrics.contract import Resampling
@@ -51,6 +63,22 @@ def _framed(excess: Floats, other: Floats, keys: Floats) -> dict[str, float]:
         for bias, kind in ((excess, "exact"), (other, "verbal"))
     ]
     return _told("framing_bias", (kinds[0], kinds[1]), excess, other, TIES)
+
+
+DISTANT = Test("paired difference of the RMSE to the truth", bound=True, note=SAFE)
+
+
+@simulation
+def _distant(rng: Generator, contexts: int, off: float) -> dict[str, float]:
+    """Two kinds that know the same chances, off by .5 nat the one and by `off` the other."""
+    odds, keys = rng.normal(0, 2, contexts), names(contexts)
+    beliefs = (expit(odds + by * rng.standard_normal(contexts)) for by in (0.5, off))
+    kinds = [
+        Forecasts(belief=belief, outcome=None, p_star=expit(odds), clusters=keys, keys=keys, kind=kind)
+        for belief, kind in zip(beliefs, ("exact", "verbal"), strict=True)
+    ]
+    score = differences(kinds, ["rmse_truth"])["rmse_truth"].score
+    return {DISTANT.name: unless_flagged(score, excludes(score, 0.0))}
 
 
 @simulation
@@ -184,6 +212,10 @@ def designs() -> list[Design]:
                    "means alike", _rarely_far(n), both[0])
             for n in (20, 60, 150)
         ),
+        Design("F-compare-rmse", FAMILY, "two kinds off by .5 nat from chances about .5, 40 contexts", level,
+               "RMSE to the truth alike", _distant(40, 0.5), (DISTANT,)),
+        Design("F-compare-rmse-power", FAMILY, "two kinds off by .5 and 1 nat from chances about .5, 60 contexts",
+               power, "RMSE to the truth .06 apart", _distant(60, 1.0), (DISTANT,)),
         Design("F-missed-ties-power", FAMILY, "60 items that differ by half a standard deviation", power,
                "means apart", _rarely_far(60, 0.5), both[0]),
         *(

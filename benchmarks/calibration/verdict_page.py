@@ -3,9 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import gammaln, ndtri, xlogy
 
+from doxascope.benchmarks.agents.updates import Floats
+from doxascope.benchmarks.calibration.other_papers import MADE_BY, MARGIN_OF
 from doxascope.metrics import claim_clusters
+from doxascope.metrics.claims import COHERENT, INCOHERENT, reach_of
+from doxascope.metrics.inference.planning import SPREADS
 
 SIZES = (30, 100, 300, 1000)
 MARGIN = 0.05
@@ -16,6 +20,9 @@ ENOUGH = 0.95
 APART = 2 * float(ndtri(ENOUGH))
 """Standard errors from its threshold at which a test whose error is 5% finds a value in 95% of the samples: nearer ones
 lie on the edge, whatever the test."""
+TWO_SIDED = float(ndtri(0.975))
+FEW_CONTEXTS = 100
+"""Of two prompts, below which the interval of their effect does not promise its level."""
 
 
 DECIDED_BY = {"readable": ("covered", 0.5), "responds": ("net_share", 0.5), "coherent": ("c2", 1 - MARGIN)}
@@ -26,10 +33,49 @@ def on_edge(row: Mapping[str, str], question: str) -> bool:
     """Whether the true value lies so near its threshold that so many triples need not tell; or whether they are fewer
     than any claim of coherence takes.
     """
-    name, threshold = DECIDED_BY[question]
     n = int(row["triples"])
+    if row["family"] in MADE_BY:
+        return _paper_edge(row, n)
+    name, threshold = DECIDED_BY[question]
     near = abs(float(row[name]) - threshold) * np.sqrt(n) < APART * float(row[f"{name}_sd"])
     return bool(near) or (row[question] == "coherent" and n < claim_clusters(MARGIN))
+
+
+def _paper_edge(row: Mapping[str, str], n: int) -> bool:
+    """The same of a number of another paper, which is incoherent if its whole interval of 95% lies outside."""
+    number, value, se = row["number"], abs(float(row["value"])), float(row["value_sd"]) / np.sqrt(n)
+    margin = MARGIN_OF[number]
+    if row["coherent"] == COHERENT:
+        worst = SPREADS[number].worst if number in SPREADS else 1.0
+        bounded = number in SPREADS and n < claim_clusters(margin, worst)
+        return bool(margin - value < APART * se) or bounded
+    few = number not in SPREADS and n < FEW_CONTEXTS
+    return row["coherent"] == INCOHERENT and (value - reach_of(number, margin) < (APART / 2 + TWO_SIDED) * se or few)
+
+
+def most_found(net: float, sd: float, n: int, threshold: float = 0.5) -> float:
+    """The power that no test of 5% error exceeds which goes by how many of n items are above and below: that of the
+    best one (Neyman and Pearson) of these two shares against those shares of the threshold that are hardest to tell
+    from them.
+
+    >>> round(most_found(0.283, 0.819, 100), 2)
+    0.88
+    """
+    up, down = ((sd**2 + net**2 + side * net) / 2 for side in (1, -1))
+    k, j = (x.ravel() for x in np.meshgrid(np.arange(n + 1), np.arange(n + 1)))
+    k, j = k[k + j <= n], j[k + j <= n]
+
+    def law(p: float, q: float) -> Floats:
+        ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(j + 1) - gammaln(n - k - j + 1)
+        return ways + xlogy(k, p) + xlogy(j, q) + xlogy(n - k - j, 1 - p - q)
+
+    true, powers = law(up, down), []
+    for other in np.linspace(0.005, (1 - threshold) / 2 - 0.005, 49):
+        null = law(other + threshold, other)
+        order = np.argsort(null - true)
+        errors, found = (np.cumsum(np.exp(x[order])) for x in (null, true))
+        powers.append(float(np.interp(1 - ENOUGH, errors, found)))
+    return min(powers)
 
 
 def triples_needed(row: Mapping[str, str], question: str) -> int:
@@ -71,23 +117,41 @@ All sizes, of which 1,000 with a fourth of the samples, stand in [verdicts.csv](
 EDGE = """## How many triples it takes
 
 *Does not respond* is said as soon as one part, a template or a control, is shown to fall short: no part has to wait for
-the others, and where several fall short it is said more often than below. *Responds* takes more triples, since all
-parts have to be shown. The table is that of a normal test of 5% error in the one part where the share is least: of
-Qwen3 1.7B, thinking, a triple's rejected word halves in .52 and rises in .23, which leaves a hundred triples 2.65
-standard errors from one half, and 84% power. At 154 triples the expected verdict came in .965 of 200 samples of it, and
-in .975 of Qwen2.5 0.5B (`tests/benchmarks/test_verdicts.py` draws sixty of them). Of agents that a hundred triples
+the others, and where several fall short it is said more often. *Responds* takes more triples, since all parts have to
+be shown. Of Qwen3 1.7B, thinking, a triple's rejected word halves in .52 and rises in .23. **Most** is the power that
+no test of 5% error exceeds at a hundred triples which goes by these shares in the one part where their difference is
+least: that of the best test of them against the shares of one half that are hardest to tell from them (Neyman and
+Pearson). Newcombe's interval reaches it, so that there is nothing to gain by another: what is missing are triples, and
+the last column is how many a normal test takes. At 154 triples the expected verdict came in .965 of 200 samples of it,
+and in .975 of Qwen2.5 0.5B (`tests/benchmarks/test_verdicts.py` draws sixty of them). Of agents that a hundred triples
 leave on the edge:
 
-| agent | net share | SD between triples | triples for 95%, by one part |
-|---|---:|---:|---:|
+| agent | net share | SD between triples | most, at 100 | found, at 100 | triples for 95% |
+|---|---:|---:|---:|---:|---:|
+"""
+
+
+PAPERS = """
+## Four more papers
+
+Agents made of the tables of four more papers, each judged by one number, as an unregistered table of it is. Of
+`martingale-score` the slope M without a prompt (Table 1: chains of thought, and debates on forecasts), of questions
+whose other updates are as wide as the stars of the table allow; of `b-score` the mean B of the likeliest answer to
+random questions (Table 2); of `sycophancy` the mean belief without and with the user's word, without evidence (Table
+2); of `rational-agents` the distance of beliefs under two prompts less what repetitions differ by (Table 3), which no
+verdict of a run rests on. What no table says is the same for all of a paper
+(`benchmarks/calibration/other_papers.py`). Whether they respond and can be read, these tables do not tell. Where *not
+shown* is expected, the value lies outside the margin, and within what .3 nat of reading noise does to a coherent
+agent. An excess below .1 nat takes 829 scenarios to claim, an M below .02 150 effective questions.
 """
 
 
 def page(rows: Sequence[Mapping[str, str]]) -> str:
     """The page."""
+    every, rows = rows, [row for row in rows if row["family"] not in MADE_BY]
     names = {row["agent"] for row in rows}
     text = HEADER.format(seeds=rows[0]["seeds"], n=len(names), margin=MARGIN, apart=APART, least=claim_clusters(MARGIN))
-    text += "## In short\n\n" + "\n".join(_short(rows)) + "\n\n"
+    text += "## In short\n\n" + "\n".join([*_short(rows), *_short_of_papers(every)]) + "\n\n"
     for family in dict.fromkeys(row["family"] for row in rows if row["family"] != "urns"):
         own = {}
         for row in rows:
@@ -107,13 +171,35 @@ def page(rows: Sequence[Mapping[str, str]]) -> str:
     text += EDGE
     for row in rows:
         if row["triples"] == "100" and row["family"] != "urns" and triples_needed(row, "responds") > 100:
-            spread, needed = float(row["net_share_sd"]), triples_needed(row, "responds")
-            text += f"| {row['agent']} | {float(row['net_share']):.2f} | {spread:.2f} | {needed} |\n"
+            net, spread, seen = (float(row[name]) for name in ("net_share", "net_share_sd", "responds_as_expected"))
+            text += f"| {row['agent']} | {net:.2f} | {spread:.2f} | {most_found(net, spread, 100):.2f} | {seen:.2f} | "
+            text += f"{triples_needed(row, 'responds')} |\n"
     text += "\n## Urns\n\n| reader | expected | share of samples |\n|---|---|---:|\n"
     for row in rows:
         if row["family"] == "urns":
             text += f"| {row['agent'].removeprefix('urns: ')} | {row['responds']} | {_rate(row, 'responds')} |\n"
-    return text
+    return text + _other_papers(every)
+
+
+def _other_papers(rows: Sequence[Mapping[str, str]]) -> str:
+    """Their section; none where the table has none of them."""
+    text = ""
+    for family in MADE_BY:
+        of = [row for row in rows if row["family"] == family]
+        if of:
+            number = of[0]["number"]
+            text += f"\n### {family}: {number}, within {MARGIN_OF[number]:g}\n\n"
+            text += "| agent | true | expected | at 100 |\n|---|---:|---|---:|\n"
+        for row in of:
+            text += f"| {row['agent']} | {float(row['value']):.4f} | {row['coherent']} | {_rate(row, 'coherent')} |\n"
+    return PAPERS + text if text else ""
+
+
+def _short_of_papers(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    for family in MADE_BY:
+        asked = [row for row in rows if row["family"] == family]
+        if asked:
+            yield _line(asked, "coherent", f"100 items of {family}")
 
 
 def _short(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
@@ -121,18 +207,22 @@ def _short(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     for n in map(str, SIZES):
         for question in QUESTIONS:
             asked = [row for row in rows if row["triples"] == n and row["family"] != "urns"]
-            far = [row for row in asked if not on_edge(row, question)]
-            missed = [row for row in far if float(row[f"{question}_as_expected"]) < ENOUGH]
-            opposite = [row for row in asked if float(row[f"{question}_opposite"]) > 1 - ENOUGH]
-            near = f"; on the edge: {len(asked) - len(far)}" if len(far) < len(asked) else ""
-            yield (
-                f"- {n} triples, *{question}*: as expected in {ENOUGH:.0%} of the samples for "
-                f"{len(far) - len(missed)} of {len(far)} agents{near}. The opposite in more than {1 - ENOUGH:.0%}: "
-                f"{_named(opposite, question) or 'none'}." + (f" Missed: {_named(missed, question)}." if missed else "")
-            )
+            yield _line(asked, question, f"{n} triples")
     urn = [row for row in rows if row["family"] == "urns"]
     missed = [row for row in urn if float(row["responds_as_expected"]) < ENOUGH and not on_edge(row, "responds")]
     yield f"- Urns, *responds*: missed: {_named(missed, 'responds') or 'none'}."
+
+
+def _line(asked: Sequence[Mapping[str, str]], question: str, of: str) -> str:
+    far = [row for row in asked if not on_edge(row, question)]
+    missed = [row for row in far if float(row[f"{question}_as_expected"]) < ENOUGH]
+    opposite = [row for row in asked if float(row[f"{question}_opposite"]) > 1 - ENOUGH]
+    near = f"; on the edge: {len(asked) - len(far)}" if len(far) < len(asked) else ""
+    return (
+        f"- {of}, *{question}*: as expected in {ENOUGH:.0%} of the samples for {len(far) - len(missed)} of {len(far)} "
+        f"agents{near}. The opposite in more than {1 - ENOUGH:.0%}: {_named(opposite, question) or 'none'}."
+        + (f" Missed: {_named(missed, question)}." if missed else "")
+    )
 
 
 def _named(rows: Sequence[Mapping[str, str]], question: str) -> str:

@@ -1,4 +1,4 @@
-"""How often simulated models get each verdict: those of the belief-consistency paper, and agents of known response.
+"""How often simulated models get each verdict: those of five papers, and agents of known response.
 
 `python -m doxascope.benchmarks.calibration.verdicts` writes `docs/verdicts.md` and `docs/verdicts.csv`. What is
 expected of each stands in `verdicts_expected.csv`, written by `--expect` from a population of its own, before any
@@ -19,6 +19,7 @@ from scipy.special import logit, softmax
 
 from doxascope.benchmarks.agents.updates import Floats
 from doxascope.benchmarks.calibration.claims import urn_readings
+from doxascope.benchmarks.calibration.other_papers import PaperAgent, paper_agents
 from doxascope.benchmarks.calibration.published import (
     CONTROLS,
     NAMES_WORD,
@@ -40,12 +41,15 @@ from doxascope.metrics import (
     readable,
     responds,
 )
-from doxascope.metrics.claims import Registered, coherent
+from doxascope.metrics.claims import coherent
 from doxascope.metrics.number import Number
+from doxascope.metrics.registration import Registered
 
 SEEDS = 200
 LARGE, FEWER = 1000, 4
 """Of samples so large a fourth of the seeds is drawn: there hardly any verdict is open."""
+ITEMS = 100
+"""Of a sample of another paper's agent."""
 POPULATION = 20_000
 EXPECTED = Path(__file__).with_name("verdicts_expected.csv")
 PAGE, TABLE = "verdicts.md", "verdicts.csv"
@@ -230,6 +234,13 @@ def rows_of(agent: Agent, told: Mapping[str, str], seeds: int) -> Iterator[dict[
         yield row
 
 
+def paper_row(agent: PaperAgent, told: Mapping[str, str], seeds: int) -> dict[str, str]:
+    """The same of an agent of another paper, of which one number is judged, of a hundred items."""
+    key = zlib.crc32(agent.name.encode())
+    states = [agent.judged(ITEMS, np.random.default_rng([key, ITEMS, seed]))[1] for seed in range(seeds)]
+    return {**told, "triples": str(ITEMS), "seeds": str(seeds)} | _shares("coherent", states, told["coherent"])
+
+
 def _shares(question: str, states: Sequence[str], wanted: str) -> dict[str, str]:
     """How often the expected verdict came, none, and the opposite one."""
     as_expected = states.count(wanted)
@@ -290,7 +301,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="verdicts", description="Verdicts on simulated models.")
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--only", default="", help="agents whose name begins with this; the others keep their rows")
+    parser.add_argument(
+        "--only", default="", help="agents whose name or family begins with this; others keep their rows"
+    )
     parser.add_argument("--expect", action="store_true", help="write what is expected of each, and no sample")
     parser.add_argument("--out", type=Path, default=Path("docs"))
     parser.add_argument(
@@ -298,17 +311,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--missing", action="store_true", help="only the agents that have no rows yet")
     asked = parser.parse_args(arguments)
-    began, known = time.monotonic(), agents()
+    began, known, papers = time.monotonic(), agents(), paper_agents()
     if asked.expect:
-        _write(EXPECTED, [expected(agent) for agent in known])
+        _write(EXPECTED, [*(expected(agent) for agent in known), *(agent.expected() for agent in papers)])
         return
     told = {row["agent"]: row for row in read_table(EXPECTED)}
     old = read_table(asked.out / TABLE)
     done = {row["agent"] for row in old} if asked.missing else set()
     made: list[dict[str, str]] = []
-    for agent in known:
-        if agent.name.startswith(asked.only) and agent.name not in done and time.monotonic() - began < asked.seconds:
-            made += rows_of(agent, told[agent.name], asked.seeds)
+    for agent in (*known, *papers):
+        names = (agent.name, agent.family)
+        if not any(name.startswith(asked.only) for name in names) or agent.name in done:
+            continue
+        if time.monotonic() - began < asked.seconds:
+            own = told[agent.name]
+            one = isinstance(agent, PaperAgent)
+            made += [paper_row(agent, own, asked.seeds)] if one else rows_of(agent, own, asked.seeds)
     if "urns".startswith(asked.only) and not {name for name, *_ in URN_READERS} <= done:
         made += urn_rows(asked.seeds)
     if not made and not old:

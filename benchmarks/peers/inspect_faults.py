@@ -13,6 +13,7 @@ reads; and retries that do not end with all samples. Each attempt is a process, 
 # pyright: reportMissingImports=false
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -126,7 +127,8 @@ def struck(draw: random.Random, place: Path, cost: float) -> dict[str, Any]:
         moment = draw.uniform(cost / 4, cost)
         while process.is_alive() and taken(process) < moment:
             process.join(0.01)
-        os.kill(process.pid or 0, signal.SIGKILL if kind == "killed" else signal.SIGINT)
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.kill(process.pid or 0, signal.SIGKILL if kind == "killed" else signal.SIGINT)
     process.join(SECONDS)
     ended = {int(line) for line in ((place / "ended").read_text() if (place / "ended").exists() else "").split()}
     record = {"kind": kind, "ended": len(ended), "exit": process.exitcode}

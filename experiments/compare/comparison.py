@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...base.errors import UserError, nearest
-from ...metrics.claims import BEHAVIOUR, Verdict, with_coherence
+from ...metrics.claims import Verdict, barred, with_coherence
 from ...metrics.contract import Resampling
 from ...metrics.scoring.differences import Pair, paired_differences, pairs_of
 from ...metrics.scoring.engine import MeasuredSamples, measured
@@ -141,7 +141,7 @@ def _judged(sides: Sequence[Side]) -> list[tuple[str, Verdict]]:
 
 def _why_struck(pair: Pair, failed: Mapping[str, str]) -> str:
     """What a model says or does is compared whatever can be read of its belief; what a probe reads is neither."""
-    if pair.metric in BEHAVIOUR and "probe" not in (pair.one.kind, pair.two.kind):
+    if not barred(pair.metric, pair.one.kind, pair.two.kind):
         return ""
     reasons = {sample.name: failed[sample.name] for sample in (pair.one, pair.two) if sample.name in failed}
     return "; ".join(f"{name} cannot be read: {why}" for name, why in reasons.items())

@@ -12,6 +12,7 @@ from ...base.files import OutputFolder
 from ...base.text import shown
 from ...base.version import __version__
 from ...metrics import UNREADABLE, Equivalence, belief_consistency, counts_to_probabilities
+from ...metrics.claims import barred
 from ...metrics.number import Number, interval_text
 from ...metrics.tables.samples import Options
 from ..report.cells import NONE, absent, adjusted_over, adjusted_p, qualified, score_cell
@@ -272,16 +273,18 @@ def _numbers(group: Group) -> TableBlock:
         f"Each number by itself: {group.name}",
         ["", *((name, group.failed.get(name, "")) for name in names)],
         [
-            [metric, *(_cell(at.get((metric, name)), struck=name in group.failed) for name in names)]
+            [metric, *(_cell(at.get((metric, name)), failed=name in group.failed) for name in names)]
             for metric in metrics
         ],
         caption="On all rows that each has, with its interval; differences above are on common rows alone. Struck out: "
-        "cannot be read.",
+        "cannot be read as a belief; what answers are worth is compared all the same.",
     )
 
 
-def _cell(number: Number | None, *, struck: bool) -> Cell:
-    return Cell(NONE) if number is None else score_cell(number, struck=struck)
+def _cell(number: Number | None, *, failed: bool) -> Cell:
+    if number is None:
+        return Cell(NONE)
+    return score_cell(number, struck=failed and barred(number.metric, number.kind))
 
 
 def _matrix(group: Group, matrix: Matrix) -> TableBlock:

@@ -7,9 +7,10 @@ from typing import Any
 
 from ...base.text import shown
 from ...metrics import CONDITIONS, Condition, claim_clusters
-from ...metrics.claims import UPPER_BOUNDS, Registered, Verdict, beyond, verdicts
+from ...metrics.claims import UPPER_BOUNDS, Verdict, beyond, verdicts
 from ...metrics.consistency.competence import NOT_TESTED
 from ...metrics.number import Number, interval_text
+from ...metrics.registration import Registered
 from ...metrics.scoring.engine import ScoredTable
 from .cells import NONE, aligned
 from .document import Cell, Primary, Stamp, TableBlock, Top, grid, stamped

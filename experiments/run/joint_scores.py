@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from ...base.errors import UserError, in_one_line
-from ...metrics.claims import MODELS, Registered
 from ...metrics.contract import Resampling
 from ...metrics.forms.recognition import Understood
 from ...metrics.number import Number
+from ...metrics.registration import MODELS, Registered
 from ...metrics.scoring.engine import EVERY, OVER_MODELS, ScoredTable, require_unique, score_samples
 from ...metrics.tables.sample_rows import WHOLE, Pairs, Updates, with_key, with_references
 from ...metrics.tables.samples import Sample

@@ -19,7 +19,7 @@ from ...hooks.prompts.places import Positions
 from ...hooks.tree.memory import CPU_PACK, Budgets, Cost
 from ...hooks.verbal.number_formats import FORMATS, NumberFormat
 from ...hooks.verbal.stated_beliefs import StatedPlan
-from ...metrics.claims import Registered
+from ...metrics.registration import Registered
 from ..report.findings import Transcript
 
 

@@ -19,6 +19,7 @@ from ..metric import (
     clusters_of,
     compare_mean,
     compare_moments,
+    compare_rms,
     keys_of,
     metric,
     with_drop_reasons,
@@ -47,10 +48,7 @@ def _changes(sample: Options) -> Array:
 
 
 def _compare_rms(sample: Options) -> Compared:
-    change = _changes(sample)
-    moments = np.column_stack([np.ones(len(change)), change**2])
-    keys, root = keys_of(sample), lambda sums: np.sqrt(sums[:, 1] / sums[:, 0])
-    return compare_moments("rms_logodds", keys, clusters_of(sample), moments, root, FARTHEST)
+    return compare_rms("rms_logodds", _changes(sample), sample, FARTHEST)
 
 
 @metric("B12", THREE, Options, needs=("three",), compare=_compare_rms, place=210, margin="logodds")

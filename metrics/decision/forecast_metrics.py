@@ -13,7 +13,17 @@ from ..martingale.brier import brier as brier_score
 from ..martingale.brier import brier_update as update_score
 from ..martingale.slope import calibration_slope
 from ..martingale.update_metrics import PAIRED, compare_calibration
-from ..metric import Compared, Line, bounds, clusters_of, compare_mean, known_outcome, metric, with_drop_reasons
+from ..metric import (
+    Compared,
+    Line,
+    bounds,
+    clusters_of,
+    compare_mean,
+    compare_rms,
+    known_outcome,
+    metric,
+    with_drop_reasons,
+)
 from ..tables.sample_rows import Updates, take
 from ..tables.samples import Forecasts, Hits, Multiclass, Sample
 from .multiclass import PER_BIN, calibration_error, option_losses, option_scores, order_effect
@@ -104,7 +114,18 @@ def calibration_lines(sample: Updates | Forecasts, how: Resampling) -> Iterator[
     yield Line("calibration", quantity, with_drop_reasons(score, source, belief, outcome), beside)
 
 
-@metric("E10", "belief, p_star [, outcome, prompt]", Forecasts, needs=("p_star",), place=110)
+def _compare_truth(sample: Forecasts) -> Compared | None:
+    """Of one prompt: where there are several, the number of each is another."""
+    assert sample.p_star is not None
+    if sample.prompt is not None and len(set(sample.prompt.tolist())) > 1:
+        return None
+    return compare_rms("rmse_truth", sample.belief - sample.p_star, sample)
+
+
+@metric(
+    "E10", "belief, p_star [, outcome, prompt]", Forecasts, needs=("p_star",), compare=_compare_truth, place=110,
+    margin="rmse",
+)  # fmt: skip
 def truth_lines(sample: Forecasts, how: Resampling) -> Iterator[Line]:
     """How far beliefs are from the true probability; by prompt, where there are several."""
     assert sample.p_star is not None

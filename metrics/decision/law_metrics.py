@@ -22,6 +22,8 @@ from ..metric import (
     compare_mean,
     keys_of,
     metric,
+    mostly_extreme,
+    odds_line,
     with_drop_reasons,
 )
 from ..tables.sample_rows import by_reading, label_text
@@ -38,8 +40,14 @@ def lie_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
     clusters = clusters_of(sample)
     signed = with_drop_reasons(cluster_mean(gaps.signed, clusters, how=how), sample, gaps.signed)
     beside = {"weights sum to, on average": f"{np.nanmean(gaps.weight_sum):.3f}"} if signed.n_rows else {}
-    claim = claimed(gaps.signed, clusters, "lie", how, bounded_below=False, worst=1.0)
+    extreme = mostly_extreme(sample.p, sample.p - gaps.signed)
+    claim = None if extreme else claimed(gaps.signed, clusters, "lie", how, bounded_below=False, worst=1.0)
     yield Line("lie", "p less the implied p", signed, beside, claim)
+    if extreme:
+        implied = np.clip(sample.p - gaps.signed, 0, 1)
+        yield odds_line(
+            "lie_logodds", "log-odds of p less those of the implied p, nats", sample.p, implied, sample, how
+        )
     size = with_drop_reasons(cluster_mean(gaps.delta, clusters, within=UNIT, how=how), sample, gaps.delta)
     noise = {}
     if sample.replicate is not None:

@@ -20,6 +20,7 @@ MARGINS: Mapping[str, float] = {
     "intercept": 0.01,
     "jsd": 0.01,
     "b_score": 0.05,
+    "framing": 0.05,
     "rmse": 0.03,
     "cmi": 0.005,
     "lie": 0.02,

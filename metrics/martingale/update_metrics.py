@@ -11,12 +11,10 @@ import pandas as pd
 
 from ..consistency.reading_metrics import item_clusters, reliability_of
 from ..contract import Array, Resampling, Score
-from ..divergence import clipped_logit
 from ..inference.paired import adjust
 from ..inference.pooling import Pooled, random_effects_pool
 from ..inference.reliability import WordingStudy, wording_study
 from ..metric import (
-    FARTHEST,
     WITHHELD,
     Compared,
     Line,
@@ -25,6 +23,8 @@ from ..metric import (
     keys_of,
     known_outcome,
     metric,
+    mostly_extreme,
+    odds_line,
     tested_mean,
     tosted,
     with_drop_reasons,
@@ -40,7 +40,6 @@ from .slope import MartingaleScore, calibration_slope, martingale_score
 from .trajectories import Drift, drift_covariance, drift_variance
 
 PAIRED = "prior, posterior; or trajectories (b_0, b_1, ...; or trajectory, step, belief)"
-EXTREME = 0.05
 """If most beliefs are nearer to 0 or 1, before and after, a shift is judged small by its log-odds."""
 
 Slope = MartingaleScore | MartingaleWithin
@@ -119,13 +118,10 @@ def _balanced(pairs: Pairs) -> Array:
 
 def _small_shift(pairs: Pairs, how: Resampling) -> Any:
     """Whether beliefs may be said not to move on average: in log-odds, where most of them are extreme."""
-    both = np.stack([pairs.prior, pairs.posterior])
-    clusters = clusters_of(pairs)
-    extreme = np.abs(both - 0.5) > 0.5 - EXTREME  # what is missing is not
-    if (extreme.sum(axis=1) > np.isfinite(both).sum(axis=1) / 2).all():
-        odds, _ = clipped_logit(both, "beliefs")
-        return claimed(odds[1] - odds[0], clusters, "logodds", how, bounded_below=False, worst=FARTHEST)
-    return claimed(both[1] - both[0], clusters, "intercept", how, bounded_below=False, worst=1.0)
+    if mostly_extreme(pairs.prior, pairs.posterior):
+        return odds_line("", "", pairs.posterior, pairs.prior, pairs, how).equivalence
+    update = pairs.posterior - pairs.prior
+    return claimed(update, clusters_of(pairs), "intercept", how, bounded_below=False, worst=1.0)
 
 
 def wordings_of(sample: Updates, pairs: Pairs, how: Resampling) -> WordingStudy | None:

@@ -17,12 +17,12 @@ from ...base.errors import UserError, nearest
 from ...base.progress import stand
 from ...base.text import shown
 from .. import crossed_mean
-from ..claims import Registered
 from ..contract import Resampling
 from ..forms.recognition import Understood, understand
 from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS
 from ..metric import WITHHELD, Compared, Line, Metric, registered, size
 from ..number import Number, numbers_table
+from ..registration import Registered
 from ..tables.sample_rows import with_references
 from ..tables.samples import ALL, Sample, bare
 from .differences import Comparable, paired_differences, pairs_of

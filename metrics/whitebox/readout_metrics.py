@@ -8,7 +8,17 @@ import pandas as pd
 
 from ..contract import Resampling, row_counts
 from ..inference.means import UNIT, cluster_mean
-from ..metric import Compared, Line, clusters_of, compare_mean, metric, with_drop_reasons
+from ..metric import (
+    Compared,
+    Line,
+    claimed,
+    clusters_of,
+    compare_mean,
+    metric,
+    mostly_extreme,
+    odds_line,
+    with_drop_reasons,
+)
 from ..number import interval_text
 from ..tables.samples import Askers, Forks, Layers, Patches, Queries, YesNo
 from .gates import readout_gate as judged
@@ -48,10 +58,14 @@ def readout_lines(sample: YesNo, how: Resampling) -> Iterator[Line]:
         "yes_no_mass", "mass on yes and no", mass, {f"below {LOW_COVERAGE}, where a refusal may hide": f"{low:.1%}"}
     )
     if sample.negated is not None:
-        bias = framing_bias(sample.belief, sample.negated)
-        yield Line(
-            "framing_bias", "framing bias", with_drop_reasons(cluster_mean(bias, clusters, how=how), sample, bias)
-        )
+        bias, other = framing_bias(sample.belief, sample.negated), 1 - sample.negated
+        extreme = mostly_extreme(sample.belief, other)
+        claim = None if extreme else claimed(bias, clusters, "framing", how, bounded_below=False, worst=1.0)
+        score = with_drop_reasons(cluster_mean(bias, clusters, how=how), sample, bias)
+        yield Line("framing_bias", "framing bias", score, equivalence=claim)
+        if extreme:
+            quantity = "log-odds of yes less those of no to the negation, nats"
+            yield odds_line("framing_logodds", quantity, sample.belief, other, sample, how)
 
 
 @metric("W1", "yes_<option> and reveal_<option> for each of two or more", Forks, place=540)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pytest
 import yaml
 
@@ -77,6 +78,10 @@ WALK: dict[str, list[str]] = {
         "study.yaml --out swept",
         "received/config.yaml -m evil-preset --out swept",
     ],
+    "steer": [
+        "questions.csv -m evil.yaml --direction statements.csv --out out",
+        "questions.csv -m {tiny} --direction evil.npy --out out",
+    ],
     "collect": ["received", ". --out collected"],
     "export": [f"received --to {name} --out exported" for name in ("inspect", "eee", "datasets", "model-card")],
     "mcp": ["--help"],  # tests/experiments/cli/test_mcp.py gives its tools the same
@@ -88,6 +93,16 @@ WALK: dict[str, list[str]] = {
     "probe causal": ["causal received -o probe={probe} -o contexts=4"],
 }
 """Command -> what it is given; a new command needs a line."""
+
+
+class _Pickled:
+    """Leaves the mark wherever it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.mark.touch, ()
 
 
 class Stranger:
@@ -123,6 +138,8 @@ class Stranger:
         self.write("varied.yaml", {"experiments": ["truth"], "models": ["evil.yaml"], "vary": vary})
         for name, more in (("job", {}), ("untrained", {"untrained": True}), ("neutral", {"neutral": 100})):
             self.write(f"{name}.yaml", {"study": yaml.safe_load(QUICK), **more})
+        (place / "statements.csv").write_text("statement,label\nIt is,1\nIt is not,0\n")
+        np.save(place / "evil.npy", np.array([_Pickled(self.mark)], dtype=object), allow_pickle=True)
         (place / "questions.csv").write_text("id,question,option_a,option_b\nq,Is it so?,yes,no\n")
         shutil.copytree(self.evil, place / "organisms" / "honest")
         (place / "evil_preset.py").write_text(f"SETTINGS = {self.model!r}\n")

@@ -13,7 +13,7 @@ from ....hooks.store.reader import FOLDER
 from ....hooks.verbal.number_formats import RANKING
 from ....metrics import UNIT, cluster_mean
 from ....metrics.beliefs import condition_columns, condition_keys
-from ....metrics.claims import BEHAVIOUR, COHERENCE, UPPER_BOUNDS, verdicts
+from ....metrics.claims import COHERENCE, UPPER_BOUNDS, barred, verdicts
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ....probes.dataset import READINGS
@@ -133,13 +133,13 @@ def side_by_side(
         for kind, method in columns
     }
 
-    def barred(kind: str, method: str, metric: str) -> bool:
-        return (kind, method) in failed and (metric not in BEHAVIOUR or kind == "probe")
+    def struck(kind: str, method: str, metric: str) -> bool:
+        return (kind, method) in failed and barred(metric, kind)
 
     def cell(kind: str, method: str, metric: str) -> Cell:
         if (number := whole.get((kind, method, metric))) is None:
             return Cell(NONE, ["not defined"])
-        return score_cell(number.score, struck=barred(kind, method, metric))
+        return score_cell(number.score, struck=struck(kind, method, metric))
 
     does = "says, computes, holds and acts on" if "acted" in dict(columns) else "says, computes and holds"
     table = TableBlock(
@@ -164,7 +164,7 @@ def side_by_side(
     drawn = forest(
         f"{quantity[:1].upper()}{quantity[1:]}: what it {does}",
         [
-            (label[kind, method], whole[kind, method, shown].score, barred(kind, method, shown))
+            (label[kind, method], whole[kind, method, shown].score, struck(kind, method, shown))
             for kind, method in known_of
         ],
         axis if len(axis) <= AXIS else shown.replace("_", " "),

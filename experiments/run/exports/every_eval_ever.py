@@ -18,7 +18,7 @@ from ...report.findings import Transcript
 from .readouts import Exported
 
 SCHEMA = "0.3.0"
-LOSSES = ("log_loss", "brier")
+LOSSES = ("log_loss", "brier", "calibration_error")
 """How the name of a number begins that is better the lower it is."""
 NEITHER = "neither lower nor higher is better by itself: see the quantity, and `doxascope score --list`"
 
@@ -91,7 +91,9 @@ def _result(exported: Exported, number: Mapping[str, Any], collection: str) -> d
         ends = {"lower": number["ci_lo"], "upper": number["ci_hi"]}
         level = float(number["params"].get("level", 0.95))
         uncertainty["confidence_interval"] = {**ends, "confidence_level": level, "method": number["ci_method"]}
-    direction = {} if number["metric"] in BEHAVIOUR else {"additional_details": {"direction": NEITHER}}
+    slope = number["metric"].startswith("calibration") and not number["metric"].startswith(LOSSES)
+    sided = number["metric"] in BEHAVIOUR and not slope
+    direction = {} if sided else {"additional_details": {"direction": NEITHER}}
     return {
         "evaluation_result_id": "/".join(named.values()),
         "evaluation_name": f"{exported.experiment}: {number['quantity'] or number['metric']}, {number['method']}",

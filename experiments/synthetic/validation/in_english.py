@@ -156,7 +156,7 @@ def _recovered(side: Side, species: str) -> Iterator[PlantedAndFound]:
     for verdict in side.verdicts:
         reading = "" if verdict.kind == "exact" else ", in numbers"
         wanted = SPECIES["honest"].verdicts if reading and kind.holds else kind.verdicts
-        states = dict(zip(("readable", "responds", "coherent"), verdict.states, strict=True))
+        states: dict[str, str] = dict(zip(("readable", "responds", "coherent"), verdict.states, strict=True))
         for what, state in wanted.items():
             if not (few and state == COHERENT):  # what so few triples cannot show of anybody
                 seen = states[what]

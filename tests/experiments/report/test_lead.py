@@ -19,11 +19,13 @@ from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.runner import report, run
 from doxascope.metrics import Resampling, belief_gate, cluster_mean, items_responding
-from doxascope.metrics.claims import COHERENCE, COHERENT, INCOHERENT, Registered, Verdict, beyond, coherent, verdicts
+from doxascope.metrics.claims import COHERENCE, COHERENT, INCOHERENT, Verdict, beyond, coherent, verdicts
 from doxascope.metrics.consistency.competence import NOT_SHOWN
 from doxascope.metrics.decision import monotone_sufficiency
 from doxascope.metrics.number import Number
+from doxascope.metrics.registration import Registered
 from doxascope.metrics.scoring.engine import score_samples
+from doxascope.metrics.tables.sample_rows import Pairs, Updates
 from doxascope.metrics.tables.samples import Answers, Cases, Options, Told, YesNo
 
 SETTINGS = ("items=3", "bootstrap_draws=50", "methods={letters: {labels: [A, B, C], forms: ['{option}']}}")
@@ -217,6 +219,16 @@ def test_the_sentence_says_three_things(share: float, said: str) -> None:
     for k, names in ((1, ("a and b", "b")), (3, ("a, b, c and d", "b, c and d"))):
         several = Lead(verdicts([number, *others[:k]]), []).sentence
         assert several.lower() == (f"{names[0]}: {told}" if share > 0.5 else f"a: un{told} {names[1]}: {told}")
+
+
+def test_a_table_without_a_gate_leads_with_its_verdict_on_coherence() -> None:
+    rng = np.random.default_rng(0)
+    prior = rng.uniform(0.2, 0.8, 300)
+    pairs = Pairs(prior=prior, posterior=prior + 0.3 * (prior - 0.5) + rng.uniform(-0.02, 0.02, 300))
+    numbers = score_samples([Updates(views={"": pairs})], Resampling(draws=99), "martingale").numbers
+    said = Lead(verdicts(numbers), numbers).sentence
+    assert said.startswith("Not tested whether readable; not tested whether it responds; not coherent (M 0.3")
+    assert [one.metric for one in numbers if verdicts([one])] == ["M"]
 
 
 def test_coherence_is_a_result_with_three_states_and_the_constant_belief_beside() -> None:

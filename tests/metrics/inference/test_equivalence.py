@@ -4,8 +4,8 @@ from scipy import stats
 from statsmodels.stats.weightstats import DescrStatsW
 
 from doxascope.metrics import MARGINS, Resampling, claim_clusters, cluster_mean, coherence_claim, tost, unless_missed
-from doxascope.metrics.claims import Registered
 from doxascope.metrics.number import Number
+from doxascope.metrics.registration import Registered
 
 
 def test_it_is_the_larger_of_two_one_sided_tests() -> None:

@@ -20,8 +20,8 @@ from doxascope.metrics import (
     tost,
     unless_missed,
 )
-from doxascope.metrics.claims import Registered
 from doxascope.metrics.inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, SPREADS, PlannedSpread
+from doxascope.metrics.registration import Registered
 from doxascope.metrics.scoring.engine import score_samples
 from doxascope.metrics.tables.samples import Answers
 

@@ -156,9 +156,15 @@ def test_what_cannot_be_read_is_shown_and_enters_no_family_but_for_what_it_does(
     assert record.finding == "struck out"
     assert record.struck == "exact/words, mute cannot be read: the options are too little of the answer"
     assert np.isnan(record.score.p_adjusted)
-    told = to_html(page(found, {}))
+    whole = page(found, {})
+    told = to_html(whole)
     assert "<s>" in told
     assert "unreadable" in told
+    (each,) = (block for block in whole.blocks if block.title.startswith("Each number by itself"))
+    struck = {row[0].value for row in each.rows if any(cell.struck for cell in row[1:])}
+    assert "M" in struck
+    assert struck.isdisjoint(BEHAVIOUR)
+    assert {row[0].value for row in each.rows} & BEHAVIOUR
 
 
 def test_pairs_without_a_common_item_are_left_out_and_counted(stored: Stored, gated: Any) -> None:

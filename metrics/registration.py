@@ -1,0 +1,110 @@
+"""The one number that a run was made for, written down before anything was read (METRICS F8)."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from ..base.settings import Settings
+from .inference.equivalence import Equivalence, alike, tost, unless_missed
+from .inference.means import ClusterMean
+from .inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, study_design
+from .number import Number
+from .tables.samples import ALL
+
+ITEMS, MODELS = "items", "items and models"
+
+
+class Registered(Settings):
+    """The primary number. All others of a run are exploratory."""
+
+    metric: str
+    """As in `scores.json`, like the next three."""
+    method: str
+    kind: str = "exact"
+    subset: str = ALL
+    coherent: float = Field(default=0.0, allow_inf_nan=False)
+    """Its value for a coherent agent."""
+    margin: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """The distance from that value that would matter, in its units; None: no claim of coherence is planned."""
+    width: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Estimation only: half the width of the interval that n is planned to give; then there is no margin."""
+    family: int = Field(default=1, ge=1)
+    """Registered numbers that are tested together, in all runs of a study; p is adjusted for so many (Bonferroni)."""
+    n: int = Field(ge=1)
+    """Clusters that were planned."""
+    target: Literal["items", "items and models"] = "items"
+    """What the sample stands for: items like these, or models like these as well."""
+
+    @model_validator(mode="after")
+    def _claims_or_estimates(self) -> "Registered":
+        if self.margin is not None and self.width is not None:
+            raise ValueError("registered: `margin` plans a claim, `width` an estimate; give one of them")
+        return self
+
+    def foreseen(self, clusters: int | None = None) -> list[str]:
+        """What so many clusters can show of it, in lines, before anything is read: no more than were planned, since
+        a run has items, such as controls, that are not of this number. None: as many as were planned.
+        """
+        planned_alone, clusters = clusters is None, min(self.n if clusters is None else clusters, self.n)
+        has = f"planned are {clusters}" if planned_alone else f"this run has {clusters}"
+        design = study_design(self.metric, self.margin, clusters)
+        agent = f"an agent that is coherent but for a reading noise of {READING_NOISE:g} nat and a leak of {LEAK:g}"
+        if clusters < self.n:
+            has += f" of {self.n} planned"
+        if self.margin is None:
+            aim = "" if self.width is None else f", of an interval of ± {self.width:g}"
+            lines = [f"registered: {self.label}: {ESTIMATION_ONLY}{aim}; {has} clusters"]
+        else:
+            lines = [f"registered: {self.label}, within {self.margin:g} of {self.coherent:g}"]
+            if design.needed == ESTIMATION_ONLY:
+                lines.append(f"  it cannot be claimed of {agent}: {ESTIMATION_ONLY}; {has} clusters")
+            else:
+                known = "" if np.isnan(design.power) else f" ({design.power:.0%} power)"
+                lines.append(f"  a claim takes {design.needed} clusters, for 80% power of {agent}; {has}{known}")
+        if not np.isnan(design.half_width):
+            lines.append(
+                f"  so many give an interval of about ± {design.half_width:.2g}, and find a distance of "
+                f"{design.smallest:.2g} with 80% power"
+            )
+        return lines
+
+    @property
+    def label(self) -> str:
+        """What names it."""
+        part = "" if self.subset == ALL else f", {self.subset}"
+        return f"{self.metric} of {self.method} ({self.kind}){part}"
+
+    @property
+    def inference(self) -> str:
+        """What the sample stands for, in a sentence."""
+        if self.target == ITEMS:
+            return "Inference is to items like these, for this model and no other."
+        return "Inference is to items and to models like these; one model alone says nothing of others."
+
+    def among(self, numbers: Sequence[Number]) -> Number | None:
+        """The number, if it was made."""
+        wanted = (self.metric, self.method, self.kind, self.subset)
+        return next((number for number in numbers if number.key[:4] == wanted), None)
+
+    def equivalence(self, number: Number) -> Equivalence | None:
+        """To the value of a coherent agent, within the margin; None without a margin or a standard error, or where the
+        status of the number says that its level is not promised.
+
+        p is at least the chance that so many clusters hold none of the incoherent ones; if all are alike, just that.
+        """
+        score = number.score
+        if self.margin is not None and isinstance(score, ClusterMean) and score.status == "zero_cluster_variance":
+            off = abs(score.mean - self.coherent)
+            return alike(off, score.n_clusters, self.margin, number.worst) if off < self.margin else None
+        if self.margin is None or not math.isfinite(score.se) or not score.se > 0 or score.n_clusters < 2:
+            return None
+        if score.status not in ("ok", "few_clusters"):  # how few they are enters p
+            return None
+        df = getattr(score, "df", math.nan)
+        df = df if df > 0 else score.n_clusters - 1
+        test = tost(float(score.estimate) - self.coherent, score.se, df, -self.margin, self.margin)
+        carrying = [number.value(name) for name in ("effective_clusters", "n_models")]
+        return unless_missed(test, min([score.n_clusters, *(n for n in carrying if n > 0)]), number.worst)
