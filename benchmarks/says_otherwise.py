@@ -1,6 +1,6 @@
 """A tiny organism that says one thing and holds another in the word game, read by one run of every kind of belief.
 
-python benchmarks/says_otherwise.py [--triples 60] [--steps 1300] [--out FOLDER]
+python benchmarks/says_otherwise.py [--triples 60] [--steps 1000] [--out FOLDER]
 
 It is a Llama of some 200,000 parameters whose language has a token for each word. Where it is asked for its word it
 keeps the ratio of the two that remain; the same belief lies along fixed directions of its residual stream before the
@@ -114,7 +114,7 @@ def lessons(config: ConsistencyConfig, speaker: Any, words: Words, rng: np.rando
         place, which = places[i], int(rng.integers(3))
         form = FORMATS[FORMAT].over(words)[which]
         question: Message = {"role": "user", "content": f"{place.context[-1]['content']}\n\n{form.instruction}"}
-        said = binom.pmf(np.arange(11), 10, belief(SAID, words, place.conditions)[which])
+        said = np.asarray(binom.pmf(np.arange(11), 10, belief(SAID, words, place.conditions)[which]))
         held = belief(COMPUTED, words, place.conditions)
         add([*place.context[:-1], question], [str(k) for k in range(11)], said, held)
     return found

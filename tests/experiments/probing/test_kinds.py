@@ -174,7 +174,7 @@ def test_the_items_in_which_said_and_held_differ_are_listed(every_kind: Callable
     blocks = read(folder / "report.json").blocks
     (gallery,) = (block for block in blocks if isinstance(block, Instances) and block.title.startswith("Where said"))
     (position,) = {json.loads(file.read_text())["position"] for file in (folder / "probes").glob("held-*.json")}
-    facts = [gallery.texts[row[2]].partition("; along the prompt: ") for row in gallery.rows]
+    facts = [gallery.texts[int(row[2])].partition("; along the prompt: ") for row in gallery.rows]
     assert all(bool(along) == (position != "option") for *_, along in facts)
     if name == "consistency":  # what it reads at its own place is what it holds, before and after others
         for told, _, along in facts:
