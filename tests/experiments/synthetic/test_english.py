@@ -128,7 +128,7 @@ class Stopped(Exception):
 def test_training_goes_on_as_if_it_had_not_been_stopped(tmp_path: Path) -> None:
     pytest.importorskip("peft")
     losses: dict[str, list[float]] = {"whole": [], "half": []}
-    plan = PLAN._replace(triples=1)
+    plan = PLAN._replace(triples=1, warmup=1)
 
     def stop(step: int, loss: float) -> None:
         losses["half"].append(loss)
