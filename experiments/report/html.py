@@ -44,9 +44,10 @@ def to_html(document: Report, beside: bool = False) -> str:
         lstrip_blocks=True,
         finalize=_seen,
     )
-    files = {id(figure): [name for name, _ in _files(stem, figure)] for stem, figure in document.pictures.items()}
+    pictures = document.pictures.items() if beside else ()
+    files = {id(figure): [name for name, _ in _files(stem, figure)] for stem, figure in pictures}
     environment.globals |= {"drawings": _drawings, "packed": _data, "small_line": SMALL_LINE}
-    environment.globals["files"] = lambda figure: files.get(id(figure), ()) if beside else ()
+    environment.globals["files"] = lambda figure: files.get(id(figure), ())
     environment.filters |= {"minus": _with_minus, "marked": _marked}
     code = _source("page.js")
     code += _source("instances.js") if any(isinstance(block, Instances) for block in document.blocks) else ""

@@ -19,7 +19,7 @@ from ....metrics.inference.intervals import t_interval
 from ....metrics.inference.regression import linear_fit
 from ....metrics.number import Number
 from ....metrics.scoring.engine import score_samples
-from ....metrics.tables.samples import Decisions, Forecasts, Sample, YesNo
+from ....metrics.tables.samples import Decisions, Forecasts, Sample, YesNo, sample_name
 from ..organisms import ORGANISMS, organism_folder
 from ..organisms.network import BALLS_AT, HELD_AT
 from ..organisms.readouts import queries_of
@@ -282,9 +282,10 @@ def _compared(
     ):
         scored = score_samples(samples, how, family, compared=[metric])
         of = {(one.kind, one.method): one.score for one in scored.numbers if one.metric == metric}
-        apart = next((one.score for one in scored.differences if math.isfinite(one.score.ci_lo)), None)
+        apart = {one.method: one.score for one in scored.differences if math.isfinite(one.score.ci_lo)}
         for name in readings:
-            yield line(what, name, of[PLANTED, name].estimate, of["exact", name], apart)
+            pair = f"{sample_name('exact', name, '')} - {sample_name(PLANTED, name, '')}"
+            yield line(what, name, of[PLANTED, name].estimate, of["exact", name], apart.get(pair))
 
 
 def _samples(sides: Sides, posterior: Floats, left: Floats, kind: str) -> Iterator[Sample]:

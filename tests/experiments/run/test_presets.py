@@ -23,8 +23,9 @@ def test_every_preset_can_be_asked_what_every_experiment_asks(
     """All that is asked of an item is tokenised after its prompts, with the proofs that make each sum a probability."""
     lm = request.getfixturevalue({"smollm2-135m": "smollm", "gemma3-270m": "gemma"}[preset])
     (tmp_path / "q.csv").write_text("question,options\nIs the sky blue?,Yes|No|Perhaps\n")
-    file = (f"questions.file={tmp_path / 'q.csv'}", "answers=[texts, letters, yes_no]") if experiment == "ask" else ()
-    asks, config = load_config(experiment, (*SMALLEST.get(experiment, ("items=1",)), *file), preset)
+    file = (f"questions.file={tmp_path / 'q.csv'}",) if experiment in ("ask", "steer") else ()
+    forms = ("answers=[texts, letters, yes_no]",) if experiment == "ask" else ()
+    asks, config = load_config(experiment, (*SMALLEST.get(experiment, ("items=1",)), *file, *forms), preset)
     item = asks.items(config)[0]
     asked = asks.planned(config, item)
     queries = compile_questions(lm.reader, asked)

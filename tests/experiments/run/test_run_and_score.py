@@ -32,6 +32,10 @@ SMALL = {
     "rationality": ("items=4", "pool=60", "resamples=5", "bootstrap_draws=50"),
     "truth": ("items=6", "bootstrap_draws=50"),
     "ask": ("questions.kind=yaml", "questions.file={}/questions.yaml", "bootstrap_draws=50"),
+    "steer": (
+        *("questions.kind=yaml", "questions.file={}/questions.yaml", "direction.statements={}/statements.csv"),
+        *("layers=[1]", "bootstrap_draws=50"),
+    ),
 }
 QUESTIONS = [
     {"question": f"Is {n} even?", "options": ["Yes", "No"], "truth": "Yes", "category": "easy"} for n in range(12)
@@ -47,6 +51,10 @@ def finished(
     made: dict[tuple[str, ...], RunFolder] = {}
     place = tmp_path_factory.mktemp("questions")
     (place / "questions.yaml").write_text(yaml.safe_dump(QUESTIONS))
+    statements = "".join(
+        f"{n} is {'even' if (n + label) % 2 else 'odd'}.,{label}\n" for n in range(4) for label in (0, 1)
+    )
+    (place / "statements.csv").write_text("statement,label\n" + statements)
 
     def make(name: str, *changes: str) -> RunFolder:
         if (name, *changes) not in made:
