@@ -58,7 +58,8 @@ def tools(out: Path) -> Sequence[Callable[..., Any]]:
         columns = [name for name in shown if name in asked.table]
         options = asked.options.groupby(["id", "method"], sort=False)[["option", "prob"]]
         beliefs = {key: dict(zip(rows["option"], rows["prob"], strict=True)) for key, rows in options}
-        return [{**row, "belief": beliefs[row["id"], row["method"]]} for row in asked.table[columns].to_dict("records")]
+        rows = ({str(name): value for name, value in row.items()} for row in asked.table[columns].to_dict("records"))
+        return [{**row, "belief": beliefs[row["id"], row["method"]]} for row in rows]
 
     def plan(experiment: str, model: str | None = None, settings: dict[str, Any] | None = None) -> str:
         """What a run would read and cost; reads nothing of the model but its tokenizer."""

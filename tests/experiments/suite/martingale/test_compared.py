@@ -15,6 +15,7 @@ from doxascope.benchmarks.agents import Anchored, Bayesian
 from doxascope.experiments.compare import Comparison, compare
 from doxascope.experiments.compare.page import page
 from doxascope.experiments.compare.power import needed
+from doxascope.experiments.report.document import TableBlock
 from doxascope.experiments.report.html import to_html
 from doxascope.experiments.report.record import to_json
 from doxascope.experiments.run.folder import RunFolder
@@ -160,7 +161,8 @@ def test_what_cannot_be_read_is_shown_and_enters_no_family_but_for_what_it_does(
     told = to_html(whole)
     assert "<s>" in told
     assert "unreadable" in told
-    (each,) = (block for block in whole.blocks if block.title.startswith("Each number by itself"))
+    titled = (block for block in whole.blocks if block.title.startswith("Each number by itself"))
+    (each,) = (block for block in titled if isinstance(block, TableBlock))
     struck = {row[0].value for row in each.rows if any(cell.struck for cell in row[1:])}
     assert "M" in struck
     assert struck.isdisjoint(BEHAVIOUR)
