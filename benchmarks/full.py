@@ -54,6 +54,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "rationality-paper": (
         *("items=4", "learner=boosting", "iterations=5", "resamples=10", "said.repetitions=2", "pool=60"),
     ),
+    "steer": ("questions.file={place}/questions.csv", "direction.statements={place}/statements.csv", "layers=[15]"),
     "sycophancy": ("items=2",),
     "sycophancy-full": ("items=1",),
     "sycophancy-paper": ("items=2", "tasks={{morality: {{kind: smoke}}, culture: {{kind: smoke}}}}"),
@@ -66,6 +67,9 @@ JOBS = ("causal", "probe")
 """Settings of probe jobs begin so: the guides run them."""
 QUESTIONS = (
     "id,question,options,truth\nwhale,What is a whale?,a fish|a mammal|a bird,a mammal\nice,Is ice hot?,yes|no,no\n"
+)
+STATEMENTS = (
+    "statement,label\nIce is cold.,1\nIce is hot.,0\nWhales swim.,1\nWhales fly.,0\nSnow is white.,1\nSnow is red.,0\n"
 )
 
 
@@ -82,6 +86,7 @@ class Step:
 def small_run(preset: str, place: Path, model: str) -> list[str]:
     """The command that runs a preset at its smallest; what it reads beside the preset is written into `place`."""
     (place / "questions.csv").write_text(QUESTIONS)
+    (place / "statements.csv").write_text(STATEMENTS)
     (place / "titles.txt").write_text("\n".join(TITLES))
     settings = [setting.format(place=place, model=model) for setting in SIZES[preset]]
     return ["run", preset, "-m", model, *(part for setting in settings for part in ("-o", setting))]

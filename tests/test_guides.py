@@ -250,7 +250,11 @@ class Reader:
     def call(self, line: str) -> Any:
         """Run a line, on the demo's model and, unless all is wanted, small; lines that are the same then run once."""
         line = line.replace("compare RUN RUN", "compare runs/martingale-a runs/martingale-b")
+        if line.startswith("doxascope probe"):  # a second run of an experiment is read with another template
+            line = re.sub(r"(runs/\w+-)\*", r"\1...", line)
         written = shlex.split(line.replace("-m Qwen/Qwen3-0.6B", "").replace("Qwen/Qwen3-0.6B", ""))[1:]
+        if "riddles.csv" in written:  # of other questions than the runs that other lines score together
+            written += ["--out", "riddles"]
         words = [name for word in written for name in self.existing(word, 2 if written[0] == "compare" else 1)]
         words = words if FULL else smaller(words)
         if (key := tuple(words)) not in self.ended:
@@ -268,7 +272,7 @@ class Reader:
         folder, name, which, rest = match.groups()
         place = {"a": 0, "A": 0, "b": 1, "B": 1}.get(which, 0)
         while len(there := self.made(folder, name)) < max(place + 1, n if which == "*" else 1):
-            first = {"runs": f"doxascope run {name}", "probes": "doxascope probe sweep probe runs/truth-*"}[folder]
+            first = {"runs": f"doxascope run {name}", "probes": "doxascope probe sweep probe runs/truth-..."}[folder]
             done = self.call(first + (" -o model.template=plain" if there else ""))
             assert done.returncode == 0, done.stderr
         chosen = there if which == "*" else there[place : place + 1]
