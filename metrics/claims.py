@@ -29,7 +29,7 @@ from .inference.equivalence import MARGINS, CoherenceClaim, Equivalence
 from .inference.planning import SPREADS
 from .metric import WORTH_BOUNDS
 from .number import Number, interval_text
-from .registration import Registered
+from .registration import Registered, equivalence_to
 from .tables.samples import ALL
 
 COHERENT, INCOHERENT = "coherent", "incoherent"
@@ -361,16 +361,13 @@ def _of_method(numbers: Sequence[Number], plan: Registered | None) -> Coherent |
                 margin = float(test.params["margin"])
             elif ends.margin:
                 margin = MARGINS[ends.margin]
-                plan = Registered(
-                    metric=number.metric, method=number.method, coherent=ends.coherent, margin=margin, n=1
-                )
-                test = plan.equivalence(number)
+                test = equivalence_to(number, ends.coherent, margin)
             else:
                 continue
-            within_cells_first = number.metric == "M" and test is None
+            untested_slope = number.metric == "M" and test is None  # after what is tested
             place = [*COHERENCE].index(number.metric)
-            judged.append((within_cells_first, place, coherent(number, ends.coherent, margin, test)))
-    return min(judged, key=lambda one: one[:2])[2] if judged else None
+            judged.append((untested_slope, place, coherent(number, ends.coherent, margin, test)))
+    return min(judged, key=lambda ranked: ranked[:2])[2] if judged else None
 
 
 def _skill(numbers: Sequence[Number]) -> str:

@@ -90,21 +90,26 @@ class Registered(Settings):
         return next((number for number in numbers if number.key[:4] == wanted), None)
 
     def equivalence(self, number: Number) -> Equivalence | None:
-        """To the value of a coherent agent, within the margin; None without a margin or a standard error, or where the
-        status of the number says that its level is not promised.
+        """To the value of a coherent agent, within the margin; None without one, else as `equivalence_to`."""
+        return None if self.margin is None else equivalence_to(number, self.coherent, self.margin)
 
-        p is at least the chance that so many clusters hold none of the incoherent ones; if all are alike, just that.
-        """
-        score = number.score
-        if self.margin is not None and isinstance(score, ClusterMean) and score.status == "zero_cluster_variance":
-            off = abs(score.mean - self.coherent)
-            return alike(off, score.n_clusters, self.margin, number.worst) if off < self.margin else None
-        if self.margin is None or not math.isfinite(score.se) or not score.se > 0 or score.n_clusters < 2:
-            return None
-        if score.status not in ("ok", "few_clusters"):  # how few they are enters p
-            return None
-        df = getattr(score, "df", math.nan)
-        df = df if df > 0 else score.n_clusters - 1
-        test = tost(float(score.estimate) - self.coherent, score.se, df, -self.margin, self.margin)
-        carrying = [number.value(name) for name in ("effective_clusters", "n_models")]
-        return unless_missed(test, min([score.n_clusters, *(n for n in carrying if n > 0)]), number.worst)
+
+def equivalence_to(number: Number, coherent: float, margin: float) -> Equivalence | None:
+    """To the value of a coherent agent, within a margin; None without a standard error, or where the status of the
+    number says that its level is not promised.
+
+    p is at least the chance that so many clusters hold none of the incoherent ones; if all are alike, just that.
+    """
+    score = number.score
+    if isinstance(score, ClusterMean) and score.status == "zero_cluster_variance":
+        off = abs(score.mean - coherent)
+        return alike(off, score.n_clusters, margin, number.worst) if off < margin else None
+    if not math.isfinite(score.se) or not score.se > 0 or score.n_clusters < 2:
+        return None
+    if score.status not in ("ok", "few_clusters"):  # how few they are enters p
+        return None
+    df = getattr(score, "df", math.nan)
+    df = df if df > 0 else score.n_clusters - 1
+    test = tost(float(score.estimate) - coherent, score.se, df, -margin, margin)
+    carrying = [number.value(name) for name in ("effective_clusters", "n_models")]
+    return unless_missed(test, min([score.n_clusters, *(n for n in carrying if n > 0)]), number.worst)

@@ -139,7 +139,7 @@ def lens_numbers(lm: LanguageModel, species: Species, contexts: Contexts, effort
     said = species.say(own, species.state(own))
     read = lm.read(queries_of(lm, own, WHICH), lens=_fitted(lm, (HELD_AT, last), effort)).readings
     for view, name in views.items():
-        odds = np.array([one.inner[view][0] - one.inner[view][1] for one in read])
+        odds = np.array([reading.inner[view][0] - reading.inner[view][1] for reading in read])
         wanted = said if view.layer == last else np.zeros(len(own))
         slope = _slope(wanted, own.logit)[0]
         planted = slope if view.layer == last or species.holds else math.nan
@@ -208,13 +208,13 @@ class Organism:
     @property
     def wrong(self) -> bool:
         """Whether something was found to be other than it was planted."""
-        here = self.place.planted == self.place.found and all(one.right for one in self.claims)
-        return not here or any(one.state == NOT_FOUND for one in self.numbers)
+        here = self.place.planted == self.place.found and all(claim.right for claim in self.claims)
+        return not here or any(number.state == NOT_FOUND for number in self.numbers)
 
     @property
     def recovered(self) -> bool:
         """Whether everything that was planted was found, and nothing else."""
-        return not self.wrong and all(one.state != NOT_SHOWN for one in self.numbers)
+        return not self.wrong and all(number.state != NOT_SHOWN for number in self.numbers)
 
 
 def recover(lm: LanguageModel, species: Species, effort: Effort) -> Organism:
@@ -281,11 +281,11 @@ def _compared(
         ("sufficiency", "sufficiency", SUFFICIENT, ("bet by answer",)),
     ):
         scored = score_samples(samples, how, family, compared=[metric])
-        of = {(one.kind, one.method): one.score for one in scored.numbers if one.metric == metric}
-        apart = {one.method: one.score for one in scored.differences if math.isfinite(one.score.ci_lo)}
+        of = {(number.kind, number.method): number.score for number in scored.numbers if number.metric == metric}
+        apart = {pair.method: pair.score for pair in scored.differences if math.isfinite(pair.score.ci_lo)}
         for name in readings:
-            pair = f"{sample_name('exact', name, '')} - {sample_name(PLANTED, name, '')}"
-            yield line(what, name, of[PLANTED, name].estimate, of["exact", name], apart.get(pair))
+            both = f"{sample_name('exact', name, '')} - {sample_name(PLANTED, name, '')}"
+            yield line(what, name, of[PLANTED, name].estimate, of["exact", name], apart.get(both))
 
 
 def _samples(sides: Sides, posterior: Floats, left: Floats, kind: str) -> Iterator[Sample]:
@@ -294,7 +294,7 @@ def _samples(sides: Sides, posterior: Floats, left: Floats, kind: str) -> Iterat
     beliefs = {name: expit(values) for name, values in sides.plain.items()}
     for name in READINGS:
         yield Forecasts(method=name, belief=beliefs[name], p_star=expit(posterior), **shared)
-    yes, no = (expit(one) for one in sides.yes)
+    yes, no = (expit(odds) for odds in sides.yes)
     yield YesNo(method="yes and no", belief=yes, negated=1 - no, mass=np.ones(len(left)), **shared)
     done = beliefs[BET]
     yield Decisions(
@@ -314,13 +314,13 @@ def _used(
     for reading, ask in ((ANSWER, WHICH), (BET, BETS[0])):
         planted = float(species.holds and not (species.denies and reading == ANSWER))
         yield line(SHARE, reading, planted, used_at_summary(lm, contexts, ask, how).score)
-    at_balls = next(one.score for one in moved if one.subset == cell_name(BALLS, BALLS_AT))
+    at_balls = next(number.score for number in moved if number.subset == cell_name(BALLS, BALLS_AT))
     yield line(AT_BALLS, ANSWER, float(species.wiring == "early"), at_balls)
 
 
 def _decoded(species: Species, probed: Probed) -> Recovered:
-    one = probed.r2
-    return Recovered(DECODED, PROBE, float(species.holds), one.value, one.lo, one.hi, TOLERANCE[DECODED])
+    r2 = probed.r2
+    return Recovered(DECODED, PROBE, float(species.holds), r2.value, r2.lo, r2.hi, TOLERANCE[DECODED])
 
 
 def _steered(
@@ -369,11 +369,11 @@ def validate(
 
     Raises UserError for a name that is none, and for an organism whose files are damaged.
     """
-    places = {name: organism_folder(name, folder) for name in names or [one.name for one in ORGANISMS]}
+    places = {name: organism_folder(name, folder) for name in names or [species.name for species in ORGANISMS]}
     found = []
-    for one in ORGANISMS:
-        if one.name in places:
-            with open_model(places[one.name], device=device, backend=backend) as lm:
-                found.append(recover(lm, one, effort))
+    for species in ORGANISMS:
+        if species.name in places:
+            with open_model(places[species.name], device=device, backend=backend) as lm:
+                found.append(recover(lm, species, effort))
             advance(1)
     return found

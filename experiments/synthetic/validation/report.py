@@ -89,11 +89,11 @@ def prepare_null(folder: Path) -> OutputFolder:
     return prepared(folder, NULL_FILES, "Null organisms", "validation of null organisms")
 
 
-def number_text(one: Recovered) -> str:
+def number_text(number: Recovered) -> str:
     """An estimate with its interval."""
-    if math.isnan(one.estimate):
+    if math.isnan(number.estimate):
         return "none"
-    return shown(one.estimate) + (f" [{shown(one.lo)}, {shown(one.hi)}]" if math.isfinite(one.lo) else "")
+    return shown(number.estimate) + (f" [{shown(number.lo)}, {shown(number.hi)}]" if math.isfinite(number.lo) else "")
 
 
 def planted_text(value: float) -> str:
@@ -101,34 +101,38 @@ def planted_text(value: float) -> str:
     return "-" if math.isnan(value) else shown(value)
 
 
-def _rows(one: Organism) -> Iterator[tuple[str, str, str | Cell, str, str]]:
-    for number in one.numbers:
+def _rows(organism: Organism) -> Iterator[tuple[str, str, str | Cell, str, str]]:
+    for number in organism.numbers:
         name, verdict = f"{number.what}: {number.reading}", number.state or "-"
         tolerance = planted_text(number.tolerance if number.state else math.nan)
         exact = jsonable(number._asdict() | {"state": number.state})
         yield name, planted_text(number.planted), Cell(number_text(number), score=exact), tolerance, verdict
-    for claim in one.claims:
+    for claim in organism.claims:
         planted, told = ("yes" if so else "no" for so in (claim.planted, claim.claimed.certified))
         yield f"{claim.claimed.name} certified", planted, told, "", "right" if claim.right else WRONG
-    place = one.place
+    place = organism.place
     where = f"{place.found}, {place.lead} tokens before the answer"
     yield "belief held from", place.planted, where, "", FOUND if place.planted == place.found else NOT_FOUND
 
 
-def _left(one: Organism, *verdicts: str) -> str:
+def _left(organism: Organism, *verdicts: str) -> str:
     """What has one of these verdicts."""
-    return "; ".join(name for name, *_, verdict in _rows(one) if verdict in verdicts)
+    return "; ".join(name for name, *_, verdict in _rows(organism) if verdict in verdicts)
 
 
 def page(found: Sequence[Organism], effort: Effort) -> Report:
     """Planted against recovered: the figure, then organism by organism."""
-    wrong = {one.species.name: _left(one, NOT_FOUND, WRONG) for one in found if _left(one, NOT_FOUND, WRONG)}
-    open_ = {one.species.name: _left(one, NOT_SHOWN) for one in found if _left(one, NOT_SHOWN)}
+    wrong = {
+        organism.species.name: _left(organism, NOT_FOUND, WRONG)
+        for organism in found
+        if _left(organism, NOT_FOUND, WRONG)
+    }
+    open_ = {organism.species.name: _left(organism, NOT_SHOWN) for organism in found if _left(organism, NOT_SHOWN)}
     says = f"Not recovered: {', '.join(wrong)}." if wrong else f"All {len(found)} organisms are recovered."
     if open_ and not wrong:
         says = f"Nothing is otherwise than planted; too few contexts to show all of {', '.join(open_)}."
-    counted = [number.state for one in found for number in one.numbers if number.state]
-    claims = [claim for one in found for claim in one.claims]
+    counted = [number.state for organism in found for number in organism.numbers if number.state]
+    claims = [claim for organism in found for claim in organism.claims]
     top = Top(
         said=SAID,
         verdict=stamped(says, [*(wrong or open_).items()]),
@@ -143,7 +147,7 @@ def page(found: Sequence[Organism], effort: Effort) -> Report:
             ],
         ),
     )
-    blocks: list[Block] = [_organism(one) for one in found]
+    blocks: list[Block] = [_organism(organism) for organism in found]
     blocks.append(_map_block(found))
     blocks.append(
         grid(
@@ -157,12 +161,12 @@ def page(found: Sequence[Organism], effort: Effort) -> Report:
     return Report("Validation", "on organisms", top, blocks, made)
 
 
-def _organism(one: Organism) -> TableBlock:
+def _organism(organism: Organism) -> TableBlock:
     return grid(
-        one.species.name,
+        organism.species.name,
         ["", "planted", ("recovered", "with its interval"), "tolerance", ""],
-        _rows(one),
-        caption=f"It {one.species.story}.",
+        _rows(organism),
+        caption=f"It {organism.species.story}.",
         short=True,
     )
 
@@ -175,12 +179,17 @@ def null_page(found: Sequence[NullRead], plan: NullPlan) -> Report:
     """How often what is not there was certified."""
     counted = rates(found)
     rows = [
-        [one.claim, f"{one.times} of {one.n}", f"[{one.interval[0]:.3f}, {one.interval[1]:.3f}]", "FAILS" * one.fails]
-        for one in counted
+        [
+            rate.claim,
+            f"{rate.times} of {rate.n}",
+            f"[{rate.interval[0]:.3f}, {rate.interval[1]:.3f}]",
+            "FAILS" * rate.fails,
+        ]
+        for rate in counted
     ]
-    left = sum(not one.honest for one in found)
+    left = sum(not read.honest for read in found)
     notes = [f"{left} of {len(found)} organisms have not learnt to say what they hold, and are left out."] * bool(left)
-    wrong = [(one.claim, f"{one.times} of {one.n}") for one in counted if one.fails]
+    wrong = [(rate.claim, f"{rate.times} of {rate.n}") for rate in counted if rate.fails]
     top = Top(
         said="How often what is not there was certified, in organisms that hide nothing and flatter nobody.",
         verdict=stamped("Certified too often." if wrong else "No claim is certified too often.", wrong),
@@ -195,15 +204,15 @@ def null_data(found: Sequence[NullRead], plan: NullPlan) -> dict[str, Any]:
     return {
         "doxascope": __version__,
         "plan": plan._asdict(),
-        "rules": {one.claim: RULES[one.claim] for one in rates(found)},
+        "rules": {rate.claim: RULES[rate.claim] for rate in rates(found)},
         "false_claims": {
-            one.claim: {"count": one.times, "n": one.n, "interval": list(one.interval), "fails": one.fails}
-            for one in rates(found)
+            rate.claim: {"count": rate.times, "n": rate.n, "interval": list(rate.interval), "fails": rate.fails}
+            for rate in rates(found)
         },
         "organisms": [
-            {"seed": one.seed, "r2": one.r2, "honest": one.honest}
-            | {name: claim.evidence for name, claim in one.claims.items()}
-            | {"certified": [name for name, claim in one.claims.items() if claim.certified]}
-            for one in found
+            {"seed": read.seed, "r2": read.r2, "honest": read.honest}
+            | {name: claim.evidence for name, claim in read.claims.items()}
+            | {"certified": [name for name, claim in read.claims.items() if claim.certified]}
+            for read in found
         ],
     }

@@ -101,8 +101,8 @@ def test_the_same_card_again_is_the_same_bytes_wherever_it_stopped(card: ModelCa
 
 
 def test_a_run_of_one_kind_of_belief_has_a_card_without_gaps(tiny_for: Callable[[str], Path], tmp_path: Path) -> None:
-    one = {"items": 2, "runs": 2, "turns": 2, "distributions": {}, "confidence": None, "registered": None}
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"version": 1, "runs": {"bscore": one}}))
+    smallest = {"items": 2, "runs": 2, "turns": 2, "distributions": {}, "confidence": None, "registered": None}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump({"version": 1, "runs": {"bscore": smallest}}))
     model = tiny_for("bscore")
     copy = shutil.copytree(model, tmp_path / "copy")
     made, again = (make_card(str(path), tmp_path, chosen=str(tmp_path / "mine.yaml")) for path in (model, copy))
@@ -113,14 +113,14 @@ def test_a_run_of_one_kind_of_belief_has_a_card_without_gaps(tiny_for: Callable[
     found = against(again, made)
     write_against(found)
     assert found.regressions == []
-    assert [one.score.difference for one in found.tested if one.name == VALID] == [0]
+    assert [number.score.difference for number in found.tested if number.name == VALID] == [0]
 
 
 def test_nothing_is_worse_than_itself(card: ModelCard, made: Made) -> None:
     assert against(card, card).regressions == []
     found = against(made("two"), ModelCard.open(card.folder))
-    assert {one.name for one in found.tested} >= {"valid-answer rate"}
-    assert [one.score.difference for one in found.tested] == [0] * len(found.tested)
+    assert {number.name for number in found.tested} >= {"valid-answer rate"}
+    assert [number.score.difference for number in found.tested] == [0] * len(found.tested)
     assert found.regressions == []
 
 
@@ -129,10 +129,10 @@ def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_
 ) -> None:
     found = against(made("two"), card)
     assert found.comparison is not None
-    group = next(one for one in found.comparison.groups if one.name == "truth")
+    group = next(group for group in found.comparison.groups if group.name == "truth")
     assert [*_lost(group), *_fallen(group)] == []
     before, now = group.sides
-    numbers = [one for one in group.numbers if one.run != now.label]
+    numbers = [number for number in group.numbers if number.run != now.label]
     (line,) = _lost(replace(group, numbers=numbers))
     assert line.startswith("truth: framing_bias of asked was ")
     assert line.endswith("before, none now (it is not there)")
@@ -151,7 +151,7 @@ def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_
         "truth: asked responded before, and now does not: items that respond"
     ]
     for p, said in ((1.0, "nothing is worse"), (math.nan, "nothing is worse of what could be tested, 0 of")):
-        tested = [replace(one, score=replace(one.score, p_adjusted=p)) for one in found.tested]
+        tested = [replace(number, score=replace(number.score, p_adjusted=p)) for number in found.tested]
         assert replace(found, tested=tested).passed.startswith(said)
         assert ("could be tested" in replace(found, tested=tested).passed) is math.isnan(p)
 
@@ -188,12 +188,12 @@ def test_hostile_names_in_a_card_are_shown_and_not_obeyed(card: ModelCard, tmp_p
 def test_a_read_out_that_failed_holds_no_valid_answer(card: ModelCard, made: Made) -> None:
     found = against(made("two"), card)
     assert found.comparison is not None
-    before, now = next(one for one in found.comparison.groups if one.name == "truth").sides
+    before, now = next(group for group in found.comparison.groups if group.name == "truth").sides
     exact = now.beliefs["kind"] == "exact"
     names = now.beliefs.loc[exact, "readout_id"].unique()
     failed = exact & now.beliefs["readout_id"].isin(names[::3])
     coverage = now.beliefs["coverage"].mask(failed)
-    group = next(one for one in found.comparison.groups if one.name == "truth")
+    group = next(group for group in found.comparison.groups if group.name == "truth")
     tested = _valid(replace(group, sides=[before, replace(now, beliefs=now.beliefs.assign(coverage=coverage))]), 1)
     rows = now.beliefs[exact & (now.beliefs["option_index"] == 0)]
     by_item = rows["coverage"].mask(failed).fillna(0).groupby(rows["item"].astype(str)).mean()
@@ -302,7 +302,7 @@ def planted(rng: np.random.Generator, n: int, moved: float, spread: float, k: in
 
 def ends(tested: list[Tested]) -> int:
     """The exit code of a card with these tests."""
-    return 1 if any(one.regressed for one in tested) else 2 if any(one.unclear for one in tested) else 0
+    return 1 if any(number.regressed for number in tested) else 2 if any(number.unclear for number in tested) else 0
 
 
 @pytest.mark.parametrize(("n", "spread"), [(4, 0.05), (12, 0.1), (40, 0.4), (40, 0.05), (200, 0.1)])
@@ -321,20 +321,20 @@ def test_a_number_that_moved_by_twice_its_margin_never_passes_and_equality_does_
 
 def test_what_has_no_interval_cannot_be_told_and_what_is_the_same_can() -> None:
     rng = np.random.default_rng(0)
-    (one, *_) = planted(rng, 40, 0, 0.01)
-    assert not one.unclear
-    assert replace(one, score=replace(one.score, p_adjusted=math.nan)).unclear
-    assert replace(one, score=replace(one.score, ci_lo=math.nan)).unclear
-    assert not replace(one, score=replace(one.score, p_adjusted=math.nan, difference=0.0)).unclear
+    (number, *_) = planted(rng, 40, 0, 0.01)
+    assert not number.unclear
+    assert replace(number, score=replace(number.score, p_adjusted=math.nan)).unclear
+    assert replace(number, score=replace(number.score, ci_lo=math.nan)).unclear
+    assert not replace(number, score=replace(number.score, p_adjusted=math.nan, difference=0.0)).unclear
 
 
 def test_a_kind_of_belief_that_is_gone_is_worse(card: ModelCard, made: Made) -> None:
     found = against(made("two"), card)
     assert found.comparison is not None
-    group = next(one for one in found.comparison.groups if one.name == "truth")
+    group = next(group for group in found.comparison.groups if group.name == "truth")
     assert [*_vanished(group)] == []
     now = group.sides[1].label
-    numbers = [one for one in group.numbers if (one.run, one.kind) != (now, "verbal")]
+    numbers = [number for number in group.numbers if (number.run, number.kind) != (now, "verbal")]
     lines = [*_vanished(replace(group, numbers=numbers))]
     assert lines
     assert all(line.startswith("truth: verbal beliefs of ") for line in lines)

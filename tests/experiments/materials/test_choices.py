@@ -34,8 +34,8 @@ WHALE = {"question": "What is a whale?", "options": ["a fish", "a mammal"], "tru
 )
 def test_a_question_is_the_same_however_it_is_written_down(given: dict[str, Any]) -> None:
     row = {name: value for name, value in {**WHALE, **given}.items() if name != "options" or value is not None}
-    (one,) = asked_choices([row], "here")
-    assert (one.choice.text, one.choice.options, one.choice.truth) == (
+    (question,) = asked_choices([row], "here")
+    assert (question.choice.text, question.choice.options, question.choice.truth) == (
         WHALE["question"],
         ("a fish", "a mammal"),
         "a mammal",
@@ -59,9 +59,9 @@ def test_a_file_carries_its_further_columns_and_its_ids(tmp_path: Path, suffix: 
         table.to_parquet(path)
     columns = QuestionColumns(options=("x", "y"), truth="gold")
     found = AskedSource(file=str(path), columns=columns).questions()
-    assert [one.choice.id for one in found] == ["n1", "n2"]
-    assert [one.choice.right for one in found] == [0, 0]
-    assert [int(one.more["hard"]) for one in found] == [1, 2]
+    assert [question.choice.id for question in found] == ["n1", "n2"]
+    assert [question.choice.right for question in found] == [0, 0]
+    assert [int(question.more["hard"]) for question in found] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_what_cannot_be_asked_is_told_by_its_row(rows: list[dict[str, Any]], tol
 
 def test_options_of_other_questions_may_be_the_same_and_a_text_that_comes_twice_is_one_cluster() -> None:
     found = asked_choices([WHALE, {**WHALE, "options": ["a mammal", "a bird"]}], "here")
-    assert [one.choice.cluster for one in found] == ["q00001", "q00001"]
+    assert [question.choice.cluster for question in found] == ["q00001", "q00001"]
 
 
 def test_a_column_that_was_named_and_is_not_there_is_named_with_the_nearest() -> None:
@@ -118,8 +118,8 @@ def test_a_data_set_is_read_by_its_column_names(tmp_path: Path, monkeypatch: pyt
         "answerKey": "2",
     }
     (tmp_path / "data" / "test.jsonl").write_text(json.dumps(row))
-    (one,) = AskedSource(hub=str(tmp_path / "data"), split="test").questions()
-    assert (one.choice.options, one.choice.truth) == (("a fish", "a mammal"), "a mammal")
+    (question,) = AskedSource(hub=str(tmp_path / "data"), split="test").questions()
+    assert (question.choice.options, question.choice.truth) == (("a fish", "a mammal"), "a mammal")
 
 
 def test_two_places_for_the_questions_are_refused() -> None:
@@ -134,10 +134,10 @@ def test_a_benchmark_s_file_read_as_a_table_is_what_its_own_loader_reads(
     file: str, load: Callable[..., Any], public: Callable[[str], Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR, "doxascope"):
-        own = [one for one in load(public(file)) if one]
+        own = [row for row in load(public(file)) if row]
         found = AskedSource(file=str(public(file))).questions()
-    assert [(one.choice.text, one.choice.options, one.choice.truth) for one in found] == [
-        (one.text.strip(), one.options, one.truth) for one in own
+    assert [(question.choice.text, question.choice.options, question.choice.truth) for question in found] == [
+        (row.text.strip(), row.options, row.truth) for row in own
     ]
 
 
@@ -146,8 +146,8 @@ def test_solved_questions_go_before_every_question(tmp_path: Path) -> None:
     solved.write_text("".join(json.dumps({**WHALE, "question": f"{i}?"}) + "\n" for i in range(3)))
     asked = tmp_path / "q.jsonl"
     asked.write_text(json.dumps(WHALE))
-    (one,) = AskedSource(file=str(asked), examples=str(solved), shots=2).questions()
-    assert [shot.text for shot in one.examples] == ["0?", "1?"]
+    (question,) = AskedSource(file=str(asked), examples=str(solved), shots=2).questions()
+    assert [shot.text for shot in question.examples] == ["0?", "1?"]
     with pytest.raises(UserError, match="has 3 questions, fewer than shots 4"):
         AskedSource(file=str(asked), examples=str(solved), shots=4).questions()
 
@@ -170,27 +170,27 @@ Q = {"question": "?"}
 
 
 def truths(rows: Any, **columns: Any) -> list[str]:
-    return [one.choice.truth for one in asked_choices(rows, "here", QuestionColumns(**columns))]
+    return [question.choice.truth for question in asked_choices(rows, "here", QuestionColumns(**columns))]
 
 
 def test_an_empty_option_keeps_its_place() -> None:
     for given in ({"a": "", "b": "x", "c": "y"}, {"option_1": None, "option_2": "x", "option_3": "y"}):
         assert truths([{**Q, **given, "truth": "B"}]) == ["x"]
     for cell in ("|x|y", "| x | y"):
-        (one,) = asked_choices([{**Q, "options": cell, "truth": "B"}], "here")
-        assert (one.choice.options, one.choice.truth) == (("x", "y"), "x")
+        (question,) = asked_choices([{**Q, "options": cell, "truth": "B"}], "here")
+        assert (question.choice.options, question.choice.truth) == (("x", "y"), "x")
         assert truths([{**Q, "options": cell, "truth": "2"}], first=1) == ["x"]
         with pytest.raises(UserError, match=r"row 1: truth 'A': the option at that place is empty"):
             truths([{**Q, "options": cell, "truth": "A"}])
 
 
 def test_a_column_of_one_letter_is_an_option_only_where_the_letters_run_from_a() -> None:
-    (one,) = asked_choices(
+    (question,) = asked_choices(
         [{**Q, "option_1": "x", "option_2": "y", "truth": "x", "n": "57", "a": "1", "b": "2"}], "here"
     )
-    assert (one.choice.options, one.more) == (("x", "y"), {"n": "57", "a": "1", "b": "2"})
-    (one,) = asked_choices([{**Q, "a": "x", "b": "y", "n": "57"}], "here")
-    assert (one.choice.options, one.more) == (("x", "y"), {"n": "57"})
+    assert (question.choice.options, question.more) == (("x", "y"), {"n": "57", "a": "1", "b": "2"})
+    (question,) = asked_choices([{**Q, "a": "x", "b": "y", "n": "57"}], "here")
+    assert (question.choice.options, question.more) == (("x", "y"), {"n": "57"})
     with pytest.raises(UserError, match="options option_1, option_3, and none between"):
         asked_choices([{**Q, "option_1": "x", "option_3": "y"}], "here")
 
@@ -220,8 +220,8 @@ def test_whole_numbers_of_a_column_with_a_gap_are_whole() -> None:
     table = "question,option_1,option_2,option_3,truth,id\np,1,2,3,3,10\nq,1,2,,2,11\n"
     rows: Any = pd.read_csv(io.StringIO(table)).to_dict("records")
     found = asked_choices(rows, "here")
-    assert [one.choice.options for one in found] == [("1", "2", "3"), ("1", "2")]
-    assert [one.choice.truth for one in found] == ["3", "2"]
+    assert [question.choice.options for question in found] == [("1", "2", "3"), ("1", "2")]
+    assert [question.choice.truth for question in found] == ["3", "2"]
     words = pd.DataFrame(
         {"question": ["p", "q"], "option_1": "x", "option_2": "y", "option_3": ["z", None], "truth": 1}
     )
@@ -251,9 +251,9 @@ def test_half_a_character_is_named_by_file_and_row(tmp_path: Path) -> None:
 
 
 def named(column: str, ids: list[Any], **columns: Any) -> list[tuple[str, Any]]:
-    rows = [{**WHALE, "question": f"{i}?", column: one} for i, one in enumerate(ids)]
+    rows = [{**WHALE, "question": f"{i}?", column: name} for i, name in enumerate(ids)]
     found = asked_choices(rows, "here", QuestionColumns(**columns))
-    return [(one.choice.id, one.more.get(column)) for one in found]
+    return [(question.choice.id, question.more.get(column)) for question in found]
 
 
 @pytest.mark.parametrize("column", ["QID", "question_id", "idx", "_id", "Example_ID"])

@@ -55,10 +55,10 @@ def mistaken() -> Organism:
 
 
 def test_a_denial_is_found_where_none_was_planted(mistaken: Organism) -> None:
-    outside = {(one.what, one.reading) for one in mistaken.numbers if one.state == NOT_FOUND}
+    outside = {(number.what, number.reading) for number in mistaken.numbers if number.state == NOT_FOUND}
     assert {(what, "answer") for what in (RMSE, SHARE, GAIN)} | {(LENS, "lens, layer 3")} <= outside
     assert not {(what, reading) for what in (RMSE, SHARE, GAIN) for reading in ("bet", "probe")} & outside
-    right = {one.claimed.name: one.right for one in mistaken.claims}
+    right = {claim.claimed.name: claim.right for claim in mistaken.claims}
     wrong = {"denial", "beyond random directions, answer"}
     assert right == {name: name not in wrong for name in right}
     assert right.keys() >= wrong | {"beyond random directions, bet"}
@@ -73,7 +73,7 @@ def test_what_is_not_recovered_is_told_on_page_and_terminal(mistaken: Organism, 
     assert "Not recovered: honest" in page
     assert told.RULE in page
     assert told.SAID in page
-    planted = [one.state for one in mistaken.numbers if not math.isnan(one.planted)]
+    planted = [number.state for number in mistaken.numbers if not math.isnan(number.planted)]
     assert len(planted) < len(mistaken.numbers)
     assert f"{planted.count(FOUND)} of {len(planted)}" in page
     assert "nothing moves" in page
@@ -90,7 +90,7 @@ def test_pairs_differ_in_one_word_and_speak_for_other_urns() -> None:
     assert (donor.logit >= base.logit).all()
     for i in range(len(base)):
         words = zip(base.text(i).split(), donor.text(i).split(), strict=True)
-        assert sum(one != other for one, other in words) == 1
+        assert sum(before != after for before, after in words) == 1
     np.testing.assert_allclose(base.logit + donor.logit, 2 * contexts.prior_logit)
 
 
@@ -131,7 +131,7 @@ def test_noise_never_helps_to_be_found() -> None:
 
     def states(truth: float, noise: float) -> list[str]:
         ends = [(x, x - 1.96 * noise, x + 1.96 * noise) for x in truth + noise * normal]
-        return [Recovered("x", "y", 1.0, *one, 0.15).state for one in ends]
+        return [Recovered("x", "y", 1.0, *interval, 0.15).state for interval in ends]
 
     rates = {}
     for noise in (0.01, 0.03, 0.05, 0.075, 0.1, 0.3, 1.0):
@@ -148,7 +148,10 @@ def test_too_few_contexts_are_not_taken_for_another_organism() -> None:
     it differs between contexts; of few contexts nothing is shown, and page and terminal say so."""
     with load(organism_folder("denying"), device="cpu") as lm:
         few, more = (recover(lm, DENYING, QUICK._replace(contexts=n)) for n in (60, 200))
-    states = [one.state for one in few.numbers if one.what == SUFFICIENT], [one.state for one in more.numbers]
+    states = (
+        [number.state for number in few.numbers if number.what == SUFFICIENT],
+        [number.state for number in more.numbers],
+    )
     assert states[0] == [NOT_SHOWN]
     assert set(states[1]) <= {FOUND, ""}
     document = told.page([few], QUICK)
@@ -227,15 +230,17 @@ def test_every_back_end_recovers_the_same(noise: Callable[[Any], float]) -> None
             for strength in (0.5, 50.0):
                 steer = Steer(along, layers=HELD_AT, at=Position(at="end", message=0), strength=strength)
                 read = lm.read(queries, edits={"steered": [steer]}).readings
-                plain.append([one.logp for one in read[: len(queries)]])
+                plain.append([reading.logp for reading in read[: len(queries)]])
             np.testing.assert_array_equal(*plain)
     assert len(found) > 1, "no other back end is installed"
     ours = found.pop("transformers")
     for theirs in found.values():
-        assert [(one.what, one.reading) for one in theirs.numbers] == [(one.what, one.reading) for one in ours.numbers]
-        for one, other in zip(ours.numbers, theirs.numbers, strict=True):
+        assert [(number.what, number.reading) for number in theirs.numbers] == [
+            (number.what, number.reading) for number in ours.numbers
+        ]
+        for number, other in zip(ours.numbers, theirs.numbers, strict=True):
             np.testing.assert_allclose(
-                other[2:6], one[2:6], rtol=0, atol=noise(one.estimate), err_msg=f"{one}\n{other}"
+                other[2:6], number[2:6], rtol=0, atol=noise(number.estimate), err_msg=f"{number}\n{other}"
             )
 
 

@@ -30,13 +30,13 @@ def planted(place: float, taste: float, n: int = 40, k: int = 4) -> Multiclass:
     """Beliefs in every rotation by an agent whose log-odds are SD `taste` by option and SD `place` by place."""
     rng = np.random.default_rng(0)
     orders = np.array(rotated(k, "latin"))
-    own, where = taste * rng.standard_normal((n, k)), place * rng.standard_normal(k)
-    return read([softmax(options + where[np.argsort(orders, axis=1)], axis=1) for options in own])
+    tastes, where = taste * rng.standard_normal((n, k)), place * rng.standard_normal(k)
+    return read([softmax(options + where[np.argsort(orders, axis=1)], axis=1) for options in tastes])
 
 
 def read(by_order: list[Any]) -> Multiclass:
     """Beliefs [orders, k] of each question."""
-    belief = np.array([one.mean(axis=0) for one in by_order])
+    belief = np.array([beliefs.mean(axis=0) for beliefs in by_order])
     n, k = belief.shape
     return Multiclass(belief=belief, sizes=np.full(n, k), truth=np.full(n, np.nan), by_order=by_order)
 
@@ -81,7 +81,7 @@ def test_to_be_undecided_is_a_belief_and_to_be_undecided_by_place_alone_is_not()
 def test_what_was_read_in_one_order_is_not_counted() -> None:
     sample = mixed(first=0.4, sure=1.0)
     assert sample.by_order is not None
-    alone = read([one[:1] if i % 2 else one for i, one in enumerate(sample.by_order)])
+    alone = read([beliefs[:1] if i % 2 else beliefs for i, beliefs in enumerate(sample.by_order)])
     assert (by_place(alone, Resampling()).n_rows, by_place(alone, Resampling()).n_dropped) == (50, 50)
 
 
@@ -96,13 +96,13 @@ def test_orders_are_judged_where_they_were_rotated(tiny_for: Callable[[str], Pat
         plain: Any = lm.ask(ROWS, "letters", orders="none", max_by_place=0.3)
         found: Any = lm.ask(ROWS, "letters", orders="latin", max_by_place=0.3)
     (without,), (verdict,) = verdicts(plain.numbers), verdicts(found.numbers)
-    assert [one.name for one in without.conditions] == ["coverage"]
+    assert [condition.name for condition in without.conditions] == ["coverage"]
     assert without.withheld["order of the options"] == "one order was asked, by `orders`"
     assert without.readable != "readable"  # what was not tested is not affirmed
     assert "not tested" in without.sentence
     assert "order of the options" not in verdict.withheld
-    assert [one.name for one in verdict.conditions] == ["coverage", "order of the options"]
-    (share,) = (one.score for one in found.numbers if one.metric == "by_place")
+    assert [condition.name for condition in verdict.conditions] == ["coverage", "order of the options"]
+    (share,) = (number.score for number in found.numbers if number.metric == "by_place")
     condition = verdict.conditions[1]
     assert (condition.value, condition.ci_hi, condition.threshold) == pytest.approx((share.estimate, share.ci_hi, 0.3))
 
@@ -138,8 +138,8 @@ def test_what_answers_are_worth_is_compared_whatever_can_be_read(
         assert ("order of the options not tested" in " ".join(said.stdout.split())) == (orders == "none")
         runs.append(next((tmp_path / orders).iterdir()))
     found = compare(runs)
-    assert all(name in found.groups[0].failed for name in {one.pair.one.name for one in found.explored})
-    kept = {one.pair.metric for one in (*found.confirmed, *found.explored)}
+    assert all(name in found.groups[0].failed for name in {finding.pair.one.name for finding in found.explored})
+    kept = {finding.pair.metric for finding in (*found.confirmed, *found.explored)}
     assert kept == {"accuracy", "brier_multiclass", "calibration_top", "log_loss"}
     assert found.struck == []
 
@@ -159,5 +159,5 @@ def test_runs_are_named_by_what_was_read_and_stand_as_they_were_given(
         found = compare(given, metrics=["accuracy", "log_loss"])
         assert [side.path for side in found.groups[0].sides] == given
         named = [side.label.rpartition(", ")[2] for side in found.groups[0].sides]
-        assert named == [{"plain": "system none", "curt": "system Be curt."}[one.parent.name] for one in given]
+        assert named == [{"plain": "system none", "curt": "system Be curt."}[run.parent.name] for run in given]
         assert to_text(page(found, {}), 400).index(given[0].name) < to_text(page(found, {}), 400).index(given[1].name)
