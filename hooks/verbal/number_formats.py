@@ -215,8 +215,8 @@ LINES = NumberFormat(
 UNIT_LINES = replace(
     LINES,
     name="unit lines",
-    instruction="Give each answer its probability, a number from 0 to 1 with at most two decimals. Reply with two lines "
-    'and nothing else: "{no}:" and its number, then "{yes}:" and its number.',
+    instruction="Give each answer its probability, a number from 0 to 1 with at most two decimals. Reply with two "
+    'lines and nothing else: "{no}:" and its number, then "{yes}:" and its number.',
     numbers=UNIT.numbers,
     several=AMONG
     + "Give each its probability, a number from 0 to 1 with at most two decimals. Reply with one line for "

@@ -1,4 +1,4 @@
-"""What the organism of the word game is planted with is recovered: from what it should read exactly, and from itself."""
+"""What the organism of the word game is planted with is recovered: of exact readings, and of the organism itself."""
 
 from dataclasses import replace
 from pathlib import Path
