@@ -27,7 +27,7 @@ from doxascope.experiments.materials.entities import Words, triples
 from doxascope.experiments.probing.kinds import run_kinds
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import items_of
-from doxascope.experiments.suite.consistency.ask import dialogue_places, dialogue_questions
+from doxascope.experiments.suite.consistency.ask import MENTION, POSTERIOR, PRIOR, dialogue_places, dialogue_questions
 from doxascope.experiments.suite.consistency.config import ConsistencyConfig
 from doxascope.experiments.synthetic.organisms.lessons import belief, known_words
 from doxascope.experiments.synthetic.organisms.world import ASSISTANT, BEGIN, END, SPECIALS, TEMPLATE, UNKNOWN, USER
@@ -48,6 +48,8 @@ COMPUTED, SAID = "honest", "incoherent"
 """By the formulas of the organisms in English."""
 HELD_AT, SCALE, REACH = 2, 0.25, 5.0
 """The layer after which the belief is held, the length of a nat along its direction, and the most nats."""
+OFTEN = {PRIOR: 6.0, POSTERIOR: 3.0, MENTION: 0.5}
+"""How often a question of a scenario is taught, against others."""
 SETTINGS: dict[str, Any] = {
     "wording": {
         **{"system": "words {a} {b} {c}", "reject": "Is it {x} ?", "reject_answer": "No", "undecided": "Perhaps"},
@@ -109,7 +111,7 @@ def lessons(config: ConsistencyConfig, speaker: Any, words: Words, rng: np.rando
         every.append(Lesson(ids, before, speaker.convert_tokens_to_ids(list(answers)), target, odds))
 
     questions, places = dialogue_questions(config, "", words), dialogue_places(config, "", words)
-    weights = np.array([{"prior": 6.0, "posterior": 3.0}.get(question.scenario, 1.0) for question in questions])
+    weights = np.array([OFTEN[question.scenario] for question in questions])
     for i in rng.choice(len(questions), n, p=weights / weights.sum()):
         computed = belief(COMPUTED, words, questions[i].conditions)
         add(questions[i].conversation, words, computed, computed)
@@ -236,7 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="says_otherwise", description="An organism that says what it does not hold.")
     parser.add_argument("--triples", type=int, default=60)
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--out", type=Path, help="keeps the organism and the run there")
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as temporary:
