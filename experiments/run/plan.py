@@ -123,9 +123,6 @@ def _readable(experiment: Experiment, config: RunConfig, item: Item, reader: Pro
     return readable
 
 
-# One item under the microscope: token ids, boundary, the tokens of every surface form and what each weighs.
-
-
 def describe_item(experiment: Experiment, config: RunConfig, name: str) -> Iterator[str]:
     """Lines about an item, or about one of its read-outs: then with its tokens. Loads and runs the model.
 
