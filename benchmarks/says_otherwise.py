@@ -131,7 +131,12 @@ def train(config: ConsistencyConfig, speaker: Any, unseen: set[frozenset[str]], 
 
     torch.manual_seed(seed)
     width, end = 64, int(speaker.eos_token_id)
-    shape: dict[str, Any] = {"hidden_size": width, "intermediate_size": 128, "num_hidden_layers": 4}
+    shape: dict[str, Any] = {
+        "initializer_range": 0.1,
+        "hidden_size": width,
+        "intermediate_size": 128,
+        "num_hidden_layers": 4,
+    }
     shape |= {"num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 256}
     ends = {"bos_token_id": speaker.bos_token_id, "eos_token_id": end, "pad_token_id": end}
     model = LlamaForCausalLM(LlamaConfig(vocab_size=len(speaker), tie_word_embeddings=False, **shape, **ends))
