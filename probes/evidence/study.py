@@ -169,7 +169,18 @@ def study(data: ProbeData, at: ReadAt, folds: NDArray[np.intp], plan: StudyPlan,
         estimators=compare_estimators(
             x, target, data.groups, folds, plan.penalties, pooled=pooled, pairs=pairs, how=how
         ),
-        added={name: _added(data, folds, crossed, columns, plan) for name, columns in _known(data).items()},
+        added={
+            name: incremental_validity(
+                crossed.signals,
+                data.target.prob,
+                [(name, data.rows[name].to_numpy(dtype=np.float64)) for name in columns],
+                data.groups,
+                folds,
+                roles=data.roles,
+                how=plan.resampling(plan.permutations),
+            )
+            for name, columns in _known(data).items()
+        },
         recall=_recall(data, crossed) if target.kind == BINARY else None,
     )
 
@@ -212,20 +223,6 @@ def _known(data: ProbeData) -> dict[str, tuple[str, ...]]:
         for name, columns in MODEL_BELIEFS.items()
         if set(columns) <= have and data.target.name not in columns
     }
-
-
-def _added(
-    data: ProbeData, folds: NDArray[np.intp], crossed: CrossFitted, columns: tuple[str, ...], plan: StudyPlan
-) -> Incremental:
-    return incremental_validity(
-        crossed.signals,
-        data.target.prob,
-        [(name, data.rows[name].to_numpy(dtype=np.float64)) for name in columns],
-        data.groups,
-        folds,
-        roles=data.roles,
-        how=plan.resampling(plan.permutations),
-    )
 
 
 def _recall_on(neutral: Floats, target: Target, crossed: CrossFitted, folds: NDArray[np.intp]) -> float:
