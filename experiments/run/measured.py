@@ -110,8 +110,9 @@ class Measured(Experiment):
     def _contrasts(self, config: RunConfig, method: str, kind: str, rows: pd.DataFrame) -> Iterator[Number]:
         """Differences between the levels of each factor; p by Holm over all of them."""
         pairs = [(factor, pair) for factor in self.factors for pair in self._pairs(factor, rows)]
+        how = resampling(config)
         found = {
-            (factor, *pair): _difference(rows, self.headline, self.factors, factor, pair, resampling(config), len(pairs))
+            (factor, *pair): _difference(rows, self.headline, (factor, *self.factors), pair, how, len(pairs))
             for factor, pair in pairs
         }
         for (factor, one, two), score in paired_family(found).items():
@@ -184,15 +185,17 @@ def _parts(rows: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[str, pd
 
 
 def _difference(
-    rows: pd.DataFrame, value: str, factors: Sequence[str], factor: str, pair: tuple[str, str], how: Resampling, family: int
+    rows: pd.DataFrame, value: str, factors: Sequence[str], pair: tuple[str, str], how: Resampling, family: int
 ) -> PairedDifference:
-    """Mean of one level less that of another, over the items that have both, or, if none has, of all that have one.
+    """Mean of one level of the first factor less that of another, over the items that have both, or, if none has, of
+    all that have one.
 
     An item is compared with itself at the same levels of the other factors: else what one arm lacks at one of them
     would count as a difference of this one. Where more than 2% of the pairs lack one value, the status says so.
     """
+    factor, *others = dict.fromkeys(factors)
     rows = rows[rows[factor].isin(pair)]
-    for place in (["item", *(name for name in factors if name != factor)], ["item"]):
+    for place in (["item", *others], ["item"]):
         means = rows.groupby([*place, factor], sort=False)[value].mean().unstack().reindex(columns=[*pair])
         both = means.notna().all(axis=1)
         if both.any():

@@ -85,7 +85,8 @@ def test_a_value_that_is_missing_in_one_arm_is_paired_with_nothing(drop: bool) -
     beliefs = table()
     high = beliefs.assign(topic="high", prob=beliefs["prob"] + 3)
     beliefs = pd.concat([beliefs.assign(topic="low"), high], ignore_index=True)
-    gone = (beliefs["topic"] == "high") & (beliefs["system"] == "careful") & (beliefs["item"].str[1:].astype(int) % 3 == 0)
+    gone = (beliefs["topic"] == "high") & (beliefs["system"] == "careful")
+    gone &= beliefs["item"].str[1:].astype(int) % 3 == 0
     beliefs = beliefs[~gone] if drop else beliefs.assign(prob=beliefs["prob"].mask(gone))
     paired = scores(Planted(), beliefs)["shift_contrast", "system: careful - plain"]
     wide = beliefs.pivot_table(index=["item", "topic"], columns="system", values="prob")
