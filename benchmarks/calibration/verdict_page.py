@@ -153,11 +153,15 @@ def page(rows: Sequence[Mapping[str, str]]) -> str:
     text = HEADER.format(seeds=rows[0]["seeds"], n=len(names), margin=MARGIN, apart=APART, least=claim_clusters(MARGIN))
     text += "## In short\n\n" + "\n".join([*_short(rows), *_short_of_papers(every)]) + "\n\n"
     for family in dict.fromkeys(row["family"] for row in rows if row["family"] != "urns"):
+        own = {}
+        for row in rows:
+            if row["family"] == family:
+                own.setdefault(row["agent"], {})[row["triples"]] = row
         sizes = [str(n) for n in SIZES[:-1]]
         text += f"## {family[:1].upper()}{family[1:]}\n\n"
         text += f"| agent | net share | expected | {' | '.join(f'at {n}' for n in sizes)} | c2 | coherent at 100 | "
         text += f"readable at 100 |\n|---|---:|---|{'---:|' * len(sizes)}---:|---:|---:|\n"
-        for name, by_size in _by_agent(rows, family).items():
+        for name, by_size in own.items():
             row = by_size["100"]
             cells = [_rate(by_size[n], "responds") for n in sizes]
             text += f"| {name} | {float(row['net_share']):.2f} | {row['responds']} | {' | '.join(cells)} | "
@@ -181,32 +185,21 @@ def _other_papers(rows: Sequence[Mapping[str, str]]) -> str:
     """Their section; none where the table has none of them."""
     text = ""
     for family in MADE_BY:
-        of = _by_agent(rows, family)
+        of = [row for row in rows if row["family"] == family]
         if of:
-            number = next(iter(of.values()))["100"]["number"]
-            text += f"\n### {family}: {number}, within {MARGIN_OF[number]:g}\n\n| agent | true | expected | "
-            text += f"{' | '.join(f'at {n}' for n in SIZES)} |\n|---|---:|---|{'---:|' * len(SIZES)}\n"
-        for name, by_size in of.items():
-            row, cells = by_size["100"], [_rate(by_size[str(n)], "coherent") for n in SIZES]
-            text += f"| {name} | {float(row['value']):.4f} | {row['coherent']} | {' | '.join(cells)} |\n"
+            number = of[0]["number"]
+            text += f"\n### {family}: {number}, within {MARGIN_OF[number]:g}\n\n"
+            text += "| agent | true | expected | at 100 |\n|---|---:|---|---:|\n"
+        for row in of:
+            text += f"| {row['agent']} | {float(row['value']):.4f} | {row['coherent']} | {_rate(row, 'coherent')} |\n"
     return PAPERS + text if text else ""
-
-
-def _by_agent(rows: Sequence[Mapping[str, str]], family: str) -> dict[str, dict[str, Mapping[str, str]]]:
-    """Name -> size -> row, of a family."""
-    found: dict[str, dict[str, Mapping[str, str]]] = {}
-    for row in rows:
-        if row["family"] == family:
-            found.setdefault(row["agent"], {})[row["triples"]] = row
-    return found
 
 
 def _short_of_papers(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     for family in MADE_BY:
-        for n in map(str, SIZES):
-            asked = [row for row in rows if row["family"] == family and row["triples"] == n]
-            if asked:
-                yield _line(asked, "coherent", f"{n} items of {family}")
+        asked = [row for row in rows if row["family"] == family]
+        if asked:
+            yield _line(asked, "coherent", f"100 items of {family}")
 
 
 def _short(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:

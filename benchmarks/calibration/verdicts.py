@@ -48,6 +48,8 @@ from doxascope.metrics.registration import Registered
 SEEDS = 200
 LARGE, FEWER = 1000, 4
 """Of samples so large a fourth of the seeds is drawn: there hardly any verdict is open."""
+ITEMS = 100
+"""Of a sample of another paper's agent."""
 POPULATION = 20_000
 EXPECTED = Path(__file__).with_name("verdicts_expected.csv")
 PAGE, TABLE = "verdicts.md", "verdicts.csv"
@@ -232,13 +234,11 @@ def rows_of(agent: Agent, told: Mapping[str, str], seeds: int) -> Iterator[dict[
         yield row
 
 
-def paper_rows(agent: PaperAgent, told: Mapping[str, str], seeds: int) -> Iterator[dict[str, str]]:
-    """The same of an agent of another paper, of which one number is judged; every size has samples of its own."""
+def paper_row(agent: PaperAgent, told: Mapping[str, str], seeds: int) -> dict[str, str]:
+    """The same of an agent of another paper, of which one number is judged, of a hundred items."""
     key = zlib.crc32(agent.name.encode())
-    for n in SIZES:
-        few = range(0, seeds, FEWER if n >= LARGE else 1)
-        states = [agent.judged(n, np.random.default_rng([key, n, seed]))[1] for seed in few]
-        yield {**told, "triples": str(n), "seeds": str(len(states))} | _shares("coherent", states, told["coherent"])
+    states = [agent.judged(ITEMS, np.random.default_rng([key, ITEMS, seed]))[1] for seed in range(seeds)]
+    return {**told, "triples": str(ITEMS), "seeds": str(seeds)} | _shares("coherent", states, told["coherent"])
 
 
 def _shares(question: str, states: Sequence[str], wanted: str) -> dict[str, str]:
@@ -325,10 +325,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         if time.monotonic() - began < asked.seconds:
             own = told[agent.name]
-            if isinstance(agent, PaperAgent):
-                made += paper_rows(agent, own, asked.seeds)
-            else:
-                made += rows_of(agent, own, asked.seeds)
+            one = isinstance(agent, PaperAgent)
+            made += [paper_row(agent, own, asked.seeds)] if one else rows_of(agent, own, asked.seeds)
     if "urns".startswith(asked.only) and not {name for name, *_ in URN_READERS} <= done:
         made += urn_rows(asked.seeds)
     if not made and not old:
