@@ -62,9 +62,6 @@ def _answers(name: str, arrays: Arrays) -> str:
     return json.dumps({"of": name, "holds": contents})
 
 
-# A probe job: from a data set and a plan to a trained probe, its sweep and its card; goes on where it was killed.
-
-
 @dataclass(frozen=True)
 class RegisteredPlace:
     """What is fixed before anything is read."""
@@ -188,17 +185,8 @@ def run_job(
         kept(files[at], lambda: vars(point))
         advance(1)
 
-    swept = sweep(
-        data,
-        folds,
-        draws=plan.permutations,
-        seed=plan.seed,
-        penalties=plan.penalties,
-        level=plan.level,
-        known=points,
-        done=done,
-        spread=spread,
-    )
+    how = plan.resampling(plan.permutations)
+    swept = sweep(data, folds, how=how, penalties=plan.penalties, known=points, done=done, spread=spread)
     studied = study(data, registered.at, folds, plan, beside)
     probe = train(data, registered, header, plan, name)
     card = report_card(swept, studied, registered.site, data.n_groups, plan, used(probe))

@@ -147,8 +147,8 @@ def fit_probe(arrays: Mapping[ReadAt, Floats], target: Floats, effort: Effort) -
         data,
         folds,
         cross_fit(x, data.target, folds),
-        refit(statistic, data.groups, folds, draws=effort.refits, seed=effort.seed)["r2"],
-        sweep(data, folds, draws=effort.permutations, seed=effort.seed),
+        refit(statistic, data.groups, folds, how=Resampling(effort.seed, effort.refits))["r2"],
+        sweep(data, folds, how=Resampling(effort.seed, effort.permutations)),
     )
 
 
@@ -160,8 +160,6 @@ def read_by(probed: Probed, arrays: Mapping[ReadAt, Floats]) -> Floats:
         found[probed.folds == k] = readout.logit(x[probed.folds == k])
     return found
 
-
-# Where a belief lies, token by token: where it can be decoded, and where it is used (METRICS W2).
 
 BALLS, QUESTION, READ = "balls", "question", "answer"
 PARTS = (BALLS, SUMMARY, QUESTION, READ)
