@@ -38,7 +38,8 @@ def counted_once(sample: S) -> S:
     fine[again] = unrounded(values[again])
     if len(np.unique(values[fine])) < TELLING:
         return sample
-    content = np.where(np.bincount(codes, fine.any(axis=1))[codes] > 0, row.astype(object), None)
+    content = row.astype(object)
+    content[np.bincount(codes, fine.any(axis=1))[codes] == 0] = None
     owners = one_of_copies(clusters, content)
     n_copies = len(names) - len(np.unique(owners))
     if not n_copies:
