@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...metrics.contract import Floats
-from .plotting import DASHED, MARK, Key
-from .svg import INK
+from .plotting import DASHED, INK, MARK, Key
 
 AWAY = "#c2603f"
 """Of what goes the other way."""
