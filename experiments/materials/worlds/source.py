@@ -23,8 +23,8 @@ MOST_STATES = 5
 def drawn_contexts(
     world: World, n: int, *, reveal: tuple[int, int] = (1, 3), seed: int = 0, pool: int = 1000
 ) -> list[Context]:
-    """`n` different contexts; more of them begin with the same ones. Each has a further variable that could be revealed,
-    where there is one, for the law of iterated expectation.
+    """`n` different contexts; more of them begin with the same ones. Each has a further variable that could be
+    revealed, where there is one, for the law of iterated expectation.
 
     A pool is drawn as evidence happens: so many covariates, which of them, and their states, by the seed. It is then
     taken from in turns over bins of the true chance, each turn in an order of its own: contexts are spread as evenly
