@@ -141,12 +141,6 @@ def left_in(folder: RunFolder, room: str, again: str) -> Iterator[tuple[bytes, p
         yield record, table
 
 
-# What lenses read in a run in passing, as an add-on of it: gated like inner layers, and beside the beliefs asked for.
-#
-# `doxascope probe lens` leaves it in the run, in `passing/`. A gate is judged on some of the clusters, against the
-# exact
-# belief that is asked for at the same place; the numbers are of the others (METRICS W3, W6).
-
 PASSING_FOLDER = PASSING = "passing"
 """In a run; and what the method of these beliefs is called."""
 PRIOR = -1
@@ -259,11 +253,6 @@ def _lens_section(record: dict[str, Any], numbers: Sequence[Number]) -> list[Blo
         ),
     ]
 
-
-# What trained probes read in a run, as an add-on of it: beliefs of kind `probe`, scored as a stranger's are.
-#
-# `doxascope probe apply` leaves them in the run, in `probes/`. They are cross-fitted: no group is read by a probe that
-# was trained on it.
 
 LEFT_OUT = f"{PROBES_FOLDER}/left-out.json"
 """What `kinds: all` could not read -> why."""
