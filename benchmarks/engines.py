@@ -117,7 +117,7 @@ def measure(url: str, items: int, some: int, rounds: int, ours: Any) -> str:
     for name, seconds in took.items():
         each = float(np.median(seconds)) / items
         gap = {"vLLM, requests": f"{apart:.1e}", "vLLM, whole forms": "without what closes a form"}.get(name, "")
-        lines.append(f"| {name} | {each:.2f} | {1 / each:.2f} | {gap} |")
+        lines.append(f"| {name} | {each:.2f} | {1 / each:.2g} | {gap} |")
     return "\n".join(lines)
 
 
