@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from doxascope.benchmarks.says_otherwise import COMPUTED, METRICS, NOUNS, SAID, read, rows_of
+from doxascope.benchmarks.says_otherwise import METRICS, NOUNS, aim, read, rows_of
 from doxascope.experiments.materials.entities import triples
-from doxascope.experiments.synthetic.validation.in_english import planted
 from doxascope.metrics.contract import Resampling
 from doxascope.metrics.tables.samples import Options
 
@@ -23,9 +22,9 @@ def test_planted_values_are_recovered_where_they_are_read_without_error() -> Non
     asked = Options(
         method="words", prior=blank, posterior=blank, rejected=rejected, clusters=clusters, keys=np.arange(3 * N)
     )
-    kinds = {"exact": COMPUTED, "verbal": SAID, "probe": COMPUTED}
-    aims = {kind: planted(species, asked, words) for kind, species in kinds.items()}
-    samples = {kind: replace(aim, kind=kind) for kind, aim in aims.items()}
+    kinds = ("exact", "verbal", "probe")
+    aims = {kind: aim(kind, asked, words) for kind in kinds}
+    samples = {kind: replace(sample, kind=kind) for kind, sample in aims.items()}
     for metric, code in METRICS.items():
         rows = {(row.kind, row.other): row for row in rows_of(metric, code, samples, aims, Resampling(draws=20))}
         assert {*rows} >= {(kind, "") for kind in kinds} | {("exact", "verbal"), ("verbal", "probe")}
