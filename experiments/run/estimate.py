@@ -151,19 +151,21 @@ def rates_of_runs(out: Path, config: RunConfig) -> Rates | None:
     read: tuple[float, str] | None = None
     mixed: list[tuple[Counts, float]] = []
     for path, record in _finished(out):
-        model, totals = record["conditions"]["model"], record.get("totals", {})
-        wanted = (config.model.name, config.model.threads or model.get("threads"), config.together)
-        if (model.get("name"), model.get("threads"), record["planned"]["together"]) != wanted:
+        try:
+            model, planned = record["conditions"]["model"], record["planned"]
+            counts, seconds = Counts(**planned["counts"]), float(record["totals"]["seconds"])
+            alike = (model["name"], model["threads"], planned["together"])
+            device, dtype = model["device"], model["dtype"]
+        except (KeyError, TypeError, ValueError):  # another's, or damaged: it says nothing of time
             continue
-        if config.model.dtype not in ("auto", model.get("dtype")):
+        if alike != (config.model.name, config.model.threads or alike[1], config.together) or not seconds > 0:
             continue
-        counts, seconds = Counts(**record["planned"]["counts"]), float(totals.get("seconds", 0))
-        if not seconds > 0:
+        if config.model.dtype not in ("auto", dtype):
             continue
         if counts.sampled:
             mixed.append((counts, seconds))
         elif read is None:
-            read = counts.operations / seconds, f"{model['device']}, {model['threads']} threads, as {path.name} took it"
+            read = counts.operations / seconds, f"{device}, {alike[1]} threads, as {path.name} took it"
     if read is None:
         return None
     sampling = [(counts.sampled, seconds - counts.operations / read[0]) for counts, seconds in mixed]
@@ -176,7 +178,7 @@ def _finished(out: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     for manifest in sorted(out.glob(f"*/{MANIFEST}"), key=lambda path: -path.stat().st_mtime):
         try:
             record = json.loads(manifest.read_bytes())
-        except (OSError, ValueError):  # another's, or damaged: it says nothing of time
+        except (OSError, ValueError):  # as above
             continue
         if isinstance(record, dict) and record.get("status") == "complete" and "planned" in record:
             yield manifest.parent, record
