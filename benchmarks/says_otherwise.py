@@ -8,9 +8,9 @@ question; in numbers it is to say that the two are equally likely. Triples that 
 
 It does not learn all of this yet, so that it plants a sign and no size. After 1,500 steps (4 minutes of CPU with the
 reading) `c2` is .980 [.974, .986] computed and .984 [.981, .987] held, planted 1, and .887 [.874, .902] said, planted
-.867; computed less said is .093 [.077, .109], planted .133. Its stated P after a rejection are .22 off on average, as if
-each word had a third, which `c2` does not see; `rms_logodds` is 1.48 computed and .94 held, planted 0. Longer trainings
-were not tried.
+.867; computed less said is .093 [.077, .109], planted .133. What it states after a rejection is .22 off on average, as
+if each word had a third, which `c2` does not see; `rms_logodds` is 1.48 computed and .94 held, planted 0. Longer
+trainings were not tried.
 """
 
 import argparse
