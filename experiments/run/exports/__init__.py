@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....base.errors import UserError
+from ....base.errors import UserError, in_one_line
 from ....base.files import OutputFolder
 
 if TYPE_CHECKING:
@@ -37,13 +37,16 @@ def export(run: "RunFolder", to: str, out: Path) -> list[str]:
         raise UserError(f"{to!r}: is no format; known: {', '.join(FORMATS)}")
     from . import readouts
 
-    exported = readouts.Exported.of(run)
+    with in_one_line(run.path, "is not as a run is written; `doxascope report` writes its numbers again"):
+        exported = readouts.Exported.of(run)
+        _ = exported.when, exported.hub_name, exported.made_for, exported.verdict
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{out}: cannot be written ({error.strerror or error}); choose another --out") from error
     write: Callable[[Exported, OutputFolder], list[str]] = import_module(f".{HOMES[to]}", __name__).write
-    return write(exported, OutputFolder(out))
+    with in_one_line(f"{run.path} to {out}", "nothing of the file in question was written"):
+        return write(exported, OutputFolder(out))
 
 
 HOMES = {"inspect": "inspect_log", "eee": "every_eval_ever", "datasets": "hub", "model-card": "model_card"}

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from ....base.errors import UserError
 from ....base.files import OutputFolder, atomic_write
 from .readouts import Exported
 
@@ -34,11 +35,21 @@ Settings of the run:
 ```yaml
 {settings}```
 """
+OURS = b"\nRead by doxascope "
+"""A line of the card begins so."""
 ROWS = {"beliefs": "read-out and option", "scores": "number", "transcripts": "read-out that was asked for"}
 
 
 def write(exported: Exported, out: OutputFolder) -> list[str]:
-    """Write `README.md` and a Parquet file for beliefs, scores and transcripts each."""
+    """Write `README.md` and a Parquet file for beliefs, scores and transcripts each.
+
+    Raises UserError if one of them is there and is not of an export.
+    """
+    card = out.path / "README.md"
+    ours = card.is_file() and OURS in card.read_bytes()
+    for name in () if ours else ("README.md", *(f"{name}.parquet" for name in ROWS)):
+        if (out.path / name).exists():
+            raise UserError(f"{out.path / name}: is not of an export, and would be lost; choose another --out")
     beliefs = exported.folder.beliefs()
     texts = [name for name in beliefs.columns if isinstance(beliefs[name].dtype, pd.CategoricalDtype)]
     transcripts = [  # what a few read-outs have besides is of many shapes
@@ -58,12 +69,12 @@ def write(exported: Exported, out: OutputFolder) -> list[str]:
         "tags": ["doxascope", "beliefs", exported.experiment],
     }
     began, ended = exported.when
-    card = CARD.format(
+    text = CARD.format(
         metadata=yaml.safe_dump(metadata, sort_keys=False), experiment=exported.experiment, model=exported.hub_name,
         verdict=exported.verdict, version=exported.conditions["doxascope"], began=began, ended=ended,
         files="\n".join(f"| `{name}` | {ROWS[name]} | {len(table)} |" for name, table in tables.items()),
         settings=yaml.safe_dump(dict(exported.config), sort_keys=False, allow_unicode=True),
     )  # fmt: skip
-    out.write("README.md", card)
+    out.write("README.md", text)
     sizes = ", ".join(f"{len(table)} {name}" for name, table in tables.items())
     return [f"{out.path}: {sizes}; datasets.load_dataset({str(out.path)!r}, 'beliefs')"]

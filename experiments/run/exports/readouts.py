@@ -90,12 +90,14 @@ class Exported:
         content = folder.written("scores.json")
         if folder.missing or content is None:
             raise UserError(f"{folder.path}: is not whole and scored; run it again, it goes on where it was")
+        for name, digest in folder.manifest.get("session_files", {}).items():
+            folder.verified(name, digest)
         return cls(folder, read_yaml(folder.config), folder.manifest["conditions"], json.loads(content))
 
     @property
     def experiment(self) -> str:
-        """Its name."""
-        return str(self.scores["experiment"])
+        """Its name, as one of a file."""
+        return _as_name(str(self.scores["experiment"]))
 
     @property
     def model(self) -> str:
@@ -107,9 +109,10 @@ class Exported:
         """`organisation/name` on the Hub; of a model that is not there, or has an adapter, `local/name`."""
         spec = self.config["model"]
         given = str(spec.get("hub") or "")
-        if given.count("/") == 1 and not spec.get("path") and not spec.get("adapter"):
+        known = given.count("/") == 1 and all(part and part == _as_name(part) for part in given.split("/"))
+        if known and not spec.get("path") and not spec.get("adapter"):
             return given
-        return f"local/{''.join(c if c.isalnum() or c in '-_.' else '-' for c in self.model).strip('.')}"
+        return f"local/{_as_name(self.model)}"
 
     @property
     def when(self) -> tuple[str, str]:
@@ -122,7 +125,10 @@ class Exported:
     def numbers(self, whole: bool = False) -> Iterator[Mapping[str, Any]]:
         """The entries of `scores.json` that have an estimate; of the whole data alone if so asked."""
         for score in self.scores["scores"]:
-            if score["estimate"] is not None and not (whole and score["subset"] != "all"):
+            value = score["estimate"]
+            if value is not None and (type(value) not in (int, float) or not math.isfinite(value)):
+                raise ValueError(f"scores.json: the estimate of {score['metric']} is no finite number")
+            if value is not None and not (whole and score["subset"] != "all"):
                 yield score
 
     @property
@@ -153,6 +159,11 @@ class Exported:
             own = [{name: cell for name, cell in option.items() if name not in shared} for option in options]
             asked = said.get(readout_id) or said.get(shared.get("of", ""))
             yield ReadOut(readout_id, shared["item"], shared, own, asked)
+
+
+def _as_name(text: str) -> str:
+    """A text as the name of a file or folder, which leads nowhere else."""
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in text).strip(".")
 
 
 def _filled(row: Mapping[Any, Any]) -> dict[str, Any]:

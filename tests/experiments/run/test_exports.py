@@ -1,6 +1,8 @@
 """A run as other tools read it: each of them reads it back, with every belief to the bit."""
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import doxascope
 from doxascope import UserError
 from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.exports.readouts import Exported
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.runner import run
 from doxascope.metrics.beliefs import belief_table
@@ -146,3 +149,23 @@ def test_what_cannot_be_exported_is_one_line(asked: RunFolder, tmp_path: Path) -
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         doxascope.export(asked, "eee", tmp_path / "file")
+
+
+def test_a_file_of_the_user_and_a_run_without_its_session_are_refused(asked: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    with pytest.raises(UserError, match=r"README\.md: is not of an export"):
+        doxascope.export(asked, "datasets", tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["README.md"]
+    shutil.copytree(asked.path, tmp_path / "copy")
+    (tmp_path / "copy" / "sessions" / "00001-ended.json").unlink()
+    with pytest.raises(UserError, match=r"00001-ended\.json: "):
+        doxascope.export(RunFolder(tmp_path / "copy"), "eee", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_name_of_a_run_leads_out_of_the_folder(asked: RunFolder) -> None:
+    exported = Exported.of(asked)
+    odd = replace(exported, scores={"experiment": "x/../../escaped"}, config={"model": {"hub": "../.."}})
+    assert odd.experiment == "x-..-..-escaped"
+    assert odd.hub_name.startswith("local/")
+    assert exported.hub_name == "HuggingFaceTB/SmolLM2-135M-Instruct"
