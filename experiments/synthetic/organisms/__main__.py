@@ -12,6 +12,7 @@ from transformers.utils import logging
 
 from ....base.files import write_text
 from ....hooks.lm import open_model
+from .cards import write_card
 from .english import Schooling, grow_english
 from .network import HELD_AT, as_llama
 from .readouts import card_text, measure
@@ -34,7 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--english", metavar="NAME", help="train an organism in English instead, an adapter")
     parser.add_argument("--seed", type=int, default=0, help="of an organism in English")
     parser.add_argument("--parent", type=Path, help="the trained organism with whose adapter one in English begins")
+    parser.add_argument("--card", type=Path, nargs="+", metavar="FOLDER", help="measure adapters, write their cards")
     asked = parser.parse_args(arguments)
+    for folder in asked.card or ():
+        write_card(folder)
+    if asked.card:
+        return
     if asked.english:
         logging.disable_progress_bar()
         home = (asked.out or Path("organisms")) / asked.english
