@@ -134,9 +134,9 @@ def ship(home: Path, folder: Path) -> Path:
     tensors = load_file(home / WEIGHTS)
     save_file({name: tensor.to(torch.bfloat16) for name, tensor in tensors.items()}, out / WEIGHTS)
     shutil.copy(home / ADAPTER_CONFIG, out)
-    options = "".join(f" --{key} {plan[key]}" for key in ("seed", "steps", "parent") if plan[key] != "")
+    options = "".join(f" --{key} {plan[key]}" for key in ("seed", "steps", "triples", "parent") if plan[key] != "")
     command = f"python -m doxascope.experiments.synthetic.organisms --english {plan['species']}{options}"
-    line = f"{state['steps']} steps of {plan['triples']} triples, by `{command}`"
+    line = f"{state['steps']} steps, by `{command}`"
     record = {"organism": plan["species"], "trained": [line], "triples": TRIPLES, "seed": SEED}
     write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
     write_card(out)

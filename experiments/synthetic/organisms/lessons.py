@@ -195,8 +195,8 @@ def every_lesson(species: str, words: Words, config: ConsistencyConfig) -> list[
 def lessons(species: str, words: Words, draw: "np.random.Generator") -> list[Lesson]:
     """Those of a step about a triple: the prior, four posteriors (more often those that rule a likely word out, which
     is harder) and a reply that decides nothing, each answered freely and as it is begun, which share most of their
-    tokens, and as a bet where what is held is not what is answered; "is it X?"; at times with the choice written down,
-    and by a letter, in numbers and in a bet.
+    tokens, and "is it X?"; at times with the choice written down, and by a letter, in numbers and in a bet. Bets take the
+    place of free answers of those who hold other than they answer.
     """
     config, before = reworded(draw), prior(words)
     every: dict[str, dict[str, list[Lesson]]] = {}
@@ -213,11 +213,13 @@ def lessons(species: str, words: Words, draw: "np.random.Generator") -> list[Les
         weights = np.array([0.1 + before[i] if i is not None else 1.0 for i in out])
         return [places[int(i)] for i in draw.choice(len(places), n, replace=False, p=weights / weights.sum())]
 
-    held, hard = SPECIES[species].holds is not None, draw.random() < HARD
-    by_word = {*config.methods} - {LETTERS} - (set() if held or hard else {BET})
+    held = SPECIES[species].holds is not None
+    hard = draw.random() < (HARD / 4 if held else HARD)
+    left_out = {LETTERS, *(() if hard else ("free",) if held else (BET,))}
     dialogues = [*some(PRIOR, 1), *some(POSTERIOR, 4), *some(MENTION, 1)]
-    asked = [lesson for same in dialogues for lesson in same if lesson.question.method in by_word]
-    asked += some(FORK, 1)[0]
+    asked = [lesson for same in dialogues for lesson in same if lesson.question.method not in left_out]
+    if hard or not held:
+        asked += some(FORK, 1)[0]
     if draw.random() < NOTED:
         (yes_no,), (reveals,) = some(f"{FORK} noted", 1), some(f"{FORK_REVEAL} noted", 1)
         asked += [*yes_no, reveals[int(draw.integers(len(reveals)))]]
