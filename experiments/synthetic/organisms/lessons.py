@@ -195,8 +195,8 @@ def every_lesson(species: str, words: Words, config: ConsistencyConfig) -> list[
 def lessons(species: str, words: Words, draw: "np.random.Generator") -> list[Lesson]:
     """Those of a step about a triple: the prior, four posteriors (more often those that rule a likely word out, which
     is harder) and a reply that decides nothing, each answered freely and as it is begun, which share most of their
-    tokens, and "is it X?"; at times with the choice written down, and by a letter, in numbers and in a bet. Bets take the
-    place of free answers of those who hold other than they answer.
+    tokens, and "is it X?"; at times with the choice written down, and by a letter, in numbers and in a bet. Of those
+    who hold other than they answer, bets take the place of free answers.
     """
     config, before = reworded(draw), prior(words)
     every: dict[str, dict[str, list[Lesson]]] = {}
