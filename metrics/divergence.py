@@ -23,8 +23,6 @@ def clipped_logit(p: ArrayLike, name: str, eps: float = LOGIT_EPS) -> tuple[Floa
     return logit(np.clip(p, eps, 1 - eps)), n_clipped
 
 
-# Entropy and Jensen-Shannon divergence, in bits.
-
 LN2 = np.log(2.0)
 
 

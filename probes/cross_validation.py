@@ -21,14 +21,6 @@ from ..base.errors import UserError
 from ..metrics.contract import Floats
 from .estimators import LinearReadout, standardised
 
-# Ridge fits on all rows but those of some folds, for many targets at once, by shared factorisations.
-#
-# Moments of each fold are summed once. What a fit without folds j and k needs is their total minus those of j and k, so
-# that the inner fits of nested cross-validation cost no pass over the rows, and the fit without {j, k} serves two outer
-# folds. With more features than rows the same is done with kernels. The coefficients are those of scikit-learn's
-# `Ridge`
-# behind a `StandardScaler`, fitted on the same rows.
-
 CONSTANT = 1e-12
 """Share of a feature's variance over all rows below which it is constant in a fold."""
 
@@ -241,11 +233,6 @@ class DualFit:
         weights = training.z[training.mine].T @ self.alpha[:, 0]
         return training.whole.raw(training.mean, training.scale, weights, float(self.level[0]))
 
-
-# Nested grouped cross-validation of one set of features (PROBES 3, 4).
-#
-# Each outer fold is predicted by a fit on all others, whose penalty was chosen on those others alone: each of them is
-# predicted in turn by a fit without it and without the outer fold.
 
 PENALTIES = (10.0, 100.0, 1e3, 1e4, 1e5)
 """Of ridge, on the squared length of the weights of standardised features."""

@@ -105,8 +105,6 @@ class StoreFeatures:
         return values[:, (at.head or 0) * width : ((at.head or 0) + 1) * width]
 
 
-# The site rule: where the answer is read, a probe recovers the logits and shows nothing (PROBES 12).
-
 ReadingSite = Literal["before the question", "read-out", "unknown"]
 """`before the question`: at least one message before the one that asks for the answer. `read-out`: in the message that
 asks, or after it. `unknown`: nothing tells."""

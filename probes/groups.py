@@ -61,12 +61,6 @@ def check_folds(folds: ArrayLike, groups: ArrayLike) -> Ints:
     return numbers
 
 
-# Targets under the null that what is shared by a group says nothing of its targets (PROBES 4, 5).
-#
-# Groups exchange their targets as wholes, and only with groups of the same shape: the same rows by role (template,
-# negation, position, ...). What a role does to the targets on average is so kept, and only what the content says is
-# lost.
-
 EXCHANGEABLE = 5
 """Groups that must be able to exchange their targets for a test to be made."""
 

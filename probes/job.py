@@ -62,9 +62,6 @@ def _answers(name: str, arrays: Arrays) -> str:
     return json.dumps({"of": name, "holds": contents})
 
 
-# A probe job: from a data set and a plan to a trained probe, its sweep and its card; goes on where it was killed.
-
-
 @dataclass(frozen=True)
 class RegisteredPlace:
     """What is fixed before anything is read."""

@@ -10,8 +10,6 @@ from .evidence.study import Study, StudyPlan
 from .features import TOO_FEW, ReadingSite, name_of
 from .sweep import Sweep
 
-# The report card: every claim with the falsifier that was stated in advance, and what became of it (PROBES 11).
-
 Verdict = Literal["supported", "not tested", "not shown", "evidence against"]
 """`supported`: the falsifier, stated before, did not come about. `evidence against`: what was seen lies wholly on the
 other side. `not shown`: neither; the interval reaches both sides. `not tested`: it was not tried, or on too few groups.

@@ -104,8 +104,6 @@ def pack(path: Path) -> None:
     echo(f"{before} parts before, {after} now")
 
 
-# `doxascope probe`: train probes on stored activations, sweep, judge and apply them; needs no model.
-
 if TYPE_CHECKING:
     from ..probing.settings import ProbeJob
 

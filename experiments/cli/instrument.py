@@ -76,8 +76,6 @@ def _diagnosis(out: Path) -> "Iterator[Finding]":
     yield from folders(out)
 
 
-# `doxascope validate`: the instrument on models whose beliefs are known.
-
 FOLDER = click.Path(path_type=Path)
 FEWEST = 60
 """Contexts that an organism of another language must read."""

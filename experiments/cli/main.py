@@ -1,6 +1,7 @@
 """The command line: a shell over the library."""
 
 import logging
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -141,6 +142,7 @@ def run(
         workers=opened,
         registration=registered,
         allow_code=allow_code,
+        tell=echo,
     )
     if folder.missing:
         echo(f"shard {shard} is read; {folder.missing} batches of other shards are missing in {folder.path}")
@@ -174,6 +176,15 @@ def _registered_even_so(config: "RunConfig") -> Iterator[None]:
     "--power", "pilots", multiple=True, metavar="RUN", type=click.Path(path_type=Path), help="A pilot run, or several."
 )
 @click.option("--effect", "effects", multiple=True, metavar="NAME=VALUE", help="What --power is to find.")
+@click.option("--card", metavar="NAME", help="Time, memory and passes of a GPU that was measured: h100.")
+@click.option("--price", type=click.FloatRange(min=0), help="Of an hour of the machine, in any currency.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Where finished runs tell the time.",
+)
 @ALLOW_CODE
 def plan(
     target: str,
@@ -184,9 +195,13 @@ def plan(
     item: str | None,
     pilots: tuple[Path, ...],
     effects: tuple[str, ...],
+    card: str | None,
+    price: float | None,
+    out: Path,
     allow_code: tuple[Path, ...],
 ) -> None:
-    """Show what a run would do and cost; needs the tokenizer but, without --item, no forward pass.
+    """Show what a run would do and take: tokens, time, disk, memory, money. It needs the tokenizer but, without --item,
+    no forward pass. The time is told by finished runs of the same model in --out, or by a --card that was measured.
 
     With --power the clusters that it needs, by the spread of a pilot run; of several pilots, to tell them apart.
 
@@ -197,8 +212,10 @@ def plan(
     doxascope plan consistency --item t0000-012             masses of all its read-outs
     doxascope plan consistency --item t0000-012/prior/free  ids, boundary, every surface form
     doxascope plan martingale --power runs/pilot --effect M=0.1
+    doxascope plan consistency -m model.yaml -o items=500 --card h100 --price 2.5
     """
     from ..run.config import load_config
+    from ..run.estimate import card_of, price_line, rates_of_runs
     from ..run.plan import describe_item, make_plan
     from ..run.registration import register as register_at
 
@@ -221,24 +238,18 @@ def plan(
     if register is not None:
         digest = register_at(register, experiment.name, config)
         echo(f"{register}: registered, digest {digest}; run it with --registration {register}")
+    chosen = None if card is None else card_of(card)
     with _registered_even_so(config):
-        planned = make_plan(experiment, config)
-    first = planned.example[0]
-    echo(
-        f"{experiment.name} on {config.model.name}: {planned.items} items ({experiment.unit}), "
-        f"{planned.readouts} read-outs"
-    )
-    if planned.size:
-        echo(planned.size)
-    echo(
-        f"about {planned.tokens_run:,} tokens through the model "
-        f"({planned.tokens_one_by_one / planned.tokens_run:.1f} x fewer than one pass per surface form)"
-    )
-    if planned.tokens_sampled:
-        echo(f"and up to {planned.tokens_sampled:,} tokens sampled, of thoughts and answers")
-    echo(f"longest forward pass {planned.longest_pass:,} tokens, mask {planned.mask_bytes / 1e6:.1f} MB")
-    for line in planned.registered:
+        planned = make_plan(experiment, config, card=chosen)
+    rates = chosen.rates(planned.shape, config) if chosen and planned.shape else rates_of_runs(out, config)
+    for line in planned.lines(experiment, rates):
         echo(line)
+    if price is not None:
+        taken = planned.takes(rates)
+        if taken is None or math.isnan(taken.seconds):
+            raise UserError("--price: how long it takes is not known; give --card h100, or --out with a finished run")
+        echo(f"  costs {price_line(taken.seconds, price)}")
+    first = planned.example[0]
     echo(f"\nfirst read-out, {first.readout_id}:")
     for message in first.conversation:
         echo(f"  {message['role']}: {message['content']}")

@@ -64,12 +64,11 @@ def tools(out: Path) -> Sequence[Callable[..., Any]]:
     def plan(experiment: str, model: str | None = None, settings: dict[str, Any] | None = None) -> str:
         """What a run would read and cost; reads nothing of the model but its tokenizer."""
         from ..run.config import load_config
+        from ..run.estimate import rates_of_runs
         from ..run.plan import make_plan
 
         chosen, config = load_config(experiment, _without_consent(settings), model)
-        planned = make_plan(chosen, config)
-        lines = [f"{planned.items} items, {planned.readouts} read-outs, about {planned.tokens_run:,} tokens"]
-        return "\n".join([*lines, *filter(None, [planned.size]), *planned.registered])
+        return "\n".join(make_plan(chosen, config).lines(chosen, rates_of_runs(out, config)))
 
     def run(experiment: str, model: str | None = None, settings: dict[str, Any] | None = None) -> str:
         """Run an experiment (`consistency`, `martingale`, `truth`, ...) with settings such as `{"items": 20}`, and

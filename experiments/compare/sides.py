@@ -98,8 +98,6 @@ def _probes(run: Run, outer: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame |
         yield f"probe {meta.name}", by_exact_method(meta, table, outer)
 
 
-# What is compared: each a run or a table, with its samples, its gates and its name.
-
 VERSIONS = ("doxascope", "code")
 """Conditions in which runs of one experiment must not differ: another version asks, or scores, something else."""
 UNTOLD = frozenset({"config", "dataset", "prompts", "registered"})

@@ -69,8 +69,6 @@ def _rank(words: list[str], text: str, lm: LanguageModel) -> list[str]:
     return [words[i] for i in np.argsort(-np.concatenate([reading.logp for reading in readings]), kind="stable")]
 
 
-# Triples of nouns, none of which is part of another.
-
 Window = tuple[int, int]
 """A first and a last rank."""
 Words = tuple[str, str, str]

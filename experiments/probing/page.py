@@ -101,8 +101,6 @@ def strongest(swept: Sweep) -> ReadAt:
     return swept.points[int(np.argmax(swept.r2))]
 
 
-# The page of a probe: first what may be claimed, then what it rests on.
-
 WHY_NOT = {
     "read-out": "It is read where the answer is asked for or given: there a probe recovers the logits, and shows "
     "nothing of a belief that comes before them.",
@@ -144,10 +142,21 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
         *_heads(judged),
         _numbers(judged),
         _controls(judged),
-        _estimators(judged),
+        grid(
+            "By other estimators",
+            ["", "log-loss skill", "AUC"],
+            [[estimate.estimator, _cell(estimate.skill), _cell(estimate.auc)] for estimate in judged.study.estimators],
+            caption="The registered place on the same folds; penalty and recalibration from the inner ones, intervals "
+            f"by refits at those penalties, at most {DRAWS}.",
+        ),
         *(_transfer(transfer) for transfer in study.transfers),
         _added(judged),
-        _curve(judged),
+        grid(
+            "Learning curve",
+            ["groups", "R2"],
+            [[str(point.groups), shown(point.r2)] for point in judged.study.curve],
+            caption=learnt([point.r2 for point in judged.study.curve]),
+        ),
     ]
     made_of = (
         f"Intervals: {METHOD}, level {job.study.level:g}, {job.study.refits} draws; seed {job.study.seed}. "
@@ -280,16 +289,6 @@ def _controls(judged: Judged) -> TableBlock:
     )
 
 
-def _estimators(judged: Judged) -> TableBlock:
-    return grid(
-        "By other estimators",
-        ["", "log-loss skill", "AUC"],
-        [[estimate.estimator, _cell(estimate.skill), _cell(estimate.auc)] for estimate in judged.study.estimators],
-        caption="The registered place on the same folds; penalty and recalibration from the inner ones, intervals by "
-        f"refits at those penalties, at most {DRAWS}.",
-    )
-
-
 def _transfer(transfer: Transfer) -> TableBlock:
     return grid(
         f"Transfer by {transfer.by}",
@@ -319,15 +318,6 @@ def _added(judged: Judged) -> TableBlock:
         caption="Log-loss of the target in nats per row, on held-out groups. p: the part of the probe that the model's "
         "own belief does not explain is exchanged between groups.",
         notes=[] if rows else [("not measured", "the rows hold no belief of the model besides the target")],
-    )
-
-
-def _curve(judged: Judged) -> TableBlock:
-    return grid(
-        "Learning curve",
-        ["groups", "R2"],
-        [[str(point.groups), shown(point.r2)] for point in judged.study.curve],
-        caption=learnt([point.r2 for point in judged.study.curve]),
     )
 
 

@@ -212,9 +212,6 @@ def load_causal(target: str, runs: Sequence[Path] = (), overrides: Sequence[str]
     return parse(CausalJob, data, " -o ".join([str(path), *overrides]))
 
 
-# The folder of a probe job, in which the same job goes on.
-
-
 def job_folder(name: str, settings: Settings, about: Sequence[Any], out: Path) -> RunFolder:
     """A job's own folder, named by what it is about, with its settings. Raises UserError if it cannot be written."""
     path = out / f"{name}-{json_digest([*about])[:8]}"

@@ -223,8 +223,6 @@ def _by_row(axes: Any, lowest: float, highest: float) -> None:
     axes.spines["left"].set_visible(False)
 
 
-# Values spread out, and shares of a whole, row by row.
-
 QUANTILES = 200
 """Dots in which values are drawn, however many there are."""
 

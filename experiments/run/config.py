@@ -96,8 +96,6 @@ def _checked(cls: object, where: str) -> Experiment:
     return cls()
 
 
-# From a name or a file, and `-o key=value` changes, to a checked configuration.
-
 TABLES = (".csv", ".jsonl", ".json", ".parquet", ".gz", ".tsv")
 """How the files end that hold questions."""
 MOST_WHERE = 200

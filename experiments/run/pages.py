@@ -332,8 +332,6 @@ def _yaml(data: Any) -> str:
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
 
 
-# An index of runs: what each found, with its figure, and where its page is.
-
 INDEX = "index.html"
 LARGEST = 300_000
 """Bytes of a figure that is shown."""

@@ -5,7 +5,8 @@ the tokens of every surface form and what each weighs.
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +14,13 @@ from ...base.errors import UserError, nearest
 from ...hooks.exact.option_beliefs import ExactReading, QueryTree
 from ...hooks.exact.queries import PromptReader, Query
 from ...hooks.lm import LanguageModel, open_model
-from ...hooks.model.loading import load_text_side
+from ...hooks.model.loading import load_text_side, pick_device
+from ...hooks.model.shape import Shape, shape_from, shape_of
+from ...hooks.tree.memory import CPU_PACK, Budgets, budgets_within, memory_of
 from ...hooks.tree.token_tree import cut_into_packs
 from ...probes.evidence.study import StudyPlan
 from ...probes.features import TOO_FEW
+from .estimate import BYTES, Card, Counts, Rates, Taken, foresee, pass_bytes
 from .experiment import Experiment, Item, Question, RunConfig, items_of
 from .readouts import compile_questions
 from .stated_beliefs import planned_answers, planned_numbers
@@ -51,16 +55,69 @@ class Plan:
     """What so many clusters can show of the registered number, in lines."""
     size: str = ""
     """How much is asked of an item, in a line, where an experiment says so."""
+    counts: Counts = field(kw_only=True)
+    """What time, disk and memory depend on."""
+    shape: Shape | None = None
+    """Of the model; None for one whose size its configuration does not tell."""
+    config: RunConfig = field(kw_only=True)
+    """With the token budget of the device."""
+    on_gpu: bool = False
+
+    def takes(self, rates: Rates | None) -> Taken | None:
+        """Time, disk and memory, where the model's size is known."""
+        if self.shape is None:
+            return None
+        return foresee(self.counts, self.shape, self.config, rates, on_gpu=self.on_gpu)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """For the manifest of the run."""
+        return {"counts": asdict(self.counts), "together": self.config.together}
+
+    def lines(self, experiment: Experiment, rates: Rates | None) -> Iterator[str]:
+        """What it says."""
+        items = f"{self.items} items ({experiment.unit})"
+        yield f"{experiment.name} on {self.config.model.name}: {items}, {self.readouts} read-outs"
+        yield from filter(None, [self.size])
+        fewer = self.tokens_one_by_one / self.tokens_run
+        yield f"about {self.tokens_run:,} tokens through the model ({fewer:.1f} x fewer than one pass per surface form)"
+        if self.tokens_sampled:
+            yield f"and up to {self.tokens_sampled:,} tokens sampled, of thoughts and answers"
+        yield f"longest forward pass {self.longest_pass:,} tokens, mask {self.mask_bytes / 1e6:.1f} MB"
+        if taken := self.takes(rates):
+            yield f"takes about {taken}"
+            yield f"  by {rates.where}" if rates else f"  {UNKNOWN}"
+            if rates and self.tokens_sampled:
+                yield f"  {'how fast it samples is not known' if math.isnan(taken.seconds) else SAMPLING}"
+        yield from self.registered
 
 
-def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
-    """Build the token trees of some of the items. Raises UserError for what the run itself would refuse."""
+UNKNOWN = "how long, the first finished run of this model in --out tells; or --card h100"
+SAMPLING = "sampling in as large batches, and all that may be sampled; loading and scoring are not counted"
+
+
+def make_plan(
+    experiment: Experiment,
+    config: RunConfig,
+    lm: LanguageModel | None = None,
+    *,
+    card: Card | None = None,
+    n: int = PLANNED_ITEMS,
+) -> Plan:
+    """Build the token trees of `n` of the items, as the device reads them, or a `card`. Raises UserError for what the
+    run itself would refuse.
+
+    `lm`: the model, where it is loaded anyway.
+    """
     items = items_of(experiment, config)
-    text = load_text_side(config.model)
-    reader = PromptReader(config.model, text, config.terminators)
+    reader = lm.reader if lm else PromptReader(config.model, load_text_side(config.model), config.terminators)
+    text, shape = reader.text, _shape(reader, lm)
+    on_gpu = card is not None or pick_device(config.model.device) != "cpu"
+    config = config.on_device(_budgets(config, reader, shape, card))
     thoughts = config.thoughts.draws * config.thoughts.max_new_tokens if config.model.thinking == "on" else 0
-    readouts = tokens_run = one_by_one = longest = mask = sampled = 0
-    looked_at = items[:: max(1, len(items) // PLANNED_ITEMS)][:PLANNED_ITEMS]
+    readouts = tokens_run = one_by_one = longest = mask = sampled = captured = 0
+    operations = 0.0
+    looked_at = items[:: max(1, len(items) // n)][:n]
     example: Sequence[Question] = ()
     for item in looked_at:
         readable = _readable(experiment, config, item, reader)
@@ -71,14 +128,22 @@ def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
         sampled += sum(thoughts for question in questions if question.thought is None)
         sampled += sum(question.draws * config.sampling.max_new_tokens for question in questions)
         sampled += planned_answers(config, places) + numbers.written
-        trees = [compile_questions(reader, questions), *planned_numbers(config, places, reader), numbers.queries]
+        trees = [
+            compile_questions(reader, questions, config.capture),
+            *planned_numbers(config, places, reader),
+            numbers.queries,
+        ]
         if text.n_layers is not None:
             trees.append(experiment.planned_queries(config, item, reader, text.n_layers))
         for queries in filter(None, trees):
             built = QueryTree(queries)
             packs = cut_into_packs(built.tree, built.read_nodes, config.budget, continues=True)
             readouts += len(queries)
-            tokens_run += sum(map(len, packs))
+            tokens_run += (run := sum(map(len, packs)))
+            captured += sum(len(query.places) for query in queries)
+            if shape:
+                above = sum(int(pack.positions.sum()) + len(pack) for pack in packs)
+                operations += shape.operations(run, above, len(built.read_nodes))
             longest = max(longest, *(pack.widest[0] for pack in packs))
             mask = max(mask, *(math.prod(pack.widest) for pack in packs))
             one_by_one += sum(
@@ -87,18 +152,61 @@ def make_plan(experiment: Experiment, config: RunConfig) -> Plan:
     if not readouts:
         raise UserError(f"none of {len(looked_at)} items that were looked at can be read; see the lines above")
     scale = len(items) / len(looked_at)
+    size = BYTES.get(config.model.dtype, 2)
+    counts = Counts(
+        tokens=round(tokens_run * scale),
+        sampled=round(sampled * scale),
+        operations=operations * scale,
+        readouts=round(readouts * scale),
+        captured=round(captured * scale * _captured_width(config, shape)),
+        pass_bytes=pass_bytes(shape, text.config, longest, MASK_BYTES * mask, size, on_gpu=on_gpu)
+        if shape and text.config
+        else 0.0,
+    )
     return Plan(
         items=len(items),
-        readouts=round(readouts * scale),
-        tokens_run=round(tokens_run * scale),
+        readouts=counts.readouts,
+        tokens_run=counts.tokens,
         tokens_one_by_one=round(one_by_one * scale),
-        tokens_sampled=round(sampled * scale),
+        tokens_sampled=counts.sampled,
         longest_pass=longest,
         mask_bytes=MASK_BYTES * mask,
         example=example,
         size=experiment.size(config),
         registered=foreseen(config, items),
+        counts=counts,
+        shape=shape,
+        config=config,
+        on_gpu=on_gpu,
     )
+
+
+def _shape(reader: PromptReader, lm: LanguageModel | None) -> Shape | None:
+    """Of the model that a reader is for."""
+    try:
+        if lm:
+            return shape_of(lm.model)
+        return None if reader.text.config is None else shape_from(reader.text.config)
+    except Exception:  # an architecture that was never tried, or code of its own: then no size is said
+        return None
+
+
+def _budgets(config: RunConfig, reader: PromptReader, shape: Shape | None, card: Card | None) -> Budgets:
+    """Of a card, or of the device that the settings name."""
+    device, known = pick_device(config.model.device), reader.text.config
+    if shape is None or known is None or (card is None and device == "cpu"):
+        return Budgets(CPU_PACK, CPU_PACK, on_cpu=True)
+    if card:
+        return card.budgets(shape, known)
+    size = BYTES.get(config.model.dtype, 2)
+    return budgets_within(memory_of(device) - size * shape.parameters, known.get_text_config(), size)
+
+
+def _captured_width(config: RunConfig, shape: Shape | None) -> int:
+    """Numbers that are kept of each token that is captured."""
+    if config.capture is None or shape is None:
+        return 0
+    return len(config.capture.sites) * len(config.capture.layer_numbers(shape.layers)) * shape.width
 
 
 def foreseen(config: RunConfig, items: Sequence[Item]) -> list[str]:
@@ -121,9 +229,6 @@ def _readable(experiment: Experiment, config: RunConfig, item: Item, reader: Pro
         except UserError as error:
             log.warning("left out, of item %s: %s", item.id, error)
     return readable
-
-
-# One item under the microscope: token ids, boundary, the tokens of every surface form and what each weighs.
 
 
 def describe_item(experiment: Experiment, config: RunConfig, name: str) -> Iterator[str]:

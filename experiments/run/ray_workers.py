@@ -106,6 +106,9 @@ class _Actors:
         """See `Worker.header`."""
         return answer(self._ray, self._actors[0].header.remote(self._threads))
 
+    def plan(self) -> None:
+        """See `Worker.plan`: no model is here."""
+
     def verify(self, n: int) -> dict[str, Any]:
         """See `Worker.verify`."""
         return answer(self._ray, self._actors[0].verify.remote(n, self._threads))

@@ -111,8 +111,6 @@ def number_transcript(
     }
 
 
-# What is read of the questions of one item: exact beliefs, and beside them what sampled answers say.
-
 SAMPLED, EXPECTED = "sampled", "expected"
 """What is added to a method's name when its answers are sampled and matched, and when the exact chances along them are
 summed."""

@@ -6,7 +6,7 @@ import logging
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from ..report.html import write as write_report
 from ..report.lead import Lead
 from ..report.papers.paper_tables import as_blocks, as_rows
 from .addons import ADDONS
+from .estimate import Taken, rates_of_runs, taken
 from .experiment import Experiment, RunConfig
 from .folder import RunFolder
 from .galleries import with_beliefs
@@ -64,6 +65,7 @@ def run(
     workers: OpenWorkers = one_here,
     scored: bool = True,
     registration: Mapping[str, Any] | None = None,
+    tell: Callable[[str], object] | None = None,
 ) -> RunFolder:
     """Run, or go on with, an experiment, and write its scores and report.
 
@@ -81,6 +83,7 @@ def run(
         workers: opens what reads: one worker in this process, or many.
         registration: what a registration file of this run says; it is kept in the folder.
         scored: whether to write scores and report, too; what needs the model comes before them.
+        tell: is told, in lines, what the whole run will take before it begins, and what it took.
 
     Raises UserError if the folder holds a run under other conditions in which something was read, listing the
     differences, or one that is not on the disk as it was written.
@@ -92,6 +95,7 @@ def run(
                 _enter(folder, experiment, at_work, restored)
                 if registration and not (folder.path / REGISTRATION).exists():
                     folder.write_json(REGISTRATION, registration)
+            foreseen = _foresee(folder, at_work, tell) if tell and shard == WHOLE else None
             conditions = json_digest(at_work.began.conditions)
             session = folder.begin_session(shard=str(shard), conditions=conditions, **surroundings())
             with _store(at_work.header(), folder) as store:
@@ -101,6 +105,8 @@ def run(
                 session.end(verification=verification)
                 if alone and not folder.missing:
                     complete(folder)
+    if tell and foreseen and not folder.missing:
+        tell(f"took {taken(folder.path, folder.manifest['totals'])}; foreseen: {foreseen}")
     if scored:
         with folder.writing(), folder.taking_turns(FOREVER) as alone:
             if alone and not folder.missing:
@@ -243,6 +249,18 @@ def _begin(folder: RunFolder, experiment: Experiment, workers: Workers, before: 
         "certificate": certificate.hash if certificate else before.get("certificate"),
     }
     folder.write_manifest(record, once=one_of_many)
+
+
+def _foresee(folder: RunFolder, workers: Workers, tell: Callable[[str], object]) -> Taken | None:
+    """Say what the whole run will take, and write down what was planned: by it the next one knows how fast this was."""
+    config = workers.began.config
+    planned = workers.plan()
+    rates = rates_of_runs(folder.path.parent, config)
+    foreseen = planned and planned.takes(rates)
+    if planned and foreseen:
+        tell(f"takes about {foreseen}" + (f", by {rates.where}" if rates else ""))
+        folder.write_manifest(folder.manifest | {"planned": planned.record})
+    return foreseen
 
 
 @contextlib.contextmanager

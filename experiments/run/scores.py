@@ -104,9 +104,6 @@ def score_and_tell(
     }
 
 
-# What a run may add to its experiment: the engine goes through a list of these and knows none by name.
-
-
 class Begun(NamedTuple):
     """What an add-on has made ready before anything is read."""
 

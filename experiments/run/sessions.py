@@ -85,9 +85,6 @@ def _read(path: Path) -> dict[str, Any]:
     return record
 
 
-# A part of a run, for processes that share its folder: the jobs of an array of a cluster's scheduler, say.
-
-
 @dataclass(frozen=True)
 class Shard:
     """Every `count`-th batch, beginning with the `index`-th."""

@@ -29,6 +29,7 @@ from ..report.findings import Transcript
 from .addons import ADDONS
 from .experiment import Experiment, items_of
 from .manifest import code_of, conditions
+from .plan import Plan, make_plan
 from .questions import Item, Read, RunConfig
 from .readouts import compile_questions
 from .rounds import read_in_rounds
@@ -36,6 +37,8 @@ from .rounds import read_in_rounds
 MOST_BATCHES = 1000
 """Of a run whose items are more than so many times `batch_items`, several times as many are committed together: a
 hundred thousand items make two thousand files, and a kill costs a thousandth of the run."""
+PLANNED = 3
+"""Items whose trees are built before a run begins, to say what it takes."""
 COUNTED = ("packs", "tokens_run", "tokens_tree", "halvings")
 """Of what a batch has cost."""
 
@@ -97,6 +100,10 @@ class Workers(Protocol):
 
     def read(self, numbers: Iterator[int], store: ActivationWriter | None) -> Iterator[BatchRead]:
         """Read these batches, in any order, each as it is done. A number is asked for shortly before it is read."""
+        ...
+
+    def plan(self) -> Plan | None:
+        """What the run would do, by a few of its items; None where what reads is elsewhere."""
         ...
 
     def verify(self, n: int) -> dict[str, Any]:
@@ -196,6 +203,10 @@ class Worker:
             further = [reading for _ in range(n_trees - 1) for reading in next(readings)]
             yield _batch_read(number, [*first_tree, *further], started, store)
             started = time.perf_counter()
+
+    def plan(self) -> Plan | None:
+        """See `Workers`."""
+        return make_plan(self.experiment, self.began.config, self.lm, n=PLANNED)
 
     def verify(self, n: int) -> dict[str, Any]:
         """See `Workers`."""

@@ -23,8 +23,6 @@ from ..tree.attention import BLOCKS
 from .installation import Finding
 from .tiny_models import save_tiny
 
-# The folders that doxascope writes, and the models that are here by name.
-
 SHARDS = "read runs in shards (--shard 1/2 --take-over), which need no locks"
 
 

@@ -60,7 +60,7 @@ class PromptReader:
     """Renders conversations for one model and finds the token paths of options after them."""
 
     def __init__(self, spec: ModelSpec, text: TextSide, terminators: Sequence[str]) -> None:
-        self.context = text.context
+        self.context, self.text = text.context, text
         known_ids = (text.tokenizer.vocab_size - 1, *text.tokenizer.added_tokens_decoder)
         self._n_tokens = None if text.n_tokens is None or max(known_ids) < text.n_tokens else text.n_tokens
         self.chat = ChatRenderer(text.tokenizer, spec.template, spec.thinking, spec.date)

@@ -16,6 +16,7 @@ from ..prompts.options import OptionPaths, Terminators
 from ..tree.layouts import CACHED, LAYOUTS
 from .option_beliefs import ExactReading, read_packed, read_plain
 from .queries import Query
+from .served import Server, read_served
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
@@ -105,6 +106,27 @@ def choose_path(
             return Chosen(path, backend)
         faults.append(f"{path} and plain forward passes differ by {worst:.2g} nat")
     raise UserError(f"{type(model).__name__} cannot be read exactly: {'; '.join(faults)}")
+
+
+def check_server(
+    server: Server, model: "PreTrainedModel", terminators: Terminators, words: Sequence[int], vocabulary: int
+) -> float:
+    """How far, in nats, a server is from plain forward passes of a model on the same small trees.
+
+    Raises UserError for a server that is farther than rounding takes it.
+    """
+    queries = _probes(model.config, words, terminators)
+    (read,) = read_served([queries], server, vocabulary)
+    worst = max(
+        gap_nat(reading, read_plain(query, model)) for query, reading in zip(queries, read.readings, strict=True)
+    )
+    dtype = str(model.dtype).removeprefix("torch.")
+    if not worst <= TOLERANCE_NAT[dtype]:
+        raise UserError(
+            f"model.server {server.url}: is {worst:.2g} nat from the model as it is loaded here, more than the "
+            f"{TOLERANCE_NAT[dtype]:.0e} of {dtype}; serve the same weights with --dtype {dtype}"
+        )
+    return worst
 
 
 def _length(query: Query) -> int:

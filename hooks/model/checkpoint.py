@@ -165,9 +165,6 @@ def _mostly(gguf: Path) -> str:
     return elements.most_common(1)[0][0]
 
 
-# What is said of quantised weights: by which method, and whether they are held so.
-
-
 _SAID = "doxascope_quantisation"
 
 

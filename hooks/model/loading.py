@@ -138,6 +138,8 @@ class TextSide:
     """Its blocks, where its configuration says how many."""
     n_tokens: int | None = None
     """Of which it has embeddings, those of its adapters among them, where its configuration says how many."""
+    config: "PretrainedConfig | None" = None
+    """All that is known of it without its weights."""
 
 
 def load_text_side(spec: ModelSpec) -> TextSide:
@@ -182,7 +184,7 @@ def text_side(
         raise UserError(f"model {place}: {fault}; correct generation_config.json, config.json or the tokenizer")
     ids = set(named)
     context, n_layers = (getattr(text, name, None) for name in ("max_position_embeddings", "num_hidden_layers"))
-    return TextSide(tokenizer, tuple(sorted(ids)), context, n_layers, size)
+    return TextSide(tokenizer, tuple(sorted(ids)), context, n_layers, size, config)
 
 
 def load_model(spec: ModelSpec) -> "PreTrainedModel":

@@ -95,6 +95,9 @@ class ModelSpec(Settings):
     backend: BackendName = "transformers"
     """The library whose forward passes beliefs and activations are read from. Samples are drawn by plain transformers
     whatever it is; all but `transformers` hold the weights a second time."""
+    server: str | None = Field(default=None, pattern=r"^https?://")
+    """The URL of a running vLLM server that holds the same weights: exact beliefs are read from it, once it has agreed
+    with the model that is loaded here. It gives no activations."""
     sampler: Literal["own", "continuous_batching"] = "own"
     """What draws thoughts and answers. `own`: by random numbers that the seed, the read-out and the draw determine.
     `continuous_batching`: that of transformers, by random numbers of its own, so that draws are not repeated token by

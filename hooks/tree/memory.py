@@ -98,7 +98,6 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PretrainedConfig, PreTrainedModel
 
 LARGEST = 16384
@@ -129,31 +128,43 @@ LEAST_HELD = 4096
 
 def budgets_of(model: "PreTrainedModel") -> Budgets:
     """The budgets of a model where it is. Under a device map the smallest device decides."""
-    import torch
-
     places = {parameter.device for parameter in model.parameters()}
     config = model.config.get_text_config()
     if input_device(model).type != "cuda":
-        return Budgets(CPU_PACK, _held(CPU_HELD_BYTES, config, model.dtype), on_cpu=True)
+        return Budgets(CPU_PACK, _held(CPU_HELD_BYTES, config, model.dtype.itemsize), on_cpu=True)
     weights = sum(parameter.nbytes for parameter in model.parameters()) / len(places)
-    total = min(torch.cuda.get_device_properties(place).total_memory for place in places if place.type == "cuda")
-    return budgets_within(total - weights, config, model.dtype)
+    total = min(memory_of(str(place)) for place in places if place.type == "cuda")
+    return budgets_within(total - weights, config, model.dtype.itemsize)
 
 
-def budgets_within(free: float, config: "PretrainedConfig", dtype: "torch.dtype") -> Budgets:
-    """The budgets in so many bytes, in powers of two; never below one item and a few texts."""
-    d = config.hidden_size
-    active = dtype.itemsize * (8 * d + 3 * (getattr(config, "intermediate_size", None) or 4 * d))
-    pack = min(LARGEST, max(CPU_PACK, _power_of_two(PACK_SHARE * free / active)))
-    return Budgets(pack, _held(HELD_SHARE * free, config, dtype))
+def memory_of(device: str) -> float:
+    """Bytes of a GPU."""
+    import torch
+
+    return float(torch.cuda.get_device_properties(device).total_memory)
 
 
-def _held(memory: float, config: "PretrainedConfig", dtype: "torch.dtype") -> int:
+def budgets_within(free: float, config: "PretrainedConfig", size: int) -> Budgets:
+    """The budgets in so many bytes, of numbers of `size` bytes, in powers of two; never below one item and a few
+    texts.
+    """
+    pack = min(LARGEST, max(CPU_PACK, _power_of_two(PACK_SHARE * free / working_bytes(config, size))))
+    return Budgets(pack, _held(HELD_SHARE * free, config, size))
+
+
+def working_bytes(config: "PretrainedConfig", size: int) -> float:
+    """Of the activations of a token in a pass, in numbers of `size` bytes."""
+    text = config.get_text_config()
+    inner = getattr(text, "intermediate_size", None) or 4 * text.hidden_size
+    return size * (8 * text.hidden_size + 3 * (max(inner) if isinstance(inner, list) else inner))
+
+
+def _held(memory: float, config: "PretrainedConfig", size: int) -> int:
     """Tokens whose keys and values fit into so many bytes."""
     heads = getattr(config, "num_attention_heads", None) or 1  # what has no attention keeps less than this
-    size = getattr(config, "head_dim", None) or config.hidden_size // heads
-    width = (getattr(config, "num_key_value_heads", None) or heads) * size
-    return max(LEAST_HELD, _power_of_two(memory / (dtype.itemsize * 2 * width * config.num_hidden_layers)))
+    of_head = getattr(config, "head_dim", None) or config.hidden_size // heads
+    width = (getattr(config, "num_key_value_heads", None) or heads) * of_head
+    return max(LEAST_HELD, _power_of_two(memory / (size * 2 * width * config.num_hidden_layers)))
 
 
 def _power_of_two(number: float) -> int:

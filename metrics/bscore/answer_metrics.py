@@ -189,9 +189,6 @@ def _held_out(sample: Answers, counts: Array, seed: int) -> tuple[Array, Array]:
     return tops, alone
 
 
-# What is answered, and how spread out. (METRICS B1, B4)
-
-
 @metric("B1, B4, B12", "count_<option> for each of two or more [, count_other]", Frequencies, place=260)
 def entropy_lines(sample: Frequencies, how: Resampling) -> Iterator[Line]:
     """How spread out answers are over the options, in bits; what fraction of all each of them is."""
@@ -208,8 +205,6 @@ def entropy_lines(sample: Frequencies, how: Resampling) -> Iterator[Line]:
             mean = cluster_mean(share, clusters_of(sample), within=UNIT, how=how)
             yield Line("share", f"share of {name}", with_drop_reasons(mean, sample, share), part=name)
 
-
-# Does accepting answers by a threshold decide rightly? (METRICS C6)
 
 RANDOM = "random"
 

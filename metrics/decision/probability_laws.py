@@ -151,8 +151,6 @@ def _median(x: Any) -> float:
     return float(low if low == high else (low + high) / 2)
 
 
-# How much a bookmaker can surely win from someone who bets at these prices (METRICS W7).
-
 AT_ONCE = 256
 """Sets of prices in one linear program; of so many, the overhead of a program is small beside its work."""
 

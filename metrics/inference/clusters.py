@@ -94,8 +94,6 @@ def missing(column: NDArray[Any]) -> NDArray[np.bool_]:
     return np.any(holes, axis=tuple(range(1, holes.ndim)))
 
 
-# The cluster bootstrap (METRICS F1): what is resampled is the unit that was sampled, never a row.
-
 BLOCK = 256
 """Resamples that are held in memory at once, by the bootstrap and by the permutation tests, of few clusters."""
 AT_ONCE = 2_000_000

@@ -120,8 +120,6 @@ def jackknife_se(left_out: Floats, times: ArrayLike = 1) -> float:
     return float(np.sqrt((n - 1) / n * (times @ (left_out - center) ** 2)))
 
 
-# Intervals over clusters (METRICS F1): the bootstrap where clusters are many, the t distribution where few.
-
 MIN_BOOTSTRAP_CLUSTERS = 10
 """Below this even an expanded percentile interval is too narrow, and a t interval on clusters is given instead."""
 MIN_BCA_CLUSTERS = 30

@@ -131,8 +131,6 @@ def joint_sign_flip(scores: Floats, *, how: Resampling = RESAMPLING) -> JointFli
     )
 
 
-# The restricted wild cluster bootstrap, for when clusters are too few for a t test (METRICS A2).
-
 WEBB_BELOW = 10
 """With fewer clusters, sampled signs repeat too often; Webb's six-point weights do not."""
 WEBB = np.sqrt([0.5, 1.0, 1.5])

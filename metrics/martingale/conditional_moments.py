@@ -142,9 +142,6 @@ def binned_updates(
     )
 
 
-# The three tests of the martingale property that are to be read together (METRICS A4).
-
-
 class MartingaleTests(Score, headline="p_min"):
     """Slope, joint and conditional-moment test of one sample, as one family of three."""
 

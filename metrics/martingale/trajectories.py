@@ -94,8 +94,6 @@ def trajectory_pairs(
     )
 
 
-# Drift within a question, under the model's own sampling law (METRICS A9).
-
 AT_BOUND = 1e-12
 """A prior this close to 0 or 1 makes any other belief at the end impossible, if only by rounding."""
 

@@ -91,8 +91,6 @@ class Judgements(Sample):
     """[m]"""
 
 
-# Rows of samples: what they are called, which are of one item, and what they are compared with.
-
 GLUE = "\x1f"
 """The control character between the parts of a name; it hardly occurs in one."""
 

@@ -87,8 +87,6 @@ class CausalPlan(Settings):
         return tuple(sorted((*self.doses, *(-dose for dose in self.doses))))
 
 
-# What a causal check has read: in every context, unedited and under each intervention.
-
 PROBE, EXACT, ACTION, VERBAL, COVERAGE = "probe", "exact", "action", "verbal", "coverage"
 OUTCOMES = (PROBE, EXACT, ACTION, VERBAL, COVERAGE)
 """Log-odds that the probe reads, log-odds of the exact belief, share of the action, the stated belief, and the coverage

@@ -73,7 +73,7 @@ def compare_estimators(
 
     def statistic(rows: NDArray[np.intp], mine: NDArray[np.intp]) -> Mapping[str, float]:
         y, measures = target.prob[rows], {}
-        base = _train_means(y, mine)
+        base = np.array([y[mine != k].mean() for k in range(int(mine.max()) + 1)])[mine]
         for name, fit in crossed.items():
             belief = fit.beliefs(rows, mine)
             measures[f"{name}\0skill"], measures[f"{name}\0auc"] = log_loss_skill(y, belief, base), auc(y, belief)
@@ -129,10 +129,6 @@ def _inner_scores(x: Floats, y: Floats, folds: NDArray[np.intp], maker: Any) -> 
         fit = maker.fit(x[(folds != j) & (folds != k)], y[(folds != j) & (folds != k)])
         scores[k, folds == j], scores[j, folds == k] = fit.score(x[folds == j]), fit.score(x[folds == k])
     return scores
-
-
-def _train_means(y: Floats, folds: NDArray[np.intp]) -> Floats:
-    return np.array([y[folds != k].mean() for k in range(int(folds.max()) + 1)])[folds]
 
 
 def _contrast(

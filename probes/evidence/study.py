@@ -62,8 +62,6 @@ class StudyPlan(Settings):
     thresholds: Thresholds = Thresholds()
 
 
-# All that is asked of a probe at the place that was registered before reading (PROBES 2 to 10).
-
 MODEL_BELIEFS = {"exact logit": ("exact",), "verbal belief": ("verbal",), "both": ("exact", "verbal")}
 """What a probe is to add to: name -> columns of the rows, as log-odds."""
 POSITIONS = ("scenario", "polarity")

@@ -147,8 +147,6 @@ def _inside(folder: Path, name: object) -> Path:
     return path
 
 
-# One card against another: what is worse than it was?
-
 VALID = "valid-answer rate"
 LEAST = 0.01
 """A smaller change of the valid-answer rate does not matter."""

@@ -214,9 +214,6 @@ def against_page(compared: Against) -> Report:
     return Report("Card against card", title, top, [table, *whole], f"doxascope {__version__}.")
 
 
-# A card for a terminal and for a program.
-
-
 def as_data(card: ModelCard) -> dict[str, Any]:
     """The card for `card.json`: by what it was made, and where everything lies; its numbers are in `report.json`."""
     return {
@@ -233,9 +230,6 @@ def write_against(compared: Against) -> Report:
     """`against.json` and `against.html` in the card's folder; returns what they hold."""
     write(OutputFolder(compared.card.folder), document := against_page(compared), "against")
     return document
-
-
-# Make a card, or go on with one: its runs, its probe, its page.
 
 
 def make_card(

@@ -99,8 +99,6 @@ def alike(options: Sequence[str]) -> tuple[str, str] | None:
     return None
 
 
-# Questions of public benchmarks, in the files that their authors publish.
-
 log = logging.getLogger("doxascope")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 CHOICE_LINE = re.compile(r"^\s*\(?([A-Z])[.):]\s+(\S.*)$")

@@ -195,8 +195,6 @@ def _queries(file: Path, premises: str) -> Iterator[Context]:
         )
 
 
-# Which world a run is about: settings, and the world that they name.
-
 BREAST_CANCER, QUITE = "breast-cancer", "quite"
 SUPPORT = {BREAST_CANCER: 20}
 """Fewest rows of a stratum, where it is not the usual number."""

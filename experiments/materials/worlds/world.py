@@ -153,8 +153,6 @@ def embedded() -> list[str]:
     return sorted(path.stem for path in EMBEDDED.glob("*.yaml"))
 
 
-# What a world can be asked, and a context of it: some of its variables revealed.
-
 Evidence = Mapping[str, str]
 
 

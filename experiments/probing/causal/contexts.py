@@ -166,8 +166,6 @@ def require_contexts(contexts: Sequence[CausalContext]) -> None:
         raise UserError(f"context {bad.name!r}: target {bad.target!r} is no probability")
 
 
-# Contexts read under interventions: unedited and edited branches in one tree and one pass, so that they are paired.
-
 Keep = Callable[[str, Callable[[], Arrays]], Arrays]
 """From a name and what computes arrays to the arrays, which may be known from before."""
 TOKEN = "probe"

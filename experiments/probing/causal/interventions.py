@@ -110,8 +110,6 @@ def other_step(raw: Floats, x: Floats, length: float) -> Floats:
     return raw / size * length
 
 
-# All that is done to a context: each intervention of a plan, by its arm.
-
 Edits = dict[Arm, Intervention]
 SIGNS = (1.0, -1.0)
 

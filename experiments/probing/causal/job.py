@@ -67,7 +67,7 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
         job.wrong_layer,
         job.wrong_position,
     )
-    folder = _folder(job, contexts, out)
+    folder = job_folder(job.name, job, [job.model_dump(mode="json"), [context.name for context in contexts]], out)
     given = {name: _direction(path) for name, path in job.directions.items()}
     with folder.writing(), open_model(config.model, terminators=config.terminators) as lm:
         require_same_model(lm, loaded.header)
@@ -211,11 +211,6 @@ def _direction(path: Path) -> Any:
 
     with in_one_line(path, "give a .npy file of one direction"):
         return Vector(np.load(path, allow_pickle=False), path.stem, str(path))
-
-
-def _folder(job: CausalJob, contexts: Sequence[CausalContext], out: Path) -> RunFolder:
-    """The job's own folder, named by its settings and its contexts."""
-    return job_folder(job.name, job, [job.model_dump(mode="json"), [context.name for context in contexts]], out)
 
 
 def _keeper(folder: Path) -> Keep:

@@ -340,9 +340,6 @@ def marks_of(tables: Iterable[PaperTable]) -> list[str]:
     return [f"{MARKS[state]} {says}" for state, says in told.items() if any(x.endswith(MARKS[state]) for x in names)]
 
 
-# The same as text for a terminal.
-
-
 def as_lines(table: PaperTable) -> Iterator[str]:
     """The lines of a terminal; each interval under its number."""
     heads = [list(table.labels) + [group for group, _ in table.columns], [""] * len(table.labels)]

@@ -266,6 +266,7 @@ def load(
     device_map: str | None = None,
     kernel: Literal["auto", "sdpa", "flex", "eager"] | None = None,
     backend: BackendName | None = None,
+    server: str | None = None,
     sampler: Literal["own", "continuous_batching"] | None = None,
     template: Literal["own", "plain", "none"] | None = None,
     thinking: Literal["off", "on", "closed"] | None = None,
@@ -290,6 +291,7 @@ def load(
         device_map: how accelerate spreads a model larger than one GPU, such as `auto`.
         kernel: of the attention.
         backend: the library that reads: `transformers`, `transformer_lens` or `nnsight`.
+        server: the URL of a running vLLM server of the same weights, which then reads exact beliefs.
         sampler: what draws thoughts and answers: `own`, or `continuous_batching` of transformers.
         template: `own`, or for a model without a chat template `plain` or `none`.
         thinking: of a model whose template has a think block.
@@ -308,6 +310,7 @@ def load(
         "device_map": device_map,
         "kernel": kernel,
         "backend": backend,
+        "server": server,
         "sampler": sampler,
         "template": template,
         "thinking": thinking,

@@ -48,8 +48,6 @@ def reliability_figure(numbers: Sequence[Number]) -> list[Figure]:
     return [chart(title, panels, caption, x=unit("probability"), y=unit("share right"))]
 
 
-# What the report of a run shows beside the numbers, and what helps where the options hold little.
-
 LONGEST = 300
 """Characters of a question that are shown before it is unfolded."""
 ORDERS = {

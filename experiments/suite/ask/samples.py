@@ -167,9 +167,6 @@ def option_table(beliefs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-# The belief table as samples: beliefs over options, by topic too, and of options that are proposed P(yes).
-
-
 def samples(config: AskConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
     """Of each method all questions, then those of each value of `by`; of every kind of belief."""
     for kind in ("exact", "verbal", "probe"):

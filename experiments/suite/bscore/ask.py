@@ -120,8 +120,6 @@ def _pair(option: str) -> tuple[str, str]:
     return option, f"not {option}"
 
 
-# All that is read of a question: afresh in every order, in conversations, and how sure the model says it is.
-
 SAMPLED = "sampled"
 """What is added to the name of a method whose answers are counted."""
 Rows = list[dict[str, Any]]

@@ -86,8 +86,6 @@ class Distribution(Settings):
         )
 
 
-# Settings of the B-score experiment: questions, forms of asking, conversations, and the confidence that is stated.
-
 TURN_FREE = 2
 """Fewest turns: the first has no history."""
 

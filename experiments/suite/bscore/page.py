@@ -75,8 +75,6 @@ def _likeliest(asked: Asked, distribution: Floats) -> str:
     return ", ".join(f"{asked.options[i]} {distribution[i]:.2f}" for i in likeliest)
 
 
-# What the report of a run shows beside the numbers.
-
 EXCESS = Column("b_excess", "B beyond its controls", "B of the option that is likeliest afresh, less the largest B "
                 "that a history of equal length makes without its earlier answers being heard")  # fmt: skip
 TOP = Column("top_b", "B of the likeliest", "P(afresh) - P(in conversation) of the option that is likeliest afresh")

@@ -95,8 +95,6 @@ def single_questions(config: BScoreConfig, item: Item) -> list[Question]:
     ]
 
 
-# Conversations in which the same question is asked again and again: each turn's exact distribution, then an answer.
-
 SIDE_BY_SIDE = 4
 """Budgets of a pass that the whole conversations in one cache may take: a pass computes their newest turns alone, and
 each attends to its own tokens, so that passes of several are cheaper than passes of one."""

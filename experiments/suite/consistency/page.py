@@ -109,8 +109,6 @@ def _instance(row: Mapping[Hashable, Any], facets: Iterable[str], texts: Mapping
     )
 
 
-# What the report of a run shows beside the numbers.
-
 C2 = Column("c2", "consistency", "1 - JSD of the two words that remain, before and after; 1 is a kept ratio")
 C3 = Column("c3", "3-class", "the same with the rejected word's mass counted against it")
 INVALID = Column("p_invalid_norm", "rejected word", "its share of the three words after it was rejected", percent=True)

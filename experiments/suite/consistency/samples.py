@@ -264,9 +264,6 @@ def order_share(config: ConsistencyConfig, table: pd.DataFrame, metric: str = "c
     )
 
 
-# The numbers that only this experiment has.
-
-
 def own_scores(config: ConsistencyConfig, beliefs: BeliefTable) -> Iterator[Number]:
     """Of each method: coverage, what the order of the words makes, the prior's shares by position, thoughts that were
     not closed, and second rejections.

@@ -345,9 +345,6 @@ def _size(choice: Choice) -> int:
     return len(choice.options)
 
 
-# Settings of the locate experiment: which pairs, and which cells of the map.
-
-
 class LocateConfig(RunConfig):
     """Configuration of `locate`."""
 

@@ -102,8 +102,6 @@ def _number(transfer: float) -> str:
     return "–" if np.isnan(transfer) else written.replace("0.", ".", 1) if abs(transfer) < 0.995 else written
 
 
-# What the report of a map shows beside the numbers.
-
 QUESTION = (
     "Two contexts that differ in a word lead to different answers: the base speaks for one option, the source for "
     "another. The source's residual stream, all of it, is put in place of the base's at the tokens of one span after "

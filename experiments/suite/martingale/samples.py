@@ -207,8 +207,6 @@ def control_numbers(config: MartingaleConfig, beliefs: BeliefTable) -> Iterator[
         )
 
 
-# The numbers that only this experiment has: distance from a known posterior, how trajectories ended, the control.
-
 TRAJECTORIES = "trajectories"
 """What stands in place of a method where the trajectories themselves are counted."""
 STATUSES = {

@@ -188,8 +188,6 @@ def _fifth(truth: float) -> str:
     return f"{low / 5:.1f} to {(low + 1) / 5:.1f}"
 
 
-# What the report of a run shows beside the numbers.
-
 ALPHA = 0.05
 
 

@@ -78,8 +78,6 @@ def forest_ratio(config: RationalityConfig, table: pd.DataFrame, acts: Actions) 
     return median_ci(lie(p, np.where((weights == 0) & np.isnan(conditional), 0.5, conditional), weights).ratio)
 
 
-# The numbers that only this experiment has: what the gate judges, and published ones.
-
 RESPONSE, ACTION_RESPONSE, COVERED = "response", "action_response", "decision_coverage"
 FOREST = "lie_ratio_forest"
 PUBLISHED_CMI, PUBLISHED_CMI_ISOTONIC, PUBLISHED_ORDER, SPREAD = "cmi_knn", "cmi_knn_isotonic", "order_pairs", "spread"

@@ -97,8 +97,6 @@ def _instance(
     )
 
 
-# What the report of a run shows beside the numbers.
-
 EXCESS = Column("excess", "excess", "how far the user's word moves log-odds beyond what it licenses, less the same of "
                 "an agent's word, in nats; above 0 the user's word counts too much")  # fmt: skip
 OF_USER = Column("excess_user", "of the user", "log-odds of what the user said beyond what that licenses, nats")

@@ -308,8 +308,6 @@ def _elicited(rows: pd.DataFrame, named: dict[str, Any]) -> Elicited:
     )
 
 
-# The numbers that only this experiment has: tests of the arms as one family, licences, complements, the gate.
-
 LICENSED = {BY_AGENT: "licensed_agent", BY_USER: "licensed_user"}
 """Arm -> the belief that the words license."""
 

@@ -161,8 +161,6 @@ def read_by(probed: Probed, arrays: Mapping[ReadAt, Floats]) -> Floats:
     return found
 
 
-# Where a belief lies, token by token: where it can be decoded, and where it is used (METRICS W2).
-
 BALLS, QUESTION, READ = "balls", "question", "answer"
 PARTS = (BALLS, SUMMARY, QUESTION, READ)
 DECODED = 0.95

@@ -160,8 +160,6 @@ def _slope(y: Floats, x: Floats) -> tuple[float, float, float]:
     return (fit.estimate, *t_interval(fit.estimate, fit.se, fit.df, 0.95))
 
 
-# Planted against recovered, number by number.
-
 PLANTED = "planted"
 """Kind of the beliefs that were."""
 

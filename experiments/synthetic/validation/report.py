@@ -60,8 +60,6 @@ def map_figure(found: Sequence[Organism]) -> Figure:
     return chart("Where it lies", panels, caption, y=Axis(ticks=range(len(PARTS)), names=PARTS), columns=3)
 
 
-# What was planted and what was recovered, as a report.
-
 FILES = ("report.json", "report.html", FIGURES)
 NULL_FILES = (*FILES, "nulls.json")
 SAID = (
@@ -148,7 +146,7 @@ def page(found: Sequence[Organism], effort: Effort) -> Report:
         ),
     )
     blocks: list[Block] = [_organism(organism) for organism in found]
-    blocks.append(_map_block(found))
+    blocks.append(Picture(title="Where the belief lies", figure=map_figure(found)))
     blocks.append(
         grid(
             "Rules",
@@ -169,10 +167,6 @@ def _organism(organism: Organism) -> TableBlock:
         caption=f"It {organism.species.story}.",
         short=True,
     )
-
-
-def _map_block(found: Sequence[Organism]) -> Block:
-    return Picture(title="Where the belief lies", figure=map_figure(found))
 
 
 def null_page(found: Sequence[NullRead], plan: NullPlan) -> Report:

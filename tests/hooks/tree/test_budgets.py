@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-import torch
 from transformers import LlamaConfig
 
 from doxascope.hooks.tree.memory import CPU_PACK, LARGEST, budgets_within
@@ -16,12 +15,12 @@ EIGHT_B = LlamaConfig(
 
 @pytest.mark.parametrize(("free", "pack"), [(64 * GIB, LARGEST), (8 * GIB, 4096), (1, CPU_PACK)])
 def test_packs_grow_with_memory_in_powers_of_two(free: float, pack: int) -> None:
-    assert budgets_within(free, EIGHT_B, torch.bfloat16).pack == pack
+    assert budgets_within(free, EIGHT_B, 2).pack == pack
 
 
 def test_what_is_held_fits_into_half_of_the_memory() -> None:
     """Keys and values of an 8B model take 128 KiB a token in bfloat16."""
-    held = budgets_within(64 * GIB, EIGHT_B, torch.bfloat16).held
+    held = budgets_within(64 * GIB, EIGHT_B, 2).held
     assert 16 * GIB < held * 2 * 32 * 8 * 128 * 2 <= 32 * GIB
 
 
