@@ -2,7 +2,7 @@
 
 python benchmarks/strength.py [honest] [--triples 20] [--strengths 0 .25 .5 .75 1 1.25 1.5] [--out FOLDER]
 
-Of each strength it prints the three verdicts with their numbers, and then between which strengths each verdict switches.
+Of each strength it prints the three verdicts with their numbers, then between which strengths each verdict switches.
 The questions are those of `doxascope validate --english`, on nouns of the test.
 """
 
