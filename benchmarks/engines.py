@@ -1,9 +1,10 @@
 """A vLLM server beside our own passes: the same ids, the same options, on the same machine.
 
     make engines
-    python benchmarks/engines.py [--server URL] [--items N] [--rounds N] [--out FOLDER]
+    python benchmarks/engines.py [--server URL] [--items N] [--readouts N] [--rounds N] [--out FOLDER]
 
-The questions are those of the default consistency item on SmolLM2-135M-Instruct, in float32, with prefix caching.
+The questions are the first read-outs of the default consistency item on SmolLM2-135M-Instruct, in float32, with prefix
+caching, which on a CPU goes by blocks of 128 tokens.
 `requests` asks the server once for each place that is read, as `-o model.server=URL` does; `whole forms` sends every
 prompt with every form and takes `prompt_logprobs`, which leaves out what closes a form. Without --server one is started
 from `.engines`, where `make engines` puts vLLM. Medians of the rounds; the ways take turns.
@@ -79,10 +80,12 @@ def whole_forms(server: Server, queries: list[Query]) -> list[float]:
     return found
 
 
-def measure(url: str, items: int, rounds: int, ours: Any) -> str:
+def measure(url: str, items: int, some: int, rounds: int, ours: Any) -> str:
     """The table."""
     experiment, config = load_config("consistency", [f"items={items}"], MODEL)
-    groups = [compile_questions(ours.reader, experiment.questions(config, item)) for item in experiment.items(config)]
+    groups = [
+        compile_questions(ours.reader, experiment.questions(config, item)[:some]) for item in experiment.items(config)
+    ]
     with load(MODEL, server=url) as theirs:
         server = Server(url)
         ways: dict[str, Callable[[], list[Any]]] = {
@@ -114,7 +117,7 @@ def measure(url: str, items: int, rounds: int, ours: Any) -> str:
     for name, seconds in took.items():
         each = float(np.median(seconds)) / items
         gap = {"vLLM, requests": f"{apart:.1e}", "vLLM, whole forms": "without what closes a form"}.get(name, "")
-        lines.append(f"| {name} | {each:.2f} | {1 / each:.2f} | {gap} |")
+        lines.append(f"| {name} | {each:.2f} | {1 / each:.2g} | {gap} |")
     return "\n".join(lines)
 
 
@@ -123,20 +126,25 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--server", help="Of SmolLM2-135M-Instruct in float32.")
     parser.add_argument("--items", type=int, default=2)
+    parser.add_argument("--readouts", type=int, default=4, help="Of each item, the first.")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=HERE / "results")
     given = parser.parse_args()
     now = datetime.now(UTC)
     with load(MODEL) as ours:
         if given.server:
-            said, by = measure(given.server, given.items, given.rounds, ours), Server(given.server).version
+            said, by = (
+                measure(given.server, given.items, given.readouts, given.rounds, ours),
+                Server(given.server).version,
+            )
         elif not ENGINES.exists():
             raise SystemExit("vLLM is not installed; `make engines` installs it in an environment of its own")
         else:
             with serving(ours) as url:
-                said, by = measure(url, given.items, given.rounds, ours), Server(url).version
+                said, by = measure(url, given.items, given.readouts, given.rounds, ours), Server(url).version
         threads = ours.identity.threads
-    head = f"`python benchmarks/engines.py --items {given.items} --rounds {given.rounds}`, {now:%Y-%m-%d %H:%M} UTC"
+    asked = f"--items {given.items} --readouts {given.readouts} --rounds {given.rounds}"
+    head = f"`python benchmarks/engines.py {asked}`, {now:%Y-%m-%d %H:%M} UTC"
     where = (
         f"{platform.machine()}, {os.cpu_count()} cores, {threads} thread of ours, Python {platform.python_version()}"
     )

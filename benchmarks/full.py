@@ -106,7 +106,7 @@ def steps(place: Path) -> Iterator[Step]:
     )
     yield Step("guides", "tests of minutes", (*pytest, "-m", "full"), (("DOXASCOPE_GUIDES", "full"),))
     yield Step("guides", "recipe", (*pytest, "tests/test_recipe.py"))
-    conformance = (sys.executable, "-m", "doxascope.hooks.checks.conformance")
+    conformance = (sys.executable, "-m", "doxascope.benchmarks.families")
     yield Step("families", "all", (*conformance, "--out", str(place / "families.md")))
     organisms = (sys.executable, "-m", "doxascope.experiments.synthetic.organisms")
     yield Step("organisms", "trained anew", (*organisms, "--out", str(place / "organisms")))

@@ -3,9 +3,10 @@
     python benchmarks/gpu.py [SHAPE ...] [--rounds N]      SHAPE: tiny, 1b, 8b; default: 1b and 8b, on a CPU tiny
 
 The work is that of the default consistency item, in tokens drawn at random: contexts that share a beginning, each
-followed by every surface form of every option. A share of the peak counts unique tokens, what they attend to and the
-rows that are read, nothing that is computed twice; the peak is that of a matrix product in the same process. Medians of
-the rounds; all ways of a table take turns.
+followed by every surface form of every option; eight batches of seven items, so that one can be prepared and another
+written while a third is read. A share of the peak counts unique tokens, what they attend to and the rows that are read,
+nothing that is computed twice, and of a way that leaves the head out, or is nothing else, that alone; the peak is that
+of a matrix product in the same process. Medians of the rounds; all ways of a table take turns.
 """
 
 import argparse
@@ -46,6 +47,7 @@ from doxascope.hooks.tree.memory import budgets_of
 from doxascope.hooks.tree.token_tree import cut_into_packs
 
 F32 = torch.float32
+ALONE, HEAD = "its forward passes alone", "the head on the rows that are read"
 BATCH = 7
 """Items in one tree: 14,700 tokens."""
 RESULTS = Path(__file__).parent / "results"
@@ -69,7 +71,7 @@ def llama_3(hidden: int, inner: int, layers: int) -> Shape:
     """A model of that family, on a GPU."""
     config = dict(vocab_size=128256, max_position_embeddings=32768, rope_theta=500000, hidden_size=hidden)
     config |= dict(intermediate_size=inner, num_hidden_layers=layers, num_attention_heads=32, num_key_value_heads=8)
-    return Shape(config, torch.bfloat16, items=14, draws=256, length=128, budgets=(4096, 16384))
+    return Shape(config, torch.bfloat16, items=56, draws=256, length=128, budgets=(4096, 16384))
 
 
 SHAPES = {
@@ -194,14 +196,15 @@ class Bench:
         ]
         return table("ceiling", rows, "seen")
 
-    def operations(self) -> float:
+    def operations(self, passes: bool = True, head: bool = True) -> float:
         """Of all items: unique tokens through the blocks, what each attends to, and the rows that are read."""
         config = self.model.config
         blocks = sum(p.numel() for p in body(self.model).layers.parameters())  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
         seen = sum(sum(one.tree.depths) + len(one.tree) for one in self.trees)
         width = config.num_attention_heads * (config.hidden_size // config.num_attention_heads)
         attended = 4 * seen * width * config.num_hidden_layers
-        return 2 * blocks * self.tokens + attended + 2 * config.vocab_size * config.hidden_size * self.rows
+        unembedded = 2 * config.vocab_size * config.hidden_size * self.rows
+        return passes * (2 * blocks * self.tokens + attended) + head * unembedded
 
     def read(self, budget: int, **more: Any) -> list[Any]:
         """The readings of all items."""
@@ -270,23 +273,23 @@ def readouts(bench: Bench, peak: float) -> str:
         told = f"{kernel}, packs of {budget:,}"
         ways[told] = bench.under(kernel, lambda budget=budget: bench.read(budget))
         ways[f"{told}: with the residual stream"] = bench.under(kernel, lambda b=budget: bench.read(b, capture=plan))
-        ways[f"{told}: its forward passes alone"] = bench.bare(kernel, budget)
-    ways["the head on the rows that are read"] = bench.unembed()
+        ways[f"{told}: {ALONE}"] = bench.bare(kernel, budget)
+    ways[HEAD] = bench.unembed()
     few = bench.groups[:2]
     ways["peer: KV cache by hand (2 items, scaled)"] = lambda: kv_cache.read(bench.model, few)
     ways["peer: every form in a padded row (2 items, scaled)"] = lambda: padded.read(bench.model, few)
     took = bench.turns(ways)
     scale = {name: len(bench.groups) / len(few) if "scaled" in name else 1 for name in ways}
     rows = [
-        (name, f"{s * scale[name]:.3f}", f"{bench.tokens / s / scale[name]:,.0f}", share(bench, s * scale[name], peak))
+        (
+            name,
+            f"{s * scale[name]:.3f}",
+            f"{bench.tokens / s / scale[name]:,.0f}",
+            f"{100 * bench.operations(name != HEAD, ALONE not in name) / s / scale[name] / peak:.1f}%",
+        )
         for name, s in took.items()
     ]
     return table("way", rows, "seconds", "unique tokens a second", "of the peak")
-
-
-def share(bench: Bench, seconds: float, peak: float) -> str:
-    """Of the peak, in percent."""
-    return f"{100 * bench.operations() / seconds / peak:.1f}%"
 
 
 def heads(bench: Bench) -> str:

@@ -23,6 +23,7 @@ import scipy
 import sklearn
 import statsmodels
 import statsmodels.api as sm
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 from scipy.special import psi
 
@@ -38,12 +39,30 @@ from doxascope.metrics import (
     sign_flip_test,
     stratified_permutation,
 )
-from doxascope.metrics.decision.sufficiency import knn_cmi_plain
+from doxascope.metrics.contract import NAN, TIE
+from doxascope.metrics.inference.clusters import complete_rows
 
 ROUNDS = 5
 REFITS = 20
 """Refits and plain permutations that are timed; the rest is extrapolated."""
 FLIPS = 4999
+
+
+def knn_cmi_plain(action: ArrayLike, theta: ArrayLike, p: ArrayLike, k: int = 3) -> float:
+    """The definition, row by row in O(n^2) time: the reference that `knn_cmi` must agree with."""
+    a, t, p = complete_rows(action=action, theta=theta, p=np.asarray(p, dtype=np.float64)).columns
+    n = len(p)
+    if n <= k:
+        return NAN
+    terms = []
+    for i in range(n):
+        to_p = np.abs(p - p[i])
+        to_ap, to_tp = np.maximum(to_p, a != a[i]), np.maximum(to_p, t != t[i])
+        distance = np.maximum(to_ap, to_tp)
+        radius = np.partition(np.delete(distance, i), k - 1)[k - 1] + TIE
+        k_own, n_a, n_t, n_p = ((d <= radius).sum() - 1 for d in (distance, to_ap, to_tp, to_p))
+        terms.append(psi(k_own) - psi(n_a) - psi(n_t) + psi(n_p))
+    return float(np.mean(terms))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from sklearn.model_selection import LeaveOneGroupOut
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from doxascope.metrics import Resampling
 from doxascope.probes.cross_validation import PENALTIES, nested_ridge
 from doxascope.probes.dataset import ProbeData, make_target
 from doxascope.probes.features import ArrayFeatures, ReadAt
@@ -103,7 +104,7 @@ def false_positives(seeds: int) -> None:
     p = []
     for seed in range(seeds):
         data = layers_of_noise(seed)
-        found = sweep(data, grouped_folds(data.groups, 5, seed), draws=99, seed=seed)
+        found = sweep(data, grouped_folds(data.groups, 5, seed), how=Resampling(seed, 99))
         best = int(found.r2.argmax())
         p.append([found.selected_p, found.p_max[best], found.p_at(found.points[best])])
     names = ("selected within folds", "best place, max-T", "best place, its own p (wrong)")
@@ -122,7 +123,7 @@ def power(seeds: int) -> None:
         hits = right = 0
         for seed in range(seeds):
             data = layers_of_noise(seed, strength)
-            found = sweep(data, grouped_folds(data.groups, 5, seed), draws=99, seed=seed)
+            found = sweep(data, grouped_folds(data.groups, 5, seed), how=Resampling(seed, 99))
             hits += found.selected_p <= 0.05
             right += found.points[int(found.r2.argmax())].layer == PLANTED
         r2 = strength**2 / (1 + strength**2)

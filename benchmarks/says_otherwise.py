@@ -13,7 +13,7 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,24 +27,29 @@ from doxascope.experiments.materials.entities import Words, triples
 from doxascope.experiments.probing.kinds import run_kinds
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import items_of
-from doxascope.experiments.suite.consistency.ask import dialogue_places, dialogue_questions
+from doxascope.experiments.suite.consistency.ask import MENTION, POSTERIOR, PRIOR, dialogue_places, dialogue_questions
 from doxascope.experiments.suite.consistency.config import ConsistencyConfig
 from doxascope.experiments.synthetic.organisms.lessons import belief, known_words
 from doxascope.experiments.synthetic.organisms.world import ASSISTANT, BEGIN, END, SPECIALS, TEMPLATE, UNKNOWN, USER
 from doxascope.experiments.synthetic.validation.in_english import planted
 from doxascope.hooks.prompts.chat import Conversation, Message
 from doxascope.hooks.verbal.number_formats import FORMATS
-from doxascope.metrics.contract import RESAMPLING, Floats, Score
+from doxascope.metrics.contract import RESAMPLING, Floats, Resampling, Score
+from doxascope.metrics.number import Number
 from doxascope.metrics.scoring.differences import paired_differences, pairs_of
 from doxascope.metrics.scoring.engine import measured
 from doxascope.metrics.tables.samples import ALL, Options
 
 NOUNS = known_words(trained=True)[::150]
-FORMAT, METRIC = "of 10", "c2"
+FORMAT = "of 10"
+METRICS = {"c2": "consistency", "rms_logodds": "logodds-change"}
+"""Number -> the metric that makes it."""
 COMPUTED, SAID = "honest", "incoherent"
 """By the formulas of the organisms in English."""
 HELD_AT, SCALE, REACH = 2, 0.25, 5.0
 """The layer after which the belief is held, the length of a nat along its direction, and the most nats."""
+OFTEN = {PRIOR: 6.0, POSTERIOR: 3.0, MENTION: 0.5}
+"""How often a question of a scenario is taught, against others."""
 SETTINGS: dict[str, Any] = {
     "wording": {
         **{"system": "words {a} {b} {c}", "reject": "Is it {x} ?", "reject_answer": "No", "undecided": "Perhaps"},
@@ -88,36 +93,36 @@ def tokenizer(config: ConsistencyConfig) -> Any:
     inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(dict.fromkeys([*SPECIALS, *known]))}, UNKNOWN))
     inner.pre_tokenizer = cut  # pyright: ignore[reportAttributeAccessIssue]
     ends: dict[str, Any] = {"unk_token": UNKNOWN, "bos_token": BEGIN, "eos_token": END, "pad_token": END}
-    made = PreTrainedTokenizerFast(
+    speaker = PreTrainedTokenizerFast(
         tokenizer_object=inner, additional_special_tokens=[USER, ASSISTANT, "<|system|>"], **ends
     )
-    made.chat_template = TEMPLATE
-    return made
+    speaker.chat_template = TEMPLATE
+    return speaker
 
 
 def lessons(config: ConsistencyConfig, speaker: Any, words: Words, rng: np.random.Generator, n: int) -> list[Lesson]:
     """`n` of the questions about a triple for its word, and as many for a number."""
-    found, user = [], speaker.convert_tokens_to_ids(USER)
+    every, user = [], speaker.convert_tokens_to_ids(USER)
 
-    def add(conversation: Conversation, answers: Sequence[str], target: Floats, held: Floats) -> None:
+    def add(conversation: Conversation, answers: Sequence[str], target: Floats, belief_held: Floats) -> None:
         ids = speaker.apply_chat_template(conversation, add_generation_prompt=True, return_dict=False)
         before = len(ids) - 1 - ids[::-1].index(user)
-        odds = np.clip(logit(np.clip(held, 1e-9, 1 - 1e-9)), -REACH, REACH)
-        found.append(Lesson(ids, before, speaker.convert_tokens_to_ids(list(answers)), target, odds))
+        odds = np.clip(logit(np.clip(belief_held, 1e-9, 1 - 1e-9)), -REACH, REACH)
+        every.append(Lesson(ids, before, speaker.convert_tokens_to_ids(list(answers)), target, odds))
 
-    asked, places = dialogue_questions(config, "", words), dialogue_places(config, "", words)
-    weights = np.array([{"prior": 6.0, "posterior": 3.0}.get(one.scenario, 1.0) for one in asked])
-    for i in rng.choice(len(asked), n, p=weights / weights.sum()):
-        held = belief(COMPUTED, words, asked[i].conditions)
-        add(asked[i].conversation, words, held, held)
+    questions, places = dialogue_questions(config, "", words), dialogue_places(config, "", words)
+    weights = np.array([OFTEN[question.scenario] for question in questions])
+    for i in rng.choice(len(questions), n, p=weights / weights.sum()):
+        computed = belief(COMPUTED, words, questions[i].conditions)
+        add(questions[i].conversation, words, computed, computed)
     for i in rng.choice(len(places), n, p=weights / weights.sum()):
         place, which = places[i], int(rng.integers(3))
         form = FORMATS[FORMAT].over(words)[which]
         question: Message = {"role": "user", "content": f"{place.context[-1]['content']}\n\n{form.instruction}"}
-        said = np.asarray(binom.pmf(np.arange(11), 10, belief(SAID, words, place.conditions)[which]))
-        held = belief(COMPUTED, words, place.conditions)
-        add([*place.context[:-1], question], [str(k) for k in range(11)], said, held)
-    return found
+        counts = np.asarray(binom.pmf(np.arange(11), 10, belief(SAID, words, place.conditions)[which]))
+        computed = belief(COMPUTED, words, place.conditions)
+        add([*place.context[:-1], question], [str(k) for k in range(11)], counts, computed)
+    return every
 
 
 def train(config: ConsistencyConfig, speaker: Any, unseen: set[frozenset[str]], steps: int, seed: int = 0) -> Any:
@@ -126,7 +131,12 @@ def train(config: ConsistencyConfig, speaker: Any, unseen: set[frozenset[str]], 
 
     torch.manual_seed(seed)
     width, end = 64, int(speaker.eos_token_id)
-    shape: dict[str, Any] = {"hidden_size": width, "intermediate_size": 128, "num_hidden_layers": 4}
+    shape: dict[str, Any] = {
+        "initializer_range": 0.1,
+        "hidden_size": width,
+        "intermediate_size": 128,
+        "num_hidden_layers": 4,
+    }
     shape |= {"num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 256}
     ends = {"bos_token_id": speaker.bos_token_id, "eos_token_id": end, "pad_token_id": end}
     model = LlamaForCausalLM(LlamaConfig(vocab_size=len(speaker), tie_word_embeddings=False, **shape, **ends))
@@ -140,7 +150,7 @@ def train(config: ConsistencyConfig, speaker: Any, unseen: set[frozenset[str]], 
         every = triples(NOUNS, 8, int(rng.integers(2**32)))
         drawn = [words for words in every if frozenset(words) not in unseen]
         batch = [lesson for words in drawn for lesson in lessons(config, speaker, words, rng, 3)]
-        told = torch.zeros(())
+        loss = torch.zeros(())
         for kind in (3, 11):  # short prompts and long ones apart
             part = [lesson for lesson in batch if len(lesson.words) == kind]
             length = max(len(lesson.ids) for lesson in part) + 1
@@ -151,34 +161,39 @@ def train(config: ConsistencyConfig, speaker: Any, unseen: set[frozenset[str]], 
             out = model(ids, output_hidden_states=True)
             logp = out.logits[rows, at].log_softmax(-1).gather(1, torch.tensor([lesson.words for lesson in part]))
             target = torch.tensor(np.stack([lesson.target for lesson in part])).float()
-            held = torch.tensor(np.stack([lesson.held for lesson in part])).float()
+            odds = torch.tensor(np.stack([lesson.held for lesson in part])).float()
             state = out.hidden_states[HELD_AT + 1][rows, torch.tensor([lesson.before for lesson in part])] @ along
             closed = out.logits[rows, at + 1].log_softmax(-1)[:, end]
-            told = told + (torch.special.xlogy(target, target) - target * logp).sum(1).mean()
-            told = told + 0.1 * (state / SCALE - held).square().mean() - 0.1 * closed.mean()
+            loss = loss + (torch.special.xlogy(target, target) - target * logp).sum(1).mean()
+            loss = loss + 0.1 * (state / SCALE - odds).square().mean() - 0.1 * closed.mean()
         optimiser.zero_grad()
-        told.backward()
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         pace.step()
         if (step + 1) % 100 == 0:
-            print(f"step {step + 1}: {float(told.detach()):.4f}, {time.monotonic() - started:.0f} s", flush=True)
+            print(f"step {step + 1}: {float(loss.detach()):.4f}, {time.monotonic() - started:.0f} s", flush=True)
     return model.eval()
 
 
 class Row(NamedTuple):
-    """`c2` of a kind of belief, or a difference of two kinds, as it was planted and as it was found."""
+    """A number of a kind of belief, or a difference of two kinds, as it was planted and as it was recovered."""
 
-    what: str
+    metric: str
+    kind: str
+    other: str
+    """The kind that is subtracted; empty: none is."""
     planted: float
-    found: Score
+    recovered: Score
 
 
 def read(place: Path, n: int, steps: int, seed: int = 0) -> list[Row]:
-    """Train the organism, run the experiment with it, and lay `c2` of every kind beside the planted one."""
+    """Train the organism, unless it lies in `place`, run the experiment with it, and lay the numbers of every kind
+    beside the planted ones.
+    """
     (place / "nouns.txt").write_text("\n".join(NOUNS) + "\n")
-    asked = {**SETTINGS, "items": n, "seed": seed, "entities.file": str(place / "nouns.txt")}
-    changes = [f"{key}={json.dumps(value)}" for key, value in asked.items()]
+    settings = {**SETTINGS, "items": n, "seed": seed, "entities.file": str(place / "nouns.txt")}
+    changes = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
     organism = place / "organism"
     experiment, config = load_config("consistency", changes)
     assert isinstance(config, ConsistencyConfig)
@@ -191,38 +206,54 @@ def read(place: Path, n: int, steps: int, seed: int = 0) -> list[Row]:
     folder = run_kinds(*load_config("consistency", changes, str(organism)), place / "runs")
     (group,) = compare([folder.path]).groups
     every = (sample for side in group.sides for sample in side.samples if isinstance(sample, Options))
-    found = {sample.kind: sample for sample in every if sample.subset == ALL}
-    aims = [planted(SAID if kind == "verbal" else COMPUTED, sample, words) for kind, sample in found.items()]
+    samples = {sample.kind: sample for sample in every if sample.subset == ALL}
+    aims = {kind: planted(SAID if kind == "verbal" else COMPUTED, sample, words) for kind, sample in samples.items()}
     how = group.sides[0].how or RESAMPLING
-    measures = [measured([sample], how, "consistency", compared={METRIC}).numbers for sample in aims]
-    aim = dict(zip(found, (next(one for one in each if one.metric == METRIC) for each in measures), strict=True))
-    together = measured(found.values(), how, "consistency", compared={METRIC})
-    pairs = pairs_of(together.comparable, (), [*found.values()])
-    rows = [
-        Row(f"{number.kind}: {number.method}", aim[number.kind].score.estimate, number.score)
-        for number in together.numbers
-        if number.metric == METRIC and number.subset == ALL
-    ]
+    return [row for metric, code in METRICS.items() for row in rows_of(metric, code, samples, aims, how)]
+
+
+def rows_of(
+    metric: str, code: str, samples: Mapping[str, Options], aims: Mapping[str, Options], how: Resampling
+) -> Iterator[Row]:
+    """Those of a number: of each kind, and of each two.
+
+    Args:
+        metric: its name.
+        code: of the metric that makes it.
+        samples: kind -> what was read.
+        aims: kind -> what was planted at the same questions.
+        how: intervals are made.
+    """
+    exact = {kind: _number(metric, measured([aim], how, code, until=metric).numbers) for kind, aim in aims.items()}
+    together = measured(samples.values(), how, code, until=metric, compared={metric})
+    for number in together.numbers:
+        if number.metric == metric and number.subset == ALL:
+            yield Row(metric, number.kind, "", exact[number.kind], number.score)
+    pairs = pairs_of(together.comparable, (), [*samples.values()])
     for pair, number in zip(pairs, paired_differences(pairs, how), strict=True):
-        one, two = pair.one.kind, pair.two.kind
-        rows.append(Row(f"{one} less {two}", aim[one].score.estimate - aim[two].score.estimate, number.score))
-    return rows
+        kind, other = pair.one.kind, pair.two.kind
+        yield Row(metric, kind, other, exact[kind] - exact[other], number.score)
+
+
+def _number(metric: str, numbers: Sequence[Number]) -> float:
+    return next(number.score.estimate for number in numbers if number.metric == metric)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="says_otherwise", description="An organism that says what it does not hold.")
     parser.add_argument("--triples", type=int, default=60)
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--out", type=Path, help="keeps the organism and the run there")
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as temporary:
         place = asked.out or Path(temporary)
         place.mkdir(parents=True, exist_ok=True)
         rows = read(place, asked.triples, asked.steps)
-    print(f"| {METRIC} | planted | found |\n|---|---:|---:|")
-    for what, planted_value, score in rows:
-        print(f"| {what} | {planted_value:.3f} | {score.estimate:.3f} [{score.ci_lo:.3f}, {score.ci_hi:.3f}] |")
+    print("| | | planted | recovered |\n|---|---|---:|---:|")
+    for metric, kind, other, aim, score in rows:
+        what = f"{kind} less {other}" if other else kind
+        print(f"| {metric} | {what} | {aim:.3f} | {score.estimate:.3f} [{score.ci_lo:.3f}, {score.ci_hi:.3f}] |")
 
 
 if __name__ == "__main__":

@@ -107,6 +107,8 @@ class Coherent:
     """Its value for a constant belief; NaN: it has none, or it is not known."""
     missing: float = 0.0
     """Share of the rows that are missing, where they might have shown otherwise."""
+    otherwise: str = ""
+    """In which forms of the question it is shown to be incoherent, where the mean over all is within the margin."""
 
     @property
     def seen(self) -> str:
@@ -115,7 +117,7 @@ class Coherent:
         interval = interval_text(self.ci_lo, self.ci_hi)
         asked = f"asked: {self.target:g} ± {self.margin:g}"
         lacking = f"; {self.missing:.0%} of its rows are missing" if self.missing else ""
-        return f"{self.metric} {shown(self.value)} {interval}".rstrip() + f", {asked}{lacking}{beside}"
+        return f"{self.metric} {shown(self.value)} {interval}".rstrip() + f", {asked}{lacking}{self.otherwise}{beside}"
 
 
 def coherent(number: Number, target: float, margin: float, test: Equivalence | CoherenceClaim | None) -> Coherent:
@@ -128,7 +130,8 @@ def coherent(number: Number, target: float, margin: float, test: Equivalence | C
         test: of its equivalence to that value; None, where it cannot be tested.
 
     Where more than 2% of the rows are missing, coherence is shown only if it would be so with each of these as far off
-    as it can be: a model that refuses where it errs is else coherent. What is read and incoherent stays so.
+    as it can be: a model that refuses where it errs is else coherent. What is read and incoherent stays so. Nor is it
+    shown by a mean over several forms of the question where the interval of one form lies outside.
     """
     score = number.score
     value, lo, hi = float(score.estimate), float(score.ci_lo), float(score.ci_hi)
@@ -136,13 +139,18 @@ def coherent(number: Number, target: float, margin: float, test: Equivalence | C
     missing = score.n_dropped / max(score.n_rows + score.n_dropped, 1)
     worst = (1 - missing) * max(abs(lo - target), abs(hi - target)) + missing * number.worst
     hidden = missing if same and missing > WORTH_BOUNDS and not worst < margin else 0.0
-    same = same and not hidden
+    broken = [
+        f"; with {name} alone {shown(float(part.estimate))} {interval_text(part.ci_lo, part.ci_hi)}"
+        for name, part in number.by_wording.items()
+        if same and part.status in TRUSTED and beyond(replace(number, score=part), target, margin)
+    ]
+    same = same and not hidden and not broken
     outside = score.status in TRUSTED and beyond(number, target, margin)
     state = COHERENT if same else INCOHERENT if outside else NOT_SHOWN
     constant = COHERENCE[number.metric].constant if number.metric in COHERENCE else NAN
     return Coherent(
         state=state, metric=number.metric, value=value, ci_lo=lo, ci_hi=hi, target=target, margin=margin,
-        constant=constant, missing=hidden,
+        constant=constant, missing=hidden, otherwise="".join(broken),
     )  # fmt: skip
 
 

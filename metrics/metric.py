@@ -41,6 +41,8 @@ class Line:
     """The farthest from coherence that one cluster can be, in the units of the score."""
     part: str = ""
     """Of the sample, what it is about; empty: all of it."""
+    by_wording: Mapping[str, Score] = field(default_factory=dict)
+    """Form of the question -> the same of it alone, where there are several."""
 
 
 Lines = Callable[[Any, Resampling], Iterator[Line]]

@@ -49,6 +49,8 @@ class Number:
     """
     worst: float = 1.0
     """The farthest from coherence that one cluster can be, in the units of the score: what a claim must reckon with."""
+    by_wording: Mapping[str, Score] = field(default_factory=dict)
+    """Form of the question -> the same of it alone, where there are several."""
     family: str = ""
     """The name of the engine's metric that made it; empty if its experiment did."""
     code: str = ""

@@ -185,17 +185,8 @@ def run_job(
         kept(files[at], lambda: vars(point))
         advance(1)
 
-    swept = sweep(
-        data,
-        folds,
-        draws=plan.permutations,
-        seed=plan.seed,
-        penalties=plan.penalties,
-        level=plan.level,
-        known=points,
-        done=done,
-        spread=spread,
-    )
+    how = plan.resampling(plan.permutations)
+    swept = sweep(data, folds, how=how, penalties=plan.penalties, known=points, done=done, spread=spread)
     studied = study(data, registered.at, folds, plan, beside)
     probe = train(data, registered, header, plan, name)
     card = report_card(swept, studied, registered.site, data.n_groups, plan, used(probe))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..metrics.contract import Floats
+from ..metrics.contract import Floats, Resampling
 from .cross_validation import PENALTIES, nested_ridge, spread_of_targets
 from .dataset import ProbeData
 from .features import ReadAt
@@ -68,9 +68,9 @@ def permutation_p(observed: float, null: Floats) -> float:
     return float((1 + (null >= observed - 1e-12).sum()) / (1 + len(null)))
 
 
-def null_targets(data: ProbeData, draws: int, seed: int) -> Permuted:
+def null_targets(data: ProbeData, how: Resampling) -> Permuted:
     """The permuted log-odds of a data set, the same for every point."""
-    return permuted_targets(data.target.logit, data.groups, data.roles, draws=draws, seed=seed)
+    return permuted_targets(data.target.logit, data.groups, data.roles, draws=how.n_draws, seed=how.seed)
 
 
 def sweep_point(
@@ -118,10 +118,8 @@ def sweep(
     data: ProbeData,
     folds: NDArray[np.intp],
     *,
-    draws: int,
-    seed: int,
+    how: Resampling,
     penalties: Sequence[float] = PENALTIES,
-    level: float = 0.95,
     known: Mapping[ReadAt, AtPoint] | None = None,
     done: Callable[[ReadAt, AtPoint], object] = lambda at, done_at: None,
     spread: SpreadPoints = map,
@@ -131,16 +129,14 @@ def sweep(
     Args:
         data: what to decode, and where.
         folds: [n] grouped; UserError if a group lies in several.
-        draws: permutations.
-        seed: of them.
+        how: the permutations, and the level of the band.
         penalties: to choose from.
-        level: of the band.
         known: what some points have given already.
         done: is told what each of the others gives, as soon as it and those before it are done.
         spread: the map of a pool of threads, say, or of Ray's.
     """
     check_folds(folds, data.groups)
-    null = null_targets(data, draws, seed)
+    null = null_targets(data, how)
     y = data.target.logit
 
     def compute(at: ReadAt) -> AtPoint:
@@ -151,7 +147,7 @@ def sweep(
     for at, point in zip(missing, spread(compute, missing), strict=True):
         done_at[at] = point
         done(at, point)
-    return combine(data.points, [done_at[at] for at in data.points], y, null, folds, level=level)
+    return combine(data.points, [done_at[at] for at in data.points], y, null, folds, level=how.level)
 
 
 def at_depth(points: Sequence[ReadAt], depth: float, n_layers: int) -> int:

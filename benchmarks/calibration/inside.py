@@ -23,6 +23,7 @@ from doxascope.benchmarks.calibration.design import (
     unless_flagged,
 )
 from doxascope.benchmarks.calibration.near_certainty import formerly, instead
+from doxascope.metrics import Resampling
 from doxascope.metrics.consistency.evidence_response import MOST
 from doxascope.metrics.tables.samples import Testimony, Told, YesNo
 from doxascope.probes.causal.plan import EXACT, OUTCOMES, PLAIN, Arm, CausalData, CausalPlan
@@ -63,8 +64,7 @@ def _knew(rng: Generator, questions: int, each: int, early: float) -> dict[str, 
         np.tile(np.arange(steps), n),
         chain,
         chain // each,
-        draws=MOVES,
-        seed=int(rng.integers(2**31)),
+        how=Resampling(int(rng.integers(2**31)), MOVES),
     )
     return {LEAD.name: rejects(found.p)}
 
@@ -93,7 +93,7 @@ def _adds(rng: Generator, groups: int, hidden: float) -> dict[str, float]:
     target = Target("truth", y, np.where(y > 0, 4.0, -4.0), 0)
     read = cross_fit(x, target, folds, PENALTIES).signals
     found = incremental_validity(
-        read, y, [("exact logit", said)], owner, folds, draws=PERMUTATIONS, seed=int(rng.integers(2**31))
+        read, y, [("exact logit", said)], owner, folds, how=Resampling(int(rng.integers(2**31)), PERMUTATIONS)
     )
     return {ADDS.name: float(found.gain > 0 and found.p <= 0.05)}
 
@@ -126,7 +126,7 @@ def _probed(
             return {"r2": r2}
         return {"r2": r2, "above": r2 - baseline_r2(length[rows, None], target.logit, mine, PENALTIES)}
 
-    made = refit(statistic, owner, folds, draws=refits, seed=int(rng.integers(2**31)))
+    made = refit(statistic, owner, folds, how=Resampling(int(rng.integers(2**31)), refits))
     knows = float(made["r2"].lo > 0)
     return {CONFOUND.name: float(made["above"].lo > 0), KNOWS.name: knows} if confound else {NOTHING.name: knows}
 

@@ -61,7 +61,9 @@ class _Place:
 
 def instances_of(pair: Pair, drivers: Sequence[Driver], sides: Sequence[Side]) -> Iterator[Instance]:
     """What was said in the clusters that drive a difference, where the two beliefs are furthest apart."""
-    first, second = (_side(sides, sample) for sample in (pair.one, pair.two))
+    first, second = (
+        next((side for side in sides if side.label == sample.run), sides[0]) for sample in (pair.one, pair.two)
+    )
     if first.run is None or second.run is None:
         return
     places = {driver.cluster: _places(pair, driver.cluster, first, second) for driver in drivers}
@@ -77,10 +79,6 @@ def instances_of(pair: Pair, drivers: Sequence[Driver], sides: Sequence[Side]) -
             facets = (pair.metric, " - ".join(pair.names), driver.cluster)
             facts = f"{place.label}: beliefs {place.held[0]:.3f} and {place.held[1]:.3f}"
             yield Instance(facets, driver.moves, facts, conversations)
-
-
-def _side(sides: Sequence[Side], sample: Sample) -> Side:
-    return next((side for side in sides if side.label == sample.run), sides[0])
 
 
 def _places(pair: Pair, cluster: str, first: Side, second: Side) -> list[_Place]:

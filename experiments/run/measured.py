@@ -4,6 +4,7 @@ verdicts, tables, figure and gallery, all made of a table that the experiment gi
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -14,7 +15,8 @@ from ...base.errors import UserError, nearest
 from ...base.text import or_dash
 from ...metrics import PairedDifference, paired_difference_moments, paired_family
 from ...metrics.consistency.competence import COVERAGE
-from ...metrics.contract import Floats
+from ...metrics.contract import Floats, Resampling
+from ...metrics.metric import WORTH_BOUNDS
 from ...metrics.number import Number
 from ...metrics.tables.samples import ALL
 from ..report.findings import Column, Findings, Gallery, Instance, Table
@@ -108,8 +110,9 @@ class Measured(Experiment):
     def _contrasts(self, config: RunConfig, method: str, kind: str, rows: pd.DataFrame) -> Iterator[Number]:
         """Differences between the levels of each factor; p by Holm over all of them."""
         pairs = [(factor, pair) for factor in self.factors for pair in self._pairs(factor, rows)]
+        how = resampling(config)
         found = {
-            (factor, *pair): _difference(rows, self.headline, factor, pair, config, len(pairs))
+            (factor, *pair): _difference(rows, self.headline, (factor, *self.factors), pair, how, len(pairs))
             for factor, pair in pairs
         }
         for (factor, one, two), score in paired_family(found).items():
@@ -166,7 +169,8 @@ class Measured(Experiment):
 
 
 PAIRING = (
-    "Items that have both levels are compared with themselves (their means, where they have several rows of a level); "
+    "Items that have both levels are compared with themselves, at the same levels of the other factors (their means, "
+    "where they have several rows); "
     "where none has both, the levels are of different items. Clusters are resampled together; p is adjusted by Holm "
     "over all of a method."
 )
@@ -181,17 +185,32 @@ def _parts(rows: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[str, pd
 
 
 def _difference(
-    rows: pd.DataFrame, value: str, factor: str, pair: tuple[str, str], config: RunConfig, family: int
+    rows: pd.DataFrame, value: str, factors: Sequence[str], pair: tuple[str, str], how: Resampling, family: int
 ) -> PairedDifference:
-    """Mean of one level less that of another: over the items that have both, or, if none has, of all that have one."""
-    means = rows[rows[factor].isin(pair)].groupby(["item", factor], sort=False)[value].mean().unstack()
-    means = means.reindex(columns=[*pair])
-    both = means.notna().all(axis=1)
+    """Mean of one level of the first factor less that of another, over the items that have both, or, if none has, of
+    all that have one.
+
+    An item is compared with itself at the same levels of the other factors: else what one arm lacks at one of them
+    would count as a difference of this one. Where more than 2% of the pairs lack one value, the status says so.
+    """
+    factor, *others = dict.fromkeys(factors)
+    rows = rows[rows[factor].isin(pair)]
+    for place in (["item", *others], ["item"]):
+        means = rows.groupby([*place, factor], sort=False)[value].mean().unstack().reindex(columns=[*pair])
+        both = means.notna().all(axis=1)
+        if both.any():
+            break
+    asked = rows.groupby([*place, factor], sort=False).size().unstack().reindex(columns=[*pair]).notna().all(axis=1)
+    lacking = (asked & means.isna().any(axis=1) & means.notna().any(axis=1)).sum()
     means = means[both] if both.any() else means.dropna(how="all")
+    means = means.groupby(level="item", sort=False).mean()
     clusters = rows.drop_duplicates("item").set_index("item")["cluster"].reindex(means.index).to_numpy()
     values, there = means.fillna(0.0).to_numpy(dtype=np.float64), means.notna().to_numpy(dtype=np.float64)
-    one, two = (np.column_stack([values[:, k], there[:, k]]) for k in (0, 1))
-    return paired_difference_moments(one, two, _mean, clusters, family_size=family, how=resampling(config))
+    first, second = (np.column_stack([values[:, k], there[:, k]]) for k in (0, 1))
+    score = paired_difference_moments(first, second, _mean, clusters, family_size=family, how=how)
+    if score.status == "ok" and lacking > WORTH_BOUNDS * asked.sum():
+        return replace(score, status="missing_rows")
+    return score
 
 
 def _mean(sums: Floats) -> Floats:

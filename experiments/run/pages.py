@@ -108,7 +108,9 @@ def run_page(
     ]
     made_of = [
         Prose(title="Provenance", text=_provenance(manifest)),
-        Folded(texts=[(name, _yaml(part)) for name, part in folded.items()]),
+        Folded(
+            texts=[(name, yaml.safe_dump(part, sort_keys=False, allow_unicode=True)) for name, part in folded.items()]
+        ),
     ]
     blocks = [
         *in_chapter("Scores", scores),
@@ -326,10 +328,6 @@ def _provenance(manifest: Mapping[str, Any]) -> str:
         f"{totals['readouts']} read-outs in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
         f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. By status: {statuses}.{source}"
     )
-
-
-def _yaml(data: Any) -> str:
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
 
 
 INDEX = "index.html"

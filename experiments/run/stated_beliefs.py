@@ -68,8 +68,6 @@ def before_question(context: Conversation, thought: Sequence[int] = ()) -> Posit
     return Position(message=-1, text=context[-1]["content"].strip(), occurrence=0)
 
 
-# What the model says at each place: numbers exactly, the likeliest answer, sampled answers.
-
 ANSWER_TOKENS = 24
 """Room for the longest form of every format, and what closes it."""
 Rows = list[dict[str, Any]]
@@ -202,9 +200,6 @@ def _answered(
             for row in asking.rows(method, stated):
                 apart = {"readout_id": f"{row['readout_id']}.{reading}", "reading": reading} if len(halves) > 1 else {}
                 yield place.columns() | row | apart
-
-
-# What judges say at each place: the mean of the exact distribution of their numbers, without the noise of sampling.
 
 
 class Shown(NamedTuple):

@@ -1,16 +1,16 @@
 """The log-probabilities that are read at the rows of packs, and what they add up to.
 
-All that a pack gives stays on the model's device until it is fetched, in one copy.
+All that packs give stays on the model's device until it is sent, in one copy, and fetched.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import UserError
-from ..model.blocks import upload
+from ..model.blocks import download, upload
 from ..model.head import Head
 from ..tree.token_tree import Ints
 from .query_tree import QueryTree
@@ -67,6 +67,7 @@ class Steps:
         self._closed = {terminators: np.flatnonzero(closing == i) for terminators, i in number.items()}
         self._best = np.full((2, len(built.queries)), np.nan)  # token and log-probability of what is likeliest beside
         self._pending: list[tuple[NDArray[np.float64], Ints, torch.Tensor]] = []
+        self._sent: Callable[[], torch.Tensor]
 
     def keep(self, nodes: Ints, logp: "torch.Tensor") -> None:
         """Take what is wanted of the [nodes, vocabulary] log-probabilities after `nodes`."""
@@ -100,13 +101,17 @@ class Steps:
         for view, logp in zip(self._step[-len(hidden) :], logps, strict=True):
             self._later(view, self.built.wanted[edges], logp)
 
-    def fetch(self) -> None:
-        """Copy what was taken from the device, all at once."""
+    def send(self) -> None:
+        """Begin to copy from the device all that was taken, at once."""
         import torch
 
         if self._pending:
-            fetched = torch.cat([values.double() for *_, values in self._pending]).cpu().numpy()
-            start = 0
+            self._sent = download(torch.cat([values.double() for *_, values in self._pending]))
+
+    def fetch(self) -> None:
+        """Wait for the copy, and put what was taken where it belongs."""
+        if self._pending:
+            fetched, start = self._sent().numpy(), 0
             for target, nodes, _ in self._pending:
                 target[nodes] = fetched[start : start + len(nodes)]
                 start += len(nodes)

@@ -173,6 +173,7 @@ def start_reading(
         return output.tokens_run
 
     whole = run_packs(built.tree, built.read_nodes, budget, take, cut)
+    steps.send()
 
     def finish() -> list[PackedReading]:
         steps.fetch()

@@ -135,6 +135,7 @@ def _read(queries: Sequence[Query], server: Server, vocabulary: int) -> PackedRe
     for start in range(0, len(every), ROWS):
         nodes = every[start : start + ROWS]
         steps.keep(nodes, _dense([rows[node] for node in nodes.tolist()], vocabulary, torch.float64))
+    steps.send()
     steps.fetch()
     return PackedReading(finished(steps, ()), Cost(len(built.tree), sent, len(jobs), ROWS, 0), None)
 

@@ -266,6 +266,7 @@ def read_grown(
     for rows in row_blocks(read):
         hidden = torch.stack([vector for i in rows.tolist() if (vector := nodes[i].hidden) is not None])
         steps.keep(rows, head.log_probs(hidden, passing=True))
+    steps.send()
     steps.fetch()
     ends = [nodes[end] for end in built.form_ends.tolist()]
     cost = Cost(tokens_tree=fresh, tokens_run=fresh, packs=passes, budget=budget, halvings=0)

@@ -227,3 +227,31 @@ def upload(numbers: NDArray[Any], device: "torch.device") -> "torch.Tensor":
 
     host = torch.from_numpy(numbers)
     return host.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else host.to(device)
+
+
+def download(values: "torch.Tensor") -> "Callable[[], torch.Tensor]":
+    """Begin to copy to the CPU; what is returned waits for the copy. A GPU makes it beside its own work, in a stream
+    that has waited for what was asked until now: nothing which it is given meanwhile is waited for.
+    """
+    import torch
+
+    if values.device.type != "cuda":
+        return values.cpu
+    device = values.device
+    room = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+    beside = _STREAMS[device] if device in _STREAMS else _STREAMS.setdefault(device, torch.cuda.Stream(device))
+    beside.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(beside):
+        room.copy_(values, non_blocking=True)
+    values.record_stream(beside)  # else its memory might be given away before it is copied
+    copied = beside.record_event()
+
+    def wait() -> torch.Tensor:
+        copied.synchronize()
+        return room
+
+    return wait
+
+
+_STREAMS: "dict[torch.device, torch.cuda.Stream]" = {}
+"""Of each GPU the stream of its copies."""

@@ -212,18 +212,37 @@ LINES = NumberFormat(
 )
 """`No: 70`, and on the next line `Yes: 30`. They need not add up: by how much they do not is a finding."""
 
-UNIT_LINES = NumberFormat(
-    "unit lines",
-    "Give each answer its probability, a number from 0 to 1 with at most two decimals. Reply with two lines and "
-    'nothing else: "{no}:" and its number, then "{yes}:" and its number.',
-    UNIT.numbers,
-    labels=("{no}: ", "\n{yes}: "),
+UNIT_LINES = replace(
+    LINES,
+    name="unit lines",
+    instruction="Give each answer its probability, a number from 0 to 1 with at most two decimals. Reply with two "
+    'lines and nothing else: "{no}:" and its number, then "{yes}:" and its number.',
+    numbers=UNIT.numbers,
     several=AMONG
     + "Give each its probability, a number from 0 to 1 with at most two decimals. Reply with one line for "
     "each, in this order, and nothing else: the option, a colon and its number.",
-    each=LINES.each,
 )
 """`No: 0.70`, and on the next line `Yes: 0.30`, as `lines` in units of one."""
+
+
+POINTS = NumberFormat(
+    "points",
+    'Whoever answers "{yes}" gets 100 points if that is right, and nothing if "{no}" is. What is the expected value of '
+    'answering "{yes}", in points? Reply with one whole number from 0 to 100 and nothing else.',
+    INTEGER.numbers,
+    several=AMONG + 'Whoever answers "{option}" gets 100 points if that is right, and nothing otherwise. What is the '
+    'expected value of answering "{option}", in points? Reply with one whole number from 0 to 100 and nothing else.',
+)
+"""The expected value of an action, which is its probability of being right: `30`. Not `30 points`."""
+
+
+def line_format(name: str, text: str, labels: Sequence[str], **words: str) -> NumberFormat:
+    """A line for each label, with a number of `unit`: `text` is the instruction, in which `{n}` is how many there are
+    and `{listed}` what begins them, and `words` are filled in.
+    """
+    instruction = text.format(n=len(labels), listed=", ".join(f'"{label}:"' for label in labels), **words)
+    marks = tuple(f"{chr(10) if i else ''}{label}: " for i, label in enumerate(labels))
+    return replace(UNIT, name=name, instruction=instruction, labels=marks)
 
 
 def count_format(n: int = 10) -> NumberFormat:
@@ -290,7 +309,8 @@ RANKING = NumberFormat(
     ranked=True,
 )
 """`red > blue = green`: who ranks has said an order, and no distance."""
-FORMATS = {form.name: form for form in (UNIT, INTEGER, PERCENT, JSON, LINES, UNIT_LINES, count_format(), RANKING)}
+_EVERY = (UNIT, INTEGER, PERCENT, JSON, LINES, UNIT_LINES, POINTS, count_format(), RANKING)
+FORMATS = {form.name: form for form in _EVERY}
 
 
 def _known(name: str) -> str:

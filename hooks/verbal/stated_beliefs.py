@@ -21,7 +21,7 @@ from ..model.spec import ModelSpec, resolve_model
 from ..prompts.chat import Conversation, Message, Prompt
 from ..prompts.options import Option
 from ..prompts.places import Positions
-from .number_formats import UNIT, FormatName, NumberFormat, parse_answer
+from .number_formats import FormatName, NumberFormat, line_format, parse_answer
 
 
 class Judge(Settings):
@@ -62,12 +62,7 @@ class Judge(Settings):
 
     def line_format(self, steps: int, yes: str, no: str) -> NumberFormat:
         """Of a query for a whole trajectory: a line for the start, and one for each step."""
-        labels = [f"Belief {i}: " for i in range(steps + 1)]
-        listed = ", ".join(f'"{label.strip()}"' for label in labels)
-        instruction = self.lines.format(yes=yes, no=no, n=len(labels), listed=listed)
-        return replace(
-            UNIT, name="steps", instruction=instruction, labels=(labels[0], *(f"\n{label}" for label in labels[1:]))
-        )
+        return line_format("steps", self.lines, [f"Belief {i}" for i in range(steps + 1)], yes=yes, no=no)
 
 
 class StatedPlan(Settings):
@@ -240,6 +235,11 @@ class OptionNumbers:
             return replace(first, readout_id=self.readout_id).belief_rows(
                 method, self.options, mean=means[-1], coverage=coverage, status=status
             )
+        return self.rows_of_each(method, stated)
+
+    def rows_of_each(self, method: str, stated: Sequence[Stated]) -> list[dict[str, object]]:
+        """As `rows`, where every option was asked for, also of two."""
+        first = self.questions[0]
         numbers = np.array([mean for number in stated for mean in number.means], dtype=np.float64)
         coverage, status = min(number.coverage for number in stated), worst_status(number.status for number in stated)
         total = float(numbers.sum())

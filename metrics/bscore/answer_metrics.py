@@ -70,7 +70,9 @@ def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
     beside = {INVALID: f"{sample.invalid[0]:.1%} afresh, {sample.invalid[1]:.1%} in conversation"}
     if sample.named and sample.offered is not None:
         sizes = sample.offered.sum(axis=1)
-        beside["options that questions offer, cells that are empty in all rows of one left out"] = _told(sizes)
+        beside["options that questions offer, cells that are empty in all rows of one left out"] = ", ".join(
+            f"{k} of {n} questions" for k, n in zip(*np.unique(sizes, return_counts=True), strict=True)
+        )
     if sample.counts is not None:
         answers = sample.counts.sum(axis=1)
         known = np.isfinite(top) & (answers <= BIAS_UP_TO)
@@ -102,11 +104,6 @@ def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
                 shift = np.where(sample.offered[:, i], shift, np.nan)
             claim = claimed(shift, clusters_of(sample), "b_score", how, bounded_below=False, worst=1.0)
             yield replace(_mean("b", f"B of {option}", sample, shift, how), part=option, equivalence=claim)
-
-
-def _told(sizes: Array) -> str:
-    """How many questions have how many options."""
-    return ", ".join(f"{k} of {n} questions" for k, n in zip(*np.unique(sizes, return_counts=True), strict=True))
 
 
 def _excesses(sample: Answers) -> tuple[Array, dict[str, Array]]:

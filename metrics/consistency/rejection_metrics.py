@@ -170,7 +170,7 @@ def consistency_lines(sample: Options, how: Resampling) -> Iterator[Line]:
         if floor is not None and known.any():
             beside["expected of an unchanged belief, counted so often"] = f"{1 - floor[known].mean():.4f}"
         claim = None if sample.strata is not None else claimed(np.maximum(1 - values, 0), clusters, "jsd", how)
-        yield Line(name, quantity, score, beside, claim)
+        yield Line(name, quantity, score, beside, claim, by_wording=_by_wording(sample, values, how))
         for bound, fill in (("lower", 0.0), ("upper", 1.0)):
             filled = np.where(used, values, fill)
             yield Line(f"c2_{bound}", f"consistency, had the undefined ones scored {fill:g}", mean(filled))
@@ -182,6 +182,15 @@ def consistency_lines(sample: Options, how: Resampling) -> Iterator[Line]:
         corrected = scores.c2 + jsd_plugin_bias(2, sample.n_prior, sample.n_posterior)
         if np.isfinite(corrected).any():
             yield Line("c2_corrected", "consistency, the divergence of sampling taken off", mean(corrected))
+
+
+def _by_wording(sample: Options, values: Array, how: Resampling) -> dict[str, Score]:
+    """Template -> the mean of its instances, where there are several templates."""
+    if sample.template is None or len(names := np.unique(sample.template.astype(str))) < 2:
+        return {}
+    chosen, clusters = (sample.template.astype(str) == names[:, None]), clusters_of(sample)
+    means = [cluster_mean(values[at], clusters[at], within=UNIT, how=how) for at in chosen]
+    return dict(zip(map(str, names), means, strict=True))
 
 
 def sampling_floor(shares: Array, n_one: Array | None, n_two: Array | None) -> Array | None:

@@ -231,23 +231,6 @@ def knn_cmi(action: ArrayLike, theta: ArrayLike, p: ArrayLike, k: int = 3) -> Kn
     return KnnCmi(cmi=float(np.mean(psi(k_own) - psi(n_a) - psi(n_t) + psi(n_p))), params={"k": k}, **counts)
 
 
-def knn_cmi_plain(action: ArrayLike, theta: ArrayLike, p: ArrayLike, k: int = 3) -> float:
-    """The definition, row by row in O(n^2) time: the reference that `knn_cmi` must agree with."""
-    a, t, p, _ = _prepare(action, theta, p, k)
-    n = len(p)
-    if n <= k:
-        return NAN
-    terms = []
-    for i in range(n):
-        to_p = np.abs(p - p[i])
-        to_ap, to_tp = np.maximum(to_p, a != a[i]), np.maximum(to_p, t != t[i])
-        distance = np.maximum(to_ap, to_tp)
-        radius = np.partition(np.delete(distance, i), k - 1)[k - 1] + TIE
-        k_own, n_a, n_t, n_p = ((d <= radius).sum() - 1 for d in (distance, to_ap, to_tp, to_p))
-        terms.append(psi(k_own) - psi(n_a) - psi(n_t) + psi(n_p))
-    return float(np.mean(terms))
-
-
 def _prepare(
     action: ArrayLike, theta: ArrayLike, p: ArrayLike, k: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, dict]:

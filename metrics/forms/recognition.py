@@ -9,6 +9,7 @@ import numpy as np
 from ...base.errors import UserError, closest
 from ..contract import Array
 from ..tables.cells import complete, load_columns
+from ..tables.copies import counted_once
 from ..tables.sample_rows import Updates, joined
 from ..tables.samples import Sample
 from ..tables.source import TableSource, open_table, renamed
@@ -103,6 +104,7 @@ def understand(
         samples = split.samples(make, owners, items)
         levels = {name: len(set(values)) for name, values in split.of.items()}
         of_cells, rivals = split.cells, split.rivals(samples)
+    samples = [counted_once(sample) for sample in samples]
     notes = [f"{theirs} taken for {ours}" for ours, theirs in called.items()]
     notes += [*make.events[:1], *filter(None, [samples[0].note])]
     if form is BELIEFS and (statuses := belief_rows.describe_statuses(data)):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from ..contract import Array, Resampling
 from ..inference.clusters import cluster_sums
 from ..metric import WORTH_BOUNDS, Compared
 from ..number import Number
+from ..tables.copies import numbers_of, one_of_copies, unrounded
 from ..tables.sample_rows import Updates, texts
 from ..tables.samples import Sample
 
@@ -33,8 +33,6 @@ TIED = 0.02
 """Two kinds tie in a cluster in which they are apart by no more than this share of the largest distance."""
 MOST_TIES = 0.5
 """Share of clusters that tie above which what makes a difference is rare."""
-GRID, ROUNDING = 1e-4, 1e-6
-"""Values of which all are whole multiples of this are rounded, and may be equal by chance: no mark of a copy."""
 DIFFERENCE = "_difference"
 """What is added to a metric's name in the difference of two samples."""
 Comparable = Mapping[str, Mapping[str, tuple[Sample, Compared]]]
@@ -66,14 +64,12 @@ class Pair:
         clusters = self.first.clusters[ours]
         for sample, compared, rows in ((self.one, self.first, ours), (self.two, self.second, theirs)):
             view = sample.whole if isinstance(sample, Updates) else sample
-            of_rows = {name: value for name, value in _arrays(view).items() if len(value) == len(compared.keys)}
-            if "content" in of_rows:
-                return one_of_copies(clusters, of_rows["content"][rows])
-            numbers = [value[rows] for value in of_rows.values() if value.dtype == float]
-            columns += [value.reshape(len(rows), math.prod(value.shape[1:])) for value in numbers]
+            if view.content is not None and len(view.content) == len(compared.keys):
+                return one_of_copies(clusters, view.content[rows])
+            numbers = numbers_of(view)
+            columns += [numbers[rows]] if len(numbers) == len(compared.keys) else []
         values = np.hstack(columns)
-        fine = np.abs(values / GRID - np.round(values / GRID)) > ROUNDING
-        telling = np.isfinite(self.moments[0]).all(axis=1) & fine.any(axis=1)
+        telling = np.isfinite(self.moments[0]).all(axis=1) & unrounded(values).any(axis=1)
         content = np.empty(len(values), dtype=object)
         content[telling] = [row.tobytes() for row in values[telling]]
         return one_of_copies(clusters, content)
@@ -218,28 +214,6 @@ class Pair:
             moved = difference(sums.sum(axis=0)[None]) - difference(sums.sum(axis=0) - sums)
         order = np.argsort(-np.abs(np.where(np.isfinite(moved), moved, 0.0)), kind="stable")
         return {str(names[i]): float(moved[i]) for i in order if math.isfinite(moved[i])}
-
-
-def _arrays(sample: Sample) -> dict[str, Array]:
-    return {name: value for name, value in vars(sample).items() if isinstance(value, np.ndarray)}
-
-
-def one_of_copies(clusters: Array, content: Array) -> Array:
-    """[n] number of the cluster of each row; clusters whose rows have the same contents [n], in any order, are one.
-
-    An item that was copied under a new name is no further evidence. None tells nothing; clusters that have nothing else
-    stay as they are.
-    """
-    names, codes = np.unique(clusters.astype(str), return_inverse=True)
-    rows_of: dict[int, list[Any]] = {}
-    for code, row in zip(codes.tolist(), content, strict=True):
-        if row is not None:
-            rows_of.setdefault(code, []).append(row)
-    kept = np.arange(len(names))
-    first: dict[tuple[Any, ...], int] = {}
-    for code, rows in rows_of.items():
-        kept[code] = first.setdefault(tuple(sorted(rows)), code)
-    return kept[codes]
 
 
 def pairs_of(comparable: Comparable, rivals: Sequence[Collection[str]], samples: Sequence[Sample]) -> list[Pair]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...metrics.contract import Floats
+from ...metrics.contract import Floats, Resampling
 from ...metrics.inference.clusters import cluster_codes
 from ...metrics.inference.regression import Contrast, linear_fit
 from ..dataset import Target, make_target
@@ -88,7 +88,7 @@ def _decoded(
             r2.append(out_of_fold_r2(drawn.logit, crossed.score, crossed.train_logit))
         return {"before": r2[0], "after": r2[1], "fall": r2[0] - r2[1]}
 
-    refits = refit(statistic, groups, folds, draws=plan.refits, seed=plan.seed, level=plan.level)
+    refits = refit(statistic, groups, folds, how=Resampling(plan.seed, plan.refits, plan.level))
     return refits["before"].within(-np.inf, 1), refits["after"].within(-np.inf, 1), refits["fall"]
 
 

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...metrics import Resampling
-from ...metrics.contract import NAN, Floats, Score, floats
+from ...metrics.contract import NAN, RESAMPLING, Floats, Resampling, Score, floats
 from ...metrics.inference.clusters import complete_rows
 from ...metrics.inference.equivalence import Equivalence, tost
 from ...metrics.inference.intervals import moment_interval
@@ -94,9 +93,7 @@ def update_behind_probe(
     known1: ArrayLike,
     groups: ArrayLike,
     *,
-    draws: int = 2000,
-    seed: int = 0,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> UpdateBehindProbe:
     """The slope of the update behind a probe's readings.
 
@@ -106,9 +103,7 @@ def update_behind_probe(
         known0: [n] the same prior from elsewhere.
         known1: [n] the same posterior.
         groups: [n] question, unit of the interval, in which the error model is fitted anew.
-        draws: of the cluster bootstrap.
-        seed: of it, and of the halves.
-        level: of the interval.
+        how: the cluster bootstrap, whose seed is that of the halves, too, and the level of the interval.
 
     Statuses: `too_few` groups or rows, `no_reliability` where what is read has nothing of what is known.
     """
@@ -118,7 +113,7 @@ def update_behind_probe(
         return UpdateBehindProbe(status="too_few", **rows.counts)
     centred = [column - column.mean() for column in rows.columns]  # for the conditioning of the sums alone
     moments = np.column_stack([np.ones(rows.n), *centred, *(centred[i] * centred[j] for i, j in PAIRS)])
-    half = (np.random.default_rng(seed).permutation(rows.n_clusters) % 2)[rows.codes][:, None]
+    half = (np.random.default_rng(how.seed).permutation(rows.n_clusters) % 2)[rows.codes][:, None]
     both = np.column_stack([moments * (half == 0), moments * (half == 1)])
     errors = _errors(_covariances(moments.sum(axis=0)[None]))
     estimate = float(_behind(both.sum(axis=0)[None])[0])
@@ -126,7 +121,7 @@ def update_behind_probe(
     if not fields["reliability"] > 0 or np.isnan(estimate):
         fields["M_behind"] = NAN
         return UpdateBehindProbe(status="no_reliability", **rows.counts, **fields)
-    interval = moment_interval(both, rows.codes, _behind, how=Resampling(seed=seed, draws=draws, level=level))
+    interval = moment_interval(both, rows.codes, _behind, how=how)
     return UpdateBehindProbe(**fields, **rows.counts, **interval.fields(), **interval.test_of_zero(estimate))
 
 

@@ -11,7 +11,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logsumexp, ndtri
 
-from ...metrics.contract import Floats, floats
+from ...metrics.contract import RESAMPLING, Floats, Resampling, floats
 from ...metrics.inference.clusters import cluster_codes
 from ..cross_validation import PENALTIES, nested_ridge
 from ..dataset import Target
@@ -134,7 +134,7 @@ class Refitted(NamedTuple):
 
 
 def refit(
-    statistic: Statistic, groups: ArrayLike, folds: NDArray[np.intp], *, draws: int, seed: int, level: float = 0.95
+    statistic: Statistic, groups: ArrayLike, folds: NDArray[np.intp], *, how: Resampling = RESAMPLING
 ) -> dict[str, Refitted]:
     """Estimates of a statistic on all rows, with intervals from refits on resampled groups.
 
@@ -144,10 +144,10 @@ def refit(
     codes, n_groups = cluster_codes(groups, len(folds))
     rows_of = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes, minlength=n_groups))[:-1])
     whole = statistic(np.arange(len(folds)), folds)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(how.seed)
     drawn: dict[str, list[float]] = {name: [] for name in whole}
     done = 0
-    while done < draws:
+    while done < how.n_draws:
         rows = np.concatenate([rows_of[g] for g in rng.integers(0, n_groups, n_groups)])
         present, renumbered = np.unique(folds[rows], return_inverse=True)
         if len(present) < MIN_FOLDS:
@@ -155,12 +155,12 @@ def refit(
         done += 1
         for name, value in statistic(rows, renumbered).items():
             drawn[name].append(value)
-    z = float(ndtri(0.5 + level / 2))
+    z = float(ndtri(0.5 + how.level / 2))
     refits = {}
     for name, value in whole.items():
         values = np.array(drawn[name])
         finite = values[np.isfinite(values)]
-        se = float(finite.std(ddof=1)) if len(finite) >= max(2, 0.9 * draws) else float("nan")
+        se = float(finite.std(ddof=1)) if len(finite) >= max(2, 0.9 * how.n_draws) else float("nan")
         refits[name] = Refitted(float(value), value - z * se, value + z * se, se, n_groups)
     return refits
 

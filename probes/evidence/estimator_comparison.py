@@ -1,6 +1,7 @@
 """The registered place by other estimators and poolings, on the same folds (PROBES 2): does it hang on ridge?"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from ...metrics.contract import Floats
+from ...metrics.contract import RESAMPLING, Floats, Resampling
 from ...metrics.divergence import clipped_logit
 from ..dataset import Target
 from ..estimators import AttentionPooling, ContrastConsistentSearch, MeanDifference, RidgeOnLogOdds, SoftLogistic
@@ -36,9 +37,7 @@ def compare_estimators(
     *,
     pooled: Floats | None = None,
     pairs: NDArray[np.intp] | None = None,
-    draws: int,
-    seed: int,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> list[ByEstimator]:
     """Every estimator, its penalty and recalibration from the inner folds; intervals by refits at those penalties.
 
@@ -50,9 +49,7 @@ def compare_estimators(
         penalties: to choose from.
         pooled: [n, positions, d] features of several positions at that layer.
         pairs: [m, 2] rows of a statement and its negation: what is fitted without labels needs them.
-        draws: refits, of which at most 40 are made.
-        seed: of them.
-        level: of the intervals.
+        how: the refits, of which at most 40 are made, and the level of their intervals.
     """
     families: dict[str, tuple[Floats, Sequence[Any]]] = {
         "ridge on log-odds": (x, [RidgeOnLogOdds(penalty) for penalty in penalties]),
@@ -81,7 +78,7 @@ def compare_estimators(
             measures["\0skill"], measures["\0auc"] = _contrast(x, target.prob, pairs, rows, mine, len(folds))
         return measures
 
-    numbers = refit(statistic, groups, folds, draws=min(draws, DRAWS), seed=seed, level=level)
+    numbers = refit(statistic, groups, folds, how=replace(how, draws=min(how.n_draws, DRAWS)))
     names = {name: name for name in families} | (
         {"": "contrast-consistent search, no labels"} if "\0auc" in numbers else {}
     )

@@ -7,13 +7,13 @@ groups of the fold that is judged, while both models stay as they were fitted wi
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
-from ...metrics import Resampling
-from ...metrics.contract import NAN, TIE, Floats, Score, floats
+from ...metrics.contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, floats
 from ...metrics.decision.prediction import logloss_improvement
 from ...metrics.inference.randomisation import tail_p
 from ..groups import permuted_targets
@@ -42,9 +42,7 @@ def incremental_validity(
     folds: NDArray[np.intp],
     *,
     roles: ArrayLike | None = None,
-    draws: int = 999,
-    seed: int = 0,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> Incremental:
     """Gain in grouped log-loss of probe and base over base alone.
 
@@ -56,14 +54,14 @@ def incremental_validity(
         groups: [n].
         folds: [n] grouped.
         roles: [n] what a row is within its group.
-        draws: permutations.
-        seed: of them.
-        level: of the interval of the gain, which is conditional on the fits.
+        how: the permutations, 999 unless it says otherwise, and the level of the interval of the gain, which is
+            conditional on the fits.
 
     Each fold has a p of its own, by exchanges within it, and they are combined by Cauchy's law, which holds however
     they depend on each other (Liu and Xie 2020). They do: where two folds agree by chance each adds to the gain of the
     other, and exchanges over all folds at once, which undo that, reject what is true in 8 to 15% at a level of 5%.
     """
+    how = how.drawing(999)
     names = tuple(name for name, _ in base)
     columns = np.column_stack([floats(column) for _, column in base])
     numbers = np.unique(np.asarray(folds), return_inverse=True)[1]
@@ -89,7 +87,7 @@ def incremental_validity(
     apart = np.char.add(
         np.char.add(fold_of.astype(str), "|"), np.asarray(within).astype(str)
     )  # exchanged within a fold
-    moved = permuted_targets(np.arange(len(y)), labels, apart, draws=draws, seed=seed).targets.astype(np.intp)
+    moved = permuted_targets(np.arange(len(y)), labels, apart, draws=how.n_draws, seed=how.seed).targets.astype(np.intp)
     order = np.column_stack([np.arange(len(y)), moved])
     without, with_it, p_fold = np.empty(len(y)), np.empty(len(y)), []
     for k, row in enumerate(rest):
@@ -105,7 +103,7 @@ def incremental_validity(
     interval = {}
     if set(np.unique(y)) <= {0.0, 1.0}:
         interval = logloss_improvement(
-            without, with_it, y, eps=1e-6, groups=labels, how=Resampling(seed=seed, level=level)
+            without, with_it, y, eps=1e-6, groups=labels, how=replace(how, draws=None)
         ).interval()
     return Incremental(
         gain=observed,
@@ -113,8 +111,8 @@ def incremental_validity(
         loss_with=loss - observed,
         base=names,
         p=_cauchy(np.array(p_fold)),
-        p_method=f"residual probe exchanged within folds, {draws} permutations, {len(p_fold)} folds combined",
-        **(interval | {"params": {"draws": draws, "seed": seed}}),
+        p_method=f"residual probe exchanged within folds, {how.n_draws} permutations, {len(p_fold)} folds combined",
+        **(interval | {"params": {"draws": how.n_draws, "seed": how.seed}}),
         **counts,
     )
 

@@ -5,14 +5,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from ...base.settings import Settings
-from ...metrics.contract import Floats
+from ...metrics.contract import Floats, Resampling
 from ...metrics.inference.equivalence import Equivalence
 from ..cross_validation import PENALTIES
 from ..dataset import BINARY, ProbeData, Target
@@ -60,6 +60,10 @@ class StudyPlan(Settings):
     seed: int = Field(default=0, ge=0, lt=2**32)
     """Of folds, permutations, refits and controls."""
     thresholds: Thresholds = Thresholds()
+
+    def resampling(self, draws: int) -> Resampling:
+        """With so many refits or permutations."""
+        return Resampling(self.seed, draws, self.level)
 
 
 MODEL_BELIEFS = {"exact logit": ("exact",), "verbal belief": ("verbal",), "both": ("exact", "verbal")}
@@ -139,9 +143,9 @@ def study(data: ProbeData, at: ReadAt, folds: NDArray[np.intp], plan: StudyPlan,
             )
         return numbers
 
-    numbers = refit(statistic, data.groups, folds, draws=plan.refits, seed=plan.seed, level=plan.level)
+    how = plan.resampling(plan.refits)
+    numbers = refit(statistic, data.groups, folds, how=how)
     numbers |= {name: numbers[name].within(least, 1.0) for name, least in BOUNDED.items() if name in numbers}
-    once: dict[str, Any] = {"seed": plan.seed}
     logit = target.logit
     return Study(
         at=at,
@@ -152,23 +156,31 @@ def study(data: ProbeData, at: ReadAt, folds: NDArray[np.intp], plan: StudyPlan,
             for name, refitted in numbers.items()
             if " - " in name and name.partition("[")[0] in SHIFT_MARGINS
         },
-        control=selectivity(x, logit, data.groups, folds, plan.penalties, draws=plan.control_draws, **once),
+        control=selectivity(x, logit, data.groups, folds, plan.penalties, draws=plan.control_draws, seed=plan.seed),
         baselines={name: baseline_r2(rival, logit, folds, plan.penalties) for name, rival in rivals.items()},
-        curve=tuple(learning_curve(x, logit, data.groups, folds, plan.penalties, **once)),
-        transfers=tuple(_transfers(data, x, folds, crossed, plan)),
-        estimators=compare_estimators(
-            x,
-            target,
-            data.groups,
-            folds,
-            plan.penalties,
-            pooled=pooled,
-            pairs=pairs,
-            draws=plan.refits,
-            seed=plan.seed,
-            level=plan.level,
+        curve=tuple(learning_curve(x, logit, data.groups, folds, plan.penalties, seed=plan.seed)),
+        transfers=tuple(
+            transfer_matrix(
+                x, target, data.groups, folds, by, data.rows[by].to_numpy(), crossed.penalties.tolist(), how=how
+            )
+            for by in plan.transfer
+            if _varies(data, by)
         ),
-        added={name: _added(data, folds, crossed, columns, plan) for name, columns in _known(data).items()},
+        estimators=compare_estimators(
+            x, target, data.groups, folds, plan.penalties, pooled=pooled, pairs=pairs, how=how
+        ),
+        added={
+            name: incremental_validity(
+                crossed.signals,
+                data.target.prob,
+                [(name, data.rows[name].to_numpy(dtype=np.float64)) for name in columns],
+                data.groups,
+                folds,
+                roles=data.roles,
+                how=plan.resampling(plan.permutations),
+            )
+            for name, columns in _known(data).items()
+        },
         recall=_recall(data, crossed) if target.kind == BINARY else None,
     )
 
@@ -203,27 +215,6 @@ def _varies(data: ProbeData, name: str) -> bool:
     return name in data.rows.columns and data.rows[name].nunique() > 1
 
 
-def _transfers(
-    data: ProbeData, x: Floats, folds: NDArray[np.intp], crossed: CrossFitted, plan: StudyPlan
-) -> list[Transfer]:
-    return [
-        transfer_matrix(
-            x,
-            data.target,
-            data.groups,
-            folds,
-            by,
-            data.rows[by].to_numpy(),
-            crossed.penalties.tolist(),
-            draws=plan.refits,
-            seed=plan.seed,
-            level=plan.level,
-        )
-        for by in plan.transfer
-        if _varies(data, by)
-    ]
-
-
 def _known(data: ProbeData) -> dict[str, tuple[str, ...]]:
     """The combinations of the model's own beliefs that the rows have; the target itself is none of them."""
     have = {name for name in ("exact", "verbal") if name in data.rows.columns and data.rows[name].notna().any()}
@@ -232,22 +223,6 @@ def _known(data: ProbeData) -> dict[str, tuple[str, ...]]:
         for name, columns in MODEL_BELIEFS.items()
         if set(columns) <= have and data.target.name not in columns
     }
-
-
-def _added(
-    data: ProbeData, folds: NDArray[np.intp], crossed: CrossFitted, columns: tuple[str, ...], plan: StudyPlan
-) -> Incremental:
-    return incremental_validity(
-        crossed.signals,
-        data.target.prob,
-        [(name, data.rows[name].to_numpy(dtype=np.float64)) for name in columns],
-        data.groups,
-        folds,
-        roles=data.roles,
-        draws=plan.permutations,
-        seed=plan.seed,
-        level=plan.level,
-    )
 
 
 def _recall_on(neutral: Floats, target: Target, crossed: CrossFitted, folds: NDArray[np.intp]) -> float:

@@ -6,13 +6,13 @@ probe beliefs that were taken from other trajectories.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...metrics import Resampling
-from ...metrics.contract import NAN, Floats, Score, floats
+from ...metrics.contract import NAN, RESAMPLING, Floats, Resampling, Score, floats
 from ...metrics.inference.means import cluster_mean
 
 
@@ -44,9 +44,7 @@ def lead_in_tokens(
     chain: ArrayLike,
     groups: ArrayLike,
     *,
-    draws: int = 199,
-    seed: int = 0,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> TokenLead:
     """How much earlier passive beliefs settle than those that are asked for.
 
@@ -57,13 +55,13 @@ def lead_in_tokens(
         step: [n] number of the step, by which a trajectory is ordered.
         chain: [n] the trajectory.
         groups: [n] the question, unit of the interval.
-        draws: permutations, by which questions exchange all that is read in passing along their trajectories.
-        seed: of them, and of the interval.
-        level: of the interval.
+        how: the permutations, 199 unless it says otherwise, by which questions exchange all that is read in passing
+            along their trajectories, and the level of the interval.
 
     Trajectories of one step, with a hole, or whose asked belief ends on one half are dropped and counted. A question
     whose trajectories are as long as those of no other keeps its own: where none has another there is no p.
     """
+    how = how.drawing(199)
     labels, codes = np.unique(np.asarray(chain).astype(str), return_inverse=True)
     columns = [floats(column) for column in (passive, asked, token, step)]
     of_group = np.asarray(groups)
@@ -81,23 +79,23 @@ def lead_in_tokens(
     if not chains:
         return TokenLead(status="too_few", **counts)
     leads = _leads(chains, np.arange(len(chains)))
-    mean = cluster_mean(leads, np.asarray(owners), how=Resampling(seed=seed, level=level))
-    rng = np.random.default_rng(seed)
+    mean = cluster_mean(leads, np.asarray(owners), how=replace(how, draws=None))
+    rng = np.random.default_rng(how.seed)
     sizes = np.array([len(each[0]) for each in chains])
     blocks = _alike(sizes, np.asarray(owners))
     if all(len(block) == 1 for block in blocks):  # nobody to exchange with: nothing is tested
         return TokenLead(tokens=mean.mean, n_rows=mean.n_rows, n_clusters=mean.n_clusters, status="too_few", **counts)
-    null = np.array([_leads(chains, _moved(blocks, rng)).mean() for _ in range(draws)])
+    null = np.array([_leads(chains, _moved(blocks, rng)).mean() for _ in range(how.n_draws)])
     return TokenLead(
         tokens=mean.mean,
         by_chance=float(null.mean()),
         n_never=sum(np.isnan(settling_point(each[0], each[2], bool(each[1][-1] > 0.5))) for each in chains),
-        p=float((1 + (null >= mean.mean - 1e-12).sum()) / (1 + draws)),
-        p_method=f"passive beliefs exchanged between questions of as long trajectories, {draws} permutations",
+        p=float((1 + (null >= mean.mean - 1e-12).sum()) / (1 + how.n_draws)),
+        p_method=f"passive beliefs exchanged between questions of as long trajectories, {how.n_draws} permutations",
         n_rows=mean.n_rows,
         n_clusters=mean.n_clusters,
         status=mean.status,
-        **mean.interval(draws=draws),
+        **mean.interval(draws=how.n_draws),
         **counts,
     )
 

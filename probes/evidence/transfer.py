@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ...metrics.contract import Floats
+from ...metrics.contract import RESAMPLING, Floats, Resampling
 from ...metrics.whitebox.readout import framing_bias
 from ..dataset import BINARY, Target
 from ..estimators import RidgeOnLogOdds
@@ -43,9 +43,7 @@ def transfer_matrix(
     levels: ArrayLike,
     penalties: Sequence[float],
     *,
-    draws: int,
-    seed: int,
-    level: float = 0.95,
+    how: Resampling = RESAMPLING,
 ) -> Transfer:
     """Every level read by probes that were trained on every level.
 
@@ -57,9 +55,7 @@ def transfer_matrix(
         by: what the levels are of.
         levels: [n].
         penalties: [K] those chosen without each fold.
-        draws: refits on resampled groups.
-        seed: of them.
-        level: of the intervals.
+        how: the refits on resampled groups, and the level of their intervals.
     """
     labels = np.asarray(levels).astype(str)
     names = tuple(sorted(set(labels)))
@@ -76,7 +72,7 @@ def transfer_matrix(
         measures["mean"] = float(np.mean(away)) if away else float("nan")
         return measures
 
-    every = refit(statistic, groups, folds, draws=draws, seed=seed, level=level)
+    every = refit(statistic, groups, folds, how=how)
     measures = {name: refitted.within(0.0 if measure == "AUC" else -1.0, 1.0) for name, refitted in every.items()}
     cells = tuple(tuple(measures[f"{name}\0{other}"] for other in names) for name in names)
     return Transfer(by, names, measure, cells, measures["mean"])

@@ -36,6 +36,10 @@ SMALL = (
 )
 
 
+UNUSED = ("ranking", "points")
+"""Formats that no tiny run asks for."""
+
+
 @pytest.fixture(scope="session")
 def tiny_for(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[[str], Path]:
     """A tiny model whose tokenizer knows the words of an experiment's settings; else it would spell every prompt."""
@@ -46,7 +50,7 @@ def tiny_for(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[[st
     @cache
     def make(experiment: str) -> Path:
         shipped = [Path(str(files("doxascope") / "configs" / f"{experiment}.yaml")).read_text()]
-        texts = shipped + [one.instruction for one in FORMATS.values() if not one.ranked]  # no tiny run ranks
+        texts = shipped + [form.instruction for name, form in FORMATS.items() if name not in UNUSED]
         tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)
         tokenizer.chat_template = speller.chat_template
         return save_llama(tokenizer, f"tiny-{experiment}", max_position_embeddings=4096)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from doxascope.hooks.prompts.places import LAST, Position
+from doxascope.metrics import Resampling
 from doxascope.probes.dataset import ProbeData
 from doxascope.probes.evidence.study import StudyPlan, Thresholds, study
 from doxascope.probes.features import BELIEF, DECODED, NOTHING, READ_OUT, TOO_FEW, ReadingSite, name_of, reading_site
@@ -46,7 +47,7 @@ def test_a_read_out_is_never_a_belief_whatever_it_shows() -> None:
 
 def card(data: ProbeData, site: ReadingSite = "before the question", plan: StudyPlan = PLAN) -> Card:
     folds = grouped_folds(data.groups, plan.folds, plan.seed)
-    found = sweep(data, folds, draws=plan.permutations, seed=plan.seed, penalties=plan.penalties)
+    found = sweep(data, folds, how=Resampling(plan.seed, plan.permutations), penalties=plan.penalties)
     return report_card(found, study(data, data.points[1], folds, plan), site, data.n_groups, plan)
 
 

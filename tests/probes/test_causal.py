@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from doxascope.experiments.synthetic.validation.probe_use import along_an_estimate
+from doxascope.benchmarks.causal import along_an_estimate
 from doxascope.metrics.inference.intervals import t_interval
 from doxascope.probes.causal.claims import NEEDED_FOR_USE, judged
 from doxascope.probes.causal.erasure import dependence

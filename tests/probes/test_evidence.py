@@ -8,6 +8,7 @@ import pytest
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
+from doxascope.metrics import Resampling
 from doxascope.probes.dataset import ProbeData, make_target
 from doxascope.probes.estimators import ridge
 from doxascope.probes.evidence.calibration import calibrate, shift_test, update_behind_probe
@@ -75,7 +76,7 @@ def test_ten_groups_of_one_row_say_what_cannot_be_computed(planted: Callable[...
     assert found.selectivity == pytest.approx(baseline_r2(x, target.logit, folds, PENALTIES) - found.control)
     assert "known groups: cannot be computed: each group has one row" in found.told
     assert "nan" not in found.told
-    for one in compare_estimators(x, target, groups, folds, PENALTIES, draws=20, seed=0):
+    for one in compare_estimators(x, target, groups, folds, PENALTIES, how=Resampling(0, 20)):
         assert not one.skill.known or one.skill.lo > -1000, one.estimator  # of labels that vary
         assert one.skill.known == one.auc.known
 
@@ -118,8 +119,7 @@ def test_the_interval_of_refits_holds_what_it_says() -> None:
             lambda rows, mine, x=x, y=y: {"r2": baseline_r2(x[rows], y[rows], mine, PENALTIES)},
             groups,
             folds,
-            draws=40,
-            seed=0,
+            how=Resampling(0, 40),
         )["r2"]
         new = big.normal(size=(4000, 4))
         w, b = ridge(x, y, 1.0)
@@ -136,7 +136,7 @@ def test_transfer_fails_where_the_direction_turns(planted: Callable[..., ProbeDa
     for data, worst in ((polar, 0.2), (honest, 0.9)):
         x, folds = read(data)
         found = transfer_matrix(
-            x, data.target, data.groups, folds, "polarity", data.rows["polarity"], [1.0] * 5, draws=20, seed=0
+            x, data.target, data.groups, folds, "polarity", data.rows["polarity"], [1.0] * 5, how=Resampling(0, 20)
         )
         away = [found.cells[0][1], found.cells[1][0]]
         assert all((cell.value < worst) == (data is polar) for cell in away)
@@ -161,16 +161,18 @@ def world(seed: int, extra: float) -> tuple[Any, ...]:
 
 
 def test_what_repeats_the_logit_adds_nothing_and_what_knows_more_does() -> None:
-    adds = incremental_validity(*[(w := world(0, 1.5))[0], w[1], [("exact", w[2])], w[3], w[4]], draws=199)
+    adds = incremental_validity(
+        *[(w := world(0, 1.5))[0], w[1], [("exact", w[2])], w[3], w[4]], how=Resampling(draws=199)
+    )
     assert adds.gain > 0.05
     assert adds.p < 0.01
     assert adds.ci_lo > 0
-    same = incremental_validity(w[2] * 2, w[1], [("exact", w[2])], w[3], w[4], draws=19)
+    same = incremental_validity(w[2] * 2, w[1], [("exact", w[2])], w[3], w[4], how=Resampling(draws=19))
     assert (same.status, np.isnan(same.p)) == ("nothing_new", True)
     below = 0
     for seed in range(40):
         probe, y, exact, groups, folds = world(seed + 1, 0.0)
-        below += incremental_validity(probe, y, [("exact", exact)], groups, folds, draws=39).p <= 0.1
+        below += incremental_validity(probe, y, [("exact", exact)], groups, folds, how=Resampling(draws=39)).p <= 0.1
     assert below <= 10  # eleven or more happen once in a thousand times at a level of a tenth
 
 
@@ -184,7 +186,9 @@ def test_a_probe_that_copies_the_logit_adds_to_it_no_more_often_than_the_level_s
         x = np.column_stack([exact, rng.normal(size=(80, 10))])
         folds = grouped_folds(groups, 5, seed)
         crossed = cross_fit(x, target, folds, PENALTIES)
-        found = incremental_validity(crossed.signals, target.prob, [("exact", exact)], groups, folds, draws=39)
+        found = incremental_validity(
+            crossed.signals, target.prob, [("exact", exact)], groups, folds, how=Resampling(draws=39)
+        )
         below += found.p <= 0.1
     assert below <= 10
 
@@ -210,7 +214,7 @@ def test_every_estimator_is_judged_on_the_same_folds(planted: Callable[..., Prob
     x, folds = read(data)
     pairs = pair_rows(data.rows["pair"], data.rows["negated"])
     pooled = np.stack([np.random.default_rng(0).normal(size=x.shape), x], axis=1)
-    given: Any = {"pooled": pooled, "pairs": pairs, "draws": 20, "seed": 0}
+    given: Any = {"pooled": pooled, "pairs": pairs, "how": Resampling(0, 20)}
     found = {one.estimator: one for one in compare_estimators(x, data.target, data.groups, folds, PENALTIES, **given)}
     assert len(found) == 7
     for name, one in found.items():
@@ -287,7 +291,7 @@ def test_the_slope_behind_a_noisy_probe_is_found_where_the_probe_reads_another(s
     post = prior + slope * (prior - 0.5) + 0.1 * rng.normal(size=n)
     shared, own0, own1 = 0.1 * rng.normal(size=(3, n))
     read0, read1 = 0.2 + 0.8 * prior + shared + own0, 0.1 + 1.1 * post + shared + own1
-    found = update_behind_probe(read0, read1, prior, post, groups, draws=200)
+    found = update_behind_probe(read0, read1, prior, post, groups, how=Resampling(draws=200))
     assert found.M_read == pytest.approx(np.polyfit(read0, read1 - read0, 1)[0])
     assert abs(found.M_read - slope) > 0.1
     assert found.M_behind == pytest.approx(slope, abs=0.05)

@@ -10,6 +10,7 @@ import pytest
 
 from doxascope import UserError
 from doxascope.base.parallel import spread_over
+from doxascope.metrics import Resampling
 from doxascope.probes.dataset import ProbeData, make_target
 from doxascope.probes.features import ArrayFeatures, ReadAt
 from doxascope.probes.groups import grouped_folds
@@ -17,7 +18,7 @@ from doxascope.probes.sweep import AtPoint, Sweep, at_depth, sweep
 
 
 def swept(data: ProbeData, draws: int = 99) -> Sweep:
-    return sweep(data, grouped_folds(data.groups, 5, 0), draws=draws, seed=0, penalties=(1.0, 100.0))
+    return sweep(data, grouped_folds(data.groups, 5, 0), how=Resampling(0, draws), penalties=(1.0, 100.0))
 
 
 def test_a_planted_direction_is_found_at_its_layer(planted: Callable[..., ProbeData]) -> None:
@@ -28,7 +29,7 @@ def test_a_planted_direction_is_found_at_its_layer(planted: Callable[..., ProbeD
     assert found.p_max[2] == found.selected_p == 0.01
     assert found.p_max[[0, 1, 3]].min() > 0.05
     data = planted({2: 1.0})
-    given: dict[str, Any] = {"draws": 99, "seed": 0, "penalties": (1.0, 100.0)}
+    given: dict[str, Any] = {"how": Resampling(0, 99), "penalties": (1.0, 100.0)}
     folds = grouped_folds(data.groups, 5, 0)
     kept: dict[ReadAt, AtPoint] = {}
     with ThreadPoolExecutor(3) as pool:
@@ -47,7 +48,7 @@ def test_points_that_ray_computes_are_those_of_one_process(planted: Callable[...
     data = planted({2: 1.0})
     folds = grouped_folds(data.groups, 5, 0)
     with spread_over(2, "ray", local=ThreadPoolExecutor) as spread:
-        found = sweep(data, folds, draws=99, seed=0, penalties=(1.0, 100.0), spread=spread)
+        found = sweep(data, folds, how=Resampling(0, 99), penalties=(1.0, 100.0), spread=spread)
     np.testing.assert_allclose(found.null_r2, swept(data).null_r2, atol=1e-12)
 
 

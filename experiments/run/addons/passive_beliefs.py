@@ -98,23 +98,14 @@ def _along(places: pd.DataFrame, kind: str, how: Resampling) -> Iterator[tuple[s
         return
     passive, asked, token, step = (places[column].to_numpy() for column in ("prob", "prob_asked", TOKEN, "step"))
     groups = places["cluster"].to_numpy()
-    lead = lead_in_tokens(passive, asked, token, step, chain.to_numpy(), groups, seed=how.seed, level=how.level or 0.95)
+    lead = lead_in_tokens(passive, asked, token, step, chain.to_numpy(), groups, how=replace(how, draws=None))
     beside = {"by chance": f"{lead.by_chance:.1f}", "never settles": str(lead.n_never)}
     yield "lead", lead, f"tokens by which it settles before the {kind} belief", beside, "W6"
     if kind == "exact":
         after = places.groupby(chain, sort=False)[["prob", "prob_asked"]].shift(-1)
         there = after["prob"].notna().to_numpy()
         read, known_there = after["prob"].to_numpy()[there], after["prob_asked"].to_numpy()[there]
-        behind = update_behind_probe(
-            passive[there],
-            read,
-            asked[there],
-            known_there,
-            groups[there],
-            seed=how.seed,
-            draws=how.n_draws,
-            level=how.level,
-        )
+        behind = update_behind_probe(passive[there], read, asked[there], known_there, groups[there], how=how)
         beside = {"as read": f"{behind.M_read:.3f}", "of a coherent belief": f"{behind.M_coherent:.3f}"}
         yield "M_behind", behind, "slope of the update behind the errors of reading", beside, "A5"
 
@@ -149,12 +140,6 @@ def left_in(folder: RunFolder, room: str, again: str) -> Iterator[tuple[bytes, p
             record = folder.verified(beside, files[beside])
         yield record, table
 
-
-# What lenses read in a run in passing, as an add-on of it: gated like inner layers, and beside the beliefs asked for.
-#
-# `doxascope probe lens` leaves it in the run, in `passing/`. A gate is judged on some of the clusters, against the
-# exact
-# belief that is asked for at the same place; the numbers are of the others (METRICS W3, W6).
 
 PASSING_FOLDER = PASSING = "passing"
 """In a run; and what the method of these beliefs is called."""
@@ -268,11 +253,6 @@ def _lens_section(record: dict[str, Any], numbers: Sequence[Number]) -> list[Blo
         ),
     ]
 
-
-# What trained probes read in a run, as an add-on of it: beliefs of kind `probe`, scored as a stranger's are.
-#
-# `doxascope probe apply` leaves them in the run, in `probes/`. They are cross-fitted: no group is read by a probe that
-# was trained on it.
 
 LEFT_OUT = f"{PROBES_FOLDER}/left-out.json"
 """What `kinds: all` could not read -> why."""

@@ -80,7 +80,7 @@ def said_numbers(run: ScoredRun, every: pd.DataFrame) -> Iterator[Number]:
 
 def _excess_numbers(run: ScoredRun) -> Iterator[Number]:
     """P(all options) - 1, as it was stated, of each method; a ranking states no sum."""
-    if not run.config.stated.formats:
+    if "stated" not in run.every:
         return
     rows = run.every[run.every["stated"].notna() & ~run.every["method"].astype(str).str.startswith(f"{RANKING.name} ")]
     for method, of_method in rows.groupby("method", sort=False, observed=True):

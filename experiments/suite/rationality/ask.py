@@ -3,7 +3,6 @@ what the model says in numbers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -15,8 +14,8 @@ from ....hooks.prompts.chat import Conversation
 from ....hooks.prompts.options import Option, make_options
 from ....hooks.prompts.places import LAST, Position, Positions
 from ....hooks.verbal.number_distributions import NumberReading, read_numbers
-from ....hooks.verbal.number_formats import UNIT, NumberFormat
-from ....hooks.verbal.stated_beliefs import NumberQuestion, answer_rows, ask_number, write_answers
+from ....hooks.verbal.number_formats import line_format
+from ....hooks.verbal.stated_beliefs import NumberQuestion, OptionNumbers, answer_rows, ask_number, write_answers
 from ....metrics import indifference_point
 from ....metrics.beliefs import VALUED, worst_status
 from ...run.experiment import Item, Question
@@ -303,13 +302,16 @@ def _place(config: RationalityConfig, place: BeliefSite) -> BeliefPlace:
 
 def _question(config: RationalityConfig, item: Item, place: BeliefSite, name: str, lm: LanguageModel) -> NumberQuestion:
     turn = user_turn(item, place, config, config.wording.number)
-    here: Positions = {}
-    if config.capture:
-        here = (
-            captured(turn, place.situation, "number") if config.capture.positions is None else config.capture.positions
-        )
+    here = _captured_number(config, turn, place.situation)
     form = config.number_format(name, *config.answers)
     return ask_number(lm.reader, f"{place.name}/{name}", turn, form, positions=here)
+
+
+def _captured_number(config: RationalityConfig, turn: Conversation, situation: str) -> Positions:
+    """Where a capture reads a question for a number."""
+    if config.capture is None:
+        return {}
+    return captured(turn, situation, "number") if config.capture.positions is None else config.capture.positions
 
 
 def _numbers(place: BeliefPlace, read: NumberReading, config: RationalityConfig) -> Rows:
@@ -326,30 +328,15 @@ def _with_auxiliary(config: RationalityConfig, item: Item, lm: LanguageModel, re
     if not (config.said.auxiliary and config.iterated and further):
         return result
     text = config.wording.auxiliary_number.format(situation=item.content["situation"], noun=further["noun"])
-    form = _states(config, further["labels"])
-    asked = ask_number(lm.reader, f"{item.id}/auxiliary", [{"role": "user", "content": text}], form)
-    (read,) = read_numbers(lm, [asked], budget=config.budget)
-    where = {"scenario": AUXILIARY, "step": 0}
-    status = read.lines[-1].status(config.low_coverage)
-    of_states = [
-        where  # a read-out each, as the lines of numbers need not sum to 1
-        | {"readout_id": f"{asked.readout_id}/{NUMBERS}.{i}", "kind": "verbal", "method": NUMBERS, "estimate": NUMBERS}
-        | {"option": label, "option_index": i, "prob": line.mean}
-        | {"coverage": read.belief.coverage, "status": status}
-        for i, (label, line) in enumerate(zip(further["labels"], read.lines, strict=True))
-    ]
+    turn: Conversation = [{"role": "user", "content": text}]
+    here = _captured_number(config, turn, item.content["situation"])
+    form = line_format("states", config.wording.states, further["labels"])
+    question = ask_number(lm.reader, f"{item.id}/auxiliary", turn, form, positions=here)
+    (read,) = read_numbers(lm, [question], budget=config.budget, capture=config.capture, captured=result.captured)
+    asked = OptionNumbers(question.readout_id, tuple(further["labels"]), (question,))
+    where = {"scenario": AUXILIARY, "step": 0, "covariate": further["variable"], "shares": further["shares"]}
+    rows = asked.rows_of_each(NUMBERS, [read.stated(config.low_coverage)])
     return result._replace(
-        rows=[*result.rows, *of_states],
-        transcripts=[*result.transcripts, number_transcript(lm.reader.chat, asked, further["labels"])],
-    )
-
-
-def _states(config: RationalityConfig, labels: Sequence[str]) -> NumberFormat:
-    """The paper's format: a line for each state, with a number from 0 to 1."""
-    listed = ", ".join(f'"{label}:"' for label in labels)
-    return replace(
-        UNIT,
-        name="states",
-        instruction=config.wording.states.format(n=len(labels), listed=listed),
-        labels=tuple(f"{'' if not i else chr(10)}{label}: " for i, label in enumerate(labels)),
+        rows=[*result.rows, *(where | row for row in rows)],
+        transcripts=[*result.transcripts, number_transcript(lm.reader.chat, question, further["labels"])],
     )

@@ -106,10 +106,12 @@ class RationalityConfig(RunConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _kinds_hold_what_is_acted_on(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and data.get("kinds") == "all" and not data.get("stakes"):
-            return {**data, "stakes": EVERY_STAKE}
-        return data
+    def _kinds_hold_what_is_acted_on_and_said_of_states(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping) or data.get("kinds") != "all":
+            return data
+        said = data.get("said") or {}
+        filled = {**data, "stakes": data.get("stakes") or EVERY_STAKE}
+        return {**filled, "said": {**said, "auxiliary": True}} if isinstance(said, Mapping) else filled
 
     @model_validator(mode="after")
     def _hangs_together(self) -> "RationalityConfig":

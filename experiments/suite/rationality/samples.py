@@ -167,7 +167,10 @@ def methods(table: pd.DataFrame, items: np.ndarray) -> Iterator[MethodBeliefs]:
 def weights(table: pd.DataFrame, items: np.ndarray) -> dict[str, Floats]:
     """Kind -> [n, m] what the model gives to each state of the further covariate, 0 for states that it has not."""
     by_kind = {}
-    for kind, rows in table[table["scenario"] == AUXILIARY].groupby("kind", sort=False):
+    asked = table[table["scenario"] == AUXILIARY]
+    if "stated" in asked:  # as it was said, whatever it sums to
+        asked = asked.assign(prob=asked["stated"].where(asked["stated"].notna(), asked["prob"]))
+    for kind, rows in asked.groupby("kind", sort=False):
         per = [_wide(rows[rows["option_index"] == i], items) for i in sorted(rows["option_index"].unique())]
         some = np.column_stack([mean_of(readings) for readings in per])
         by_kind[str(kind)] = np.where(np.isnan(some) & np.isfinite(some).any(axis=1, keepdims=True), 0.0, some)

@@ -147,8 +147,8 @@ def fit_probe(arrays: Mapping[ReadAt, Floats], target: Floats, effort: Effort) -
         data,
         folds,
         cross_fit(x, data.target, folds),
-        refit(statistic, data.groups, folds, draws=effort.refits, seed=effort.seed)["r2"],
-        sweep(data, folds, draws=effort.permutations, seed=effort.seed),
+        refit(statistic, data.groups, folds, how=Resampling(effort.seed, effort.refits))["r2"],
+        sweep(data, folds, how=Resampling(effort.seed, effort.permutations)),
     )
 
 

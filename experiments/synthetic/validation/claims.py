@@ -102,8 +102,7 @@ def adds_to_answer(sides: Sides, probed: Probed, left: Floats, effort: Effort) -
         [("exact logit", sides.plain[ANSWER])],
         probed.data.groups,
         probed.folds,
-        draws=effort.permutations,
-        seed=effort.seed,
+        how=Resampling(effort.seed, effort.permutations),
     )
 
 

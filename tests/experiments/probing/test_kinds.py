@@ -197,8 +197,9 @@ def test_kinds_are_paired_and_a_probe_of_few_groups_is_named(every_kind: Callabl
 def without_probe(tiny_for: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two questions, which are too few to cross-fit, begun with the name of its file alone."""
     began = tmp_path_factory.mktemp("began")
-    (began / "mine.yaml").write_text(QUESTIONS)
-    settings = ["questions.file=mine.yaml", *ONE_METHOD["ask"][1:], "items=2", "bootstrap_draws=20"]
+    rows = [f"Which is {i}?,a{i}|b{i}|c{i},b{i}" for i in range(7)]
+    (began / "mine.csv").write_text("\n".join(["question,options,truth", *rows]))
+    settings = ["questions.file=mine.csv", *ONE_METHOD["ask"][1:], "items=2", "bootstrap_draws=20"]
     with contextlib.chdir(began):
         config = load_config("ask", [*settings, "kinds=all", "stated.numbers=[of 10]"], str(tiny_for("ask")))
         return run_kinds(*config, Path("runs")).path.resolve()

@@ -10,11 +10,11 @@ import pytest
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from doxascope.base.errors import UserError
+from doxascope.benchmarks.tiny_families import FAMILIES
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.estimate import CARDS, card_of, rates_of_runs
 from doxascope.experiments.run.plan import make_plan
 from doxascope.experiments.run.runner import run
-from doxascope.hooks.checks.tiny_models import FAMILIES
 from doxascope.hooks.model.shape import Shape, shape_from, shape_of
 from doxascope.hooks.store import ActivationStore
 

@@ -77,6 +77,26 @@ def test_only_the_items_that_have_both_levels_are_compared() -> None:
     assert paired.estimate == pytest.approx(EFFECT, abs=0.02)
 
 
+@pytest.mark.parametrize("drop", [True, False])
+def test_a_value_that_is_missing_in_one_arm_is_paired_with_nothing(drop: bool) -> None:
+    """Of items read about two topics, of which one is higher by 3, a third have no careful reading of the higher one:
+    the rows are not there, or are undefined. The reference: the mean over items of the differences of what has both.
+    """
+    beliefs = table()
+    high = beliefs.assign(topic="high", prob=beliefs["prob"] + 3)
+    beliefs = pd.concat([beliefs.assign(topic="low"), high], ignore_index=True)
+    gone = (beliefs["topic"] == "high") & (beliefs["system"] == "careful")
+    gone &= beliefs["item"].str[1:].astype(int) % 3 == 0
+    beliefs = beliefs[~gone] if drop else beliefs.assign(prob=beliefs["prob"].mask(gone))
+    paired = scores(Planted(), beliefs)["shift_contrast", "system: careful - plain"]
+    wide = beliefs.pivot_table(index=["item", "topic"], columns="system", values="prob")
+    apart = (wide["careful"] - wide["plain"]).dropna().groupby("item").mean()
+    assert paired.estimate == pytest.approx(apart.mean())
+    assert paired.estimate == pytest.approx(EFFECT, abs=0.02)
+    assert paired.ci_hi - paired.ci_lo < 0.03
+    assert (paired.n_rows, paired.status) == (N, "ok" if drop else "missing_rows")
+
+
 def test_contrasts_that_are_named_and_their_other_way_round() -> None:
     named = type("Named", (Planted,), {"contrasts": {"system": [("plain", "careful")], "topic": []}})
     found = scores(named(), table())

@@ -62,7 +62,7 @@ def test_places_are_read_as_each_would_be_alone(lm: Any) -> None:
     assert halves == {f"{place}/unit/sampled.{half}" for place in "ab" for half in (0, 1)}
 
 
-@pytest.mark.parametrize("name", ["unit", "of 10", "json", "lines"])
+@pytest.mark.parametrize("name", ["unit", "points", "of 10", "json", "lines"])
 def test_three_options_are_each_given_a_number_and_their_sum_is_kept(lm: Any, name: str) -> None:
     words = ("apple", "stone", "river")
     context: list[Message] = [{"role": "user", "content": "Which word?"}]

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from doxascope import UserError, load
+from doxascope.benchmarks.tiny_families import GPT, MIXED, SHAPE
 from doxascope.hooks.backends.backend import Backend, Capture
 from doxascope.hooks.backends.captures import CapturePlan
 from doxascope.hooks.backends.libraries import MakeBackend, TransformersBackend, make_backend
 from doxascope.hooks.checks.certificate import TOLERANCE
-from doxascope.hooks.checks.tiny_models import GPT, MIXED, SHAPE
 from doxascope.hooks.edits import changes
 from doxascope.hooks.edits.changes import Change, Edit
 from doxascope.hooks.exact.option_beliefs import ExactReading, largest_difference, read_packed

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from doxascope import load
+from doxascope.benchmarks.tiny_families import FAMILIES
 from doxascope.hooks.backends.libraries import TransformersBackend
-from doxascope.hooks.checks.tiny_models import FAMILIES
 from doxascope.hooks.exact.option_beliefs import ExactReading, largest_difference, read_packed
 from doxascope.hooks.exact.queries import Query, Swap
 from doxascope.hooks.lm import LanguageModel

@@ -11,8 +11,8 @@ from scipy import stats
 from scipy.special import log_softmax, logsumexp
 
 from doxascope import Steer, UserError, load
+from doxascope.benchmarks.tiny_families import FAMILIES
 from doxascope.experiments.run.manifest import conditions
-from doxascope.hooks.checks.tiny_models import FAMILIES
 from doxascope.hooks.exact.option_beliefs import next_token_logp
 from doxascope.hooks.generation.engines import (
     TILTS,

@@ -9,7 +9,7 @@ import torch
 from scipy.stats import chisquare
 
 from doxascope import UserError, load
-from doxascope.hooks.checks.tiny_models import tiny_model
+from doxascope.benchmarks.tiny_families import tiny_model
 from doxascope.hooks.exact.option_beliefs import next_token_logp
 from doxascope.hooks.generation.generated_texts import AHEAD, LiveSamples, Request
 from doxascope.hooks.generation.histories import CachedHistories, RecomputedHistories

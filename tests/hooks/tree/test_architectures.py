@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from doxascope import UserError, load
+from doxascope.benchmarks.tiny_families import FAMILIES, SHAPE
 from doxascope.hooks.backends.backend import Backend
 from doxascope.hooks.backends.captures import CapturePlan
 from doxascope.hooks.backends.libraries import TransformersBackend
-from doxascope.hooks.checks.tiny_models import FAMILIES, SHAPE
 from doxascope.hooks.exact.option_beliefs import largest_difference, read_packed
 from doxascope.hooks.exact.queries import Query
 from doxascope.hooks.model.blocks import blocks

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from doxascope import Steer, load
 from doxascope.base.errors import UserError
+from doxascope.benchmarks.tiny_families import FAMILIES
 from doxascope.hooks.backends.captures import CapturePlan
-from doxascope.hooks.checks.tiny_models import FAMILIES
 from doxascope.hooks.exact.option_beliefs import largest_difference
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.places import LAST

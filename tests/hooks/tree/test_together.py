@@ -10,9 +10,9 @@ import torch
 
 from doxascope import load
 from doxascope.base.errors import UserError
+from doxascope.benchmarks.tiny_families import FAMILIES
 from doxascope.experiments.run.rounds import read_in_rounds
 from doxascope.hooks.backends.captures import CapturePlan
-from doxascope.hooks.checks.tiny_models import FAMILIES
 from doxascope.hooks.exact.option_beliefs import start_reading
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.places import LAST

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from doxascope.benchmarks.metrics import knn_cmi_plain
 from doxascope.metrics import knn_cmi
-from doxascope.metrics.decision.sufficiency import knn_cmi_plain
 
 ACTION = [1, 1, 0, 0, 1, 0, 1, 0, 1, 0]
 THETA = [1, 1, 0, 0, 1, 0, 0, 1, 1, 0]

@@ -31,6 +31,10 @@ REGISTERED: dict[str, dict[str, Any]] = {
     for path in sorted(CONFIGS.glob("*.yaml"))
     if (plan := yaml.safe_load(path.read_text()).get("registered"))
 }
+for path in sorted(CONFIGS.glob("cards/*.yaml")):
+    for run, changes in yaml.safe_load(path.read_text())["runs"].items():
+        changed = {key.removeprefix("registered."): value for key, value in changes.items() if "registered." in key}
+        REGISTERED[f"{run}, card {path.stem}"] = REGISTERED[run] | changed
 
 
 @pytest.mark.parametrize("name", sorted(REGISTERED))

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 
 from doxascope.metrics.claims import Coherent, Verdict, coherent, with_coherence
 from doxascope.metrics.contract import Resampling
+from doxascope.metrics.registration import Registered
 from doxascope.metrics.scoring.differences import paired_differences, pairs_of
 from doxascope.metrics.scoring.engine import measured, score_samples
-from doxascope.metrics.tables.samples import Answers, Cases, Forecasts, Sample, Told, YesNo
+from doxascope.metrics.tables.samples import Answers, Cases, Forecasts, Options, Sample, Told, YesNo
 
 HOW = Resampling(draws=199)
 
@@ -22,6 +23,31 @@ def _said(sample: Sample) -> Coherent:
     verdict = with_coherence(Verdict(method=numbers[0].method, conditions=(), kind=numbers[0].kind), numbers)
     assert verdict.coherent is not None
     return verdict.coherent
+
+
+@pytest.mark.parametrize(("redrawn", "state"), [(0.0, "coherent"), (1.2, "not shown")])
+def test_the_mean_over_wordings_shows_no_coherence_where_one_of_them_is_incoherent(redrawn: float, state: str) -> None:
+    """Ratios are kept in one form of the question, and within the margin on the average of both."""
+    rng, n = np.random.default_rng(6), 80
+    level = 0.8 * rng.standard_normal((n, 3))
+    triple, form, gone = (x.ravel() for x in np.meshgrid(np.arange(n), [0, 1], np.arange(3), indexing="ij"))
+    off = redrawn * form[:, None] * rng.standard_normal((len(triple), 3))
+    after = np.where(np.arange(3) == gone[:, None], -6.0, level[triple] + off)
+    sample = Options(
+        prior=softmax(level, axis=1)[triple],
+        posterior=softmax(after, axis=1),
+        rejected=gone,
+        clusters=triple,
+        template=np.array(["reject", "narrow"])[form],
+    )
+    plan = Registered(metric="c2", method="", kind="", coherent=1, margin=0.05, n=n)
+    numbers = score_samples([sample], HOW, "consistency").numbers
+    found = with_coherence(Verdict(method="", conditions=(), kind=""), numbers, plan).coherent
+    assert found is not None
+    assert found.state == state
+    assert found.ci_lo > 0.95
+    assert ("with narrow alone 0.9" in found.seen) == (state == "not shown")
+    assert "with reject alone" not in found.seen
 
 
 @pytest.mark.parametrize(("nats", "state"), [(0.0, "not shown"), (0.8, "incoherent")])

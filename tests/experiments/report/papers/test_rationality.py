@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from doxascope.benchmarks.metrics import knn_cmi_plain
 from doxascope.experiments.report.papers.of_levels import tables_of_levels
 from doxascope.experiments.report.papers.paper_tables import (
     DASH,
     PaperTable,
 )
 from doxascope.metrics.decision.prediction import isotonic_calibration
-from doxascope.metrics.decision.sufficiency import knn_cmi_plain
 from doxascope.metrics.scoring.engine import score_table
 
 Write = Callable[..., Path]

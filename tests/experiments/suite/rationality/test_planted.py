@@ -21,6 +21,7 @@ from doxascope.experiments.suite.rationality.page import VIOLATION, choice_figur
 from doxascope.experiments.suite.rationality.samples import Actions, actions, detailed, methods, repeated
 from doxascope.experiments.suite.rationality.scores import _bootstrapped, forest_ratio
 from doxascope.metrics import ClusterMean, belief_table
+from doxascope.metrics.claims import verdicts
 from doxascope.metrics.number import Number
 
 N = 120
@@ -285,3 +286,15 @@ def test_repetitions_of_two_contexts_have_no_published_information(configured: C
         score = _bootstrapped(config, taken, outcome, belief, owners)
         assert np.isfinite([score.cmi, score.ci_lo]).all() == known
         assert score.status == ("ok" if known else "too_few")
+
+
+def test_without_cases_nothing_is_said_of_coherence(configured: Any, planted: Planted) -> None:
+    """No belief is set against what it should be made of, so that a rational agent does not pass, either."""
+    one = Deciding().sample(30, 5)
+    belief = one.stated.mean(axis=1, keepdims=True)
+    cases = (belief + 0.3 * np.minimum(belief, 1 - belief) * [-1, 1], np.full((30, 2), 0.5))
+    for given in (None, cases):
+        experiment, config = configured("iterations=1", *(["iterated=false"] if given is None else []))
+        found = {v.method: v for v in verdicts(score_run(experiment, config, planted(one, cases=given)))}["words"]
+        assert (found.states[2] == "not tested") == (given is None)
+        assert ("not tested whether coherent" in found.sentence) == (given is None)

@@ -16,7 +16,7 @@ from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.runner import run
 from doxascope.experiments.suite.locate.config import CovariatePairs
 from doxascope.experiments.suite.rationality.learners import out_of_fold
-from doxascope.experiments.suite.rationality.samples import actions, detailed, methods
+from doxascope.experiments.suite.rationality.samples import actions, detailed, methods, weights
 
 Configured = Callable[..., Any]
 
@@ -85,6 +85,12 @@ def test_lines_and_sampled_answers_are_read_with_their_sum(configured: Configure
     assert every["unit sampled"].readings["standard"].shape == (2, 2)
     states = table[(table["scenario"] == "auxiliary") & (table["kind"] == "verbal")]
     assert (states.groupby("item")["option_index"].nunique() == 2).all()
+    of_item = states.groupby("item")[["prob", "stated"]].sum()
+    assert of_item["prob"].to_numpy() == pytest.approx(1)
+    scores = json.loads((folder.path / "scores.json").read_text())["scores"]
+    (excess,) = (row["estimate"] for row in scores if row["metric"] == "stated_excess")
+    assert excess == pytest.approx(of_item["stated"].mean() - 1)
+    assert weights(table, np.unique(table["item"]))["verbal"].sum(axis=1) == pytest.approx(of_item["stated"])
 
 
 @pytest.mark.parametrize(

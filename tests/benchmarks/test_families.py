@@ -2,8 +2,8 @@
 
 import pytest
 
-from doxascope.hooks.checks.conformance import check_family
-from doxascope.hooks.checks.tiny_models import FAMILIES
+from doxascope.benchmarks.families import check_family
+from doxascope.benchmarks.tiny_families import FAMILIES
 
 
 @pytest.mark.parametrize("family", ["gemma3_text", "llama4_text", "lfm2", "zamba2", "mamba"])

@@ -1,6 +1,6 @@
 """Whether every layout reads every family of models as plain forward passes do: beliefs, captures and edits.
 
-`python -m doxascope.hooks.checks.conformance` prints a table of all families, and exits with 1 if one of them is
+`python -m doxascope.benchmarks.families` prints a table of all families, and exits with 1 if one of them is
 read wrongly.
 """
 
@@ -18,22 +18,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...base.errors import UserError, cause
-from ..backends.backend import Backend
-from ..backends.captures import Captured, CapturePlan
-from ..backends.libraries import TransformersBackend
-from ..exact.option_beliefs import read_packed, read_plain
-from ..exact.queries import Query, Swap
-from ..exact.self_check import choose_path, gap_nat
-from ..generation.engines import AsAsked, ContinuousBatching, read_texts
-from ..generation.sampling import Sampling
-from ..model.blocks import Point, Tap, input_device, tapped
-from ..model.head import Head
-from ..prompts.chat import Boundary, Prompt
-from ..prompts.options import END, OptionPaths, Terminators
-from ..prompts.places import ResolvedPosition
-from ..tree.layouts import CACHED, LAYOUTS
-from .tiny_models import FAMILIES, VOCABULARY, tiny_model
+from doxascope.base.errors import UserError, cause
+from doxascope.benchmarks.tiny_families import FAMILIES, VOCABULARY, tiny_model
+from doxascope.hooks.backends.backend import Backend
+from doxascope.hooks.backends.captures import Captured, CapturePlan
+from doxascope.hooks.backends.libraries import TransformersBackend
+from doxascope.hooks.exact.option_beliefs import read_packed, read_plain
+from doxascope.hooks.exact.queries import Query, Swap
+from doxascope.hooks.exact.self_check import choose_path, gap_nat
+from doxascope.hooks.generation.engines import AsAsked, ContinuousBatching, read_texts
+from doxascope.hooks.generation.sampling import Sampling
+from doxascope.hooks.model.blocks import Point, Tap, input_device, tapped
+from doxascope.hooks.model.head import Head
+from doxascope.hooks.prompts.chat import Boundary, Prompt
+from doxascope.hooks.prompts.options import END, OptionPaths, Terminators
+from doxascope.hooks.prompts.places import ResolvedPosition
+from doxascope.hooks.tree.layouts import CACHED, LAYOUTS
 
 if TYPE_CHECKING:
     import torch
@@ -259,7 +259,7 @@ def main() -> int:
     """Try the families, say each as it is done, and write the table."""
     from transformers.utils.logging import set_verbosity_error
 
-    parser = argparse.ArgumentParser(prog="python -m doxascope.hooks.checks.conformance", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m doxascope.benchmarks.families", description=__doc__)
     parser.add_argument("families", nargs="*", metavar="family", help="only these, as transformers names them")
     parser.add_argument("--device", default="cpu", help="where, for example cuda (default: cpu)")
     parser.add_argument("--kernel", choices=("sdpa", "eager"), help="default: sdpa, and eager where there is none")
@@ -312,7 +312,7 @@ def page(outcomes: list[Outcome], device: str) -> str:
         "gives to its draws are from ours; where they differ it is refused. A dash: that layout, or that engine, "
         "does not run there.",
         "",
-        f"Made by `python -m doxascope.hooks.checks.conformance --device {device} --out docs/families.md` on {when}, "
+        f"Made by `python -m doxascope.benchmarks.families --device {device} --out docs/families.md` on {when}, "
         f"{libraries}, Python {platform.python_version()}.",
         "",
         *("| " + " | ".join(row) + " |" for row in rows),
