@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from doxascope.experiments.report.plotting import MARK, STYLE, drawn
-from doxascope.experiments.report.svg import INK
+from doxascope.experiments.report.plotting import INK, MARK, STYLE, drawn
 from doxascope.experiments.run.addons.inner_layers import GATES
 from doxascope.experiments.run.addons.inner_readouts import judging, profiles
 from doxascope.experiments.run.config import load_config

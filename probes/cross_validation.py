@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,39 +25,7 @@ CONSTANT = 1e-12
 """Share of a feature's variance over all rows below which it is constant in a fold."""
 
 
-class Fit(Protocol):
-    """Weights of some targets, from one set of rows and one penalty."""
-
-    def errors(self, fold: int) -> Floats:
-        """[m] summed squared errors on a fold."""
-        ...
-
-    def score(self, fold: int) -> Floats:
-        """[rows of the fold] prediction of the first target."""
-        ...
-
-    def readout(self) -> LinearReadout:
-        """The read-out of the first target."""
-        ...
-
-
-class Training(Protocol):
-    """One set of rows."""
-
-    def solve(self, penalty: float, columns: NDArray[np.intp] | None = None) -> Fit:
-        """Fit the chosen columns of the targets, or all."""
-        ...
-
-
-class System(Protocol):
-    """Features and targets, cut into folds."""
-
-    def without(self, folds: Collection[int]) -> Training:
-        """The rows of all other folds."""
-        ...
-
-
-def make_system(x: Floats, y: Floats, folds: NDArray[np.intp]) -> System:
+def make_system(x: Floats, y: Floats, folds: NDArray[np.intp]) -> "Primal | Dual":
     """The cheaper of the two for features [n, d] and targets [n, m] in folds 0 to K - 1."""
     centre, unit = x.mean(axis=0), x.std(axis=0)
     unit = np.where(unit > CONSTANT * np.maximum(1.0, np.abs(centre)), unit, 1.0)
@@ -117,7 +85,7 @@ class Primal:
         self.total = reduce(Moments.plus, self.parts)
 
     def without(self, folds: Collection[int]) -> "PrimalTraining":
-        """See `System`."""
+        """The rows of all other folds."""
         rest = self.total
         for fold in folds:
             rest = rest.minus(self.parts[fold])
@@ -125,7 +93,7 @@ class Primal:
 
 
 class PrimalTraining:
-    """See `Training`."""
+    """One set of rows."""
 
     def __init__(self, system: Primal, rest: Moments) -> None:
         self.system = system
@@ -136,7 +104,7 @@ class PrimalTraining:
         self.cross = (rest.xy - np.outer(self.mean, rest.y)) / self.scale[:, None]
 
     def solve(self, penalty: float, columns: NDArray[np.intp] | None = None) -> "PrimalFit":
-        """See `Training`."""
+        """Fit the chosen columns of the targets, or all."""
         a = self.gram.copy()
         a.flat[:: len(a) + 1] += penalty
         chosen = slice(None) if columns is None else columns
@@ -145,7 +113,7 @@ class PrimalTraining:
 
 
 class PrimalFit:
-    """See `Fit`."""
+    """Weights of some targets, from one set of rows and one penalty."""
 
     def __init__(self, training: PrimalTraining, z: Floats, level: Floats, columns: NDArray[np.intp] | slice) -> None:
         self.training, self.z, self.columns = training, z, columns
@@ -153,7 +121,7 @@ class PrimalFit:
         self.intercept = level - training.mean @ self.w
 
     def errors(self, fold: int) -> Floats:
-        """Off the moments where that is cheaper than off the rows."""
+        """[m] summed squared errors on a fold, off the moments where that is cheaper than off the rows."""
         whole, part, a, w = self.training.system.whole, self.training.system.parts[fold], self.intercept, self.w
         y, xy, yy = part.y[self.columns], part.xy[:, self.columns], part.yy[self.columns]
         if part.n <= len(w):
@@ -163,12 +131,12 @@ class PrimalFit:
         return yy - 2 * a * y + part.n * a**2 + 2 * a * (part.x @ w) + squares
 
     def score(self, fold: int) -> Floats:
-        """See `Fit`."""
+        """[rows of the fold] prediction of the first target."""
         whole = self.training.system.whole
         return whole.x[whole.folds == fold] @ self.w[:, 0] + self.intercept[0]
 
     def readout(self) -> LinearReadout:
-        """See `Fit`."""
+        """The read-out of the first target."""
         training = self.training
         bias = float(self.intercept[0] + training.mean @ self.w[:, 0])
         return training.system.whole.raw(training.mean, training.scale, self.z[:, 0], bias)
@@ -185,12 +153,12 @@ class Dual:
         self.whole = whole
 
     def without(self, folds: Collection[int]) -> "DualTraining":
-        """See `System`."""
+        """See `Primal`."""
         return DualTraining(self.whole, ~np.isin(self.whole.folds, list(folds)))
 
 
 class DualTraining:
-    """See `Training`."""
+    """See `PrimalTraining`."""
 
     def __init__(self, whole: Whole, mine: NDArray[np.bool_]) -> None:
         self.whole, self.mine = whole, mine
@@ -200,7 +168,7 @@ class DualTraining:
         self.level = whole.y[mine].mean(axis=0)
 
     def solve(self, penalty: float, columns: NDArray[np.intp] | None = None) -> "DualFit":
-        """See `Training`."""
+        """See `PrimalTraining`."""
         a = self.kernel[self.mine]
         a.flat[:: len(a) + 1] += penalty
         chosen = slice(None) if columns is None else columns
@@ -210,13 +178,13 @@ class DualTraining:
 
 
 class DualFit:
-    """See `Fit`."""
+    """See `PrimalFit`."""
 
     def __init__(self, training: DualTraining, alpha: Floats, level: Floats, columns: NDArray[np.intp] | slice) -> None:
         self.training, self.alpha, self.level, self.columns = training, alpha, level, columns
 
     def errors(self, fold: int) -> Floats:
-        """See `Fit`."""
+        """See `PrimalFit`."""
         whole = self.training.whole
         test = whole.folds == fold
         return ((whole.y[test][:, self.columns] - self.training.kernel[test] @ self.alpha - self.level) ** 2).sum(
@@ -224,11 +192,11 @@ class DualFit:
         )
 
     def score(self, fold: int) -> Floats:
-        """See `Fit`."""
+        """See `PrimalFit`."""
         return self.training.kernel[self.training.whole.folds == fold] @ self.alpha[:, 0] + self.level[0]
 
     def readout(self) -> LinearReadout:
-        """See `Fit`."""
+        """See `PrimalFit`."""
         training = self.training
         weights = training.z[training.mine].T @ self.alpha[:, 0]
         return training.whole.raw(training.mean, training.scale, weights, float(self.level[0]))

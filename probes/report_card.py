@@ -1,7 +1,7 @@
 """The report card: every claim with the falsifier that was stated in advance, and what became of it (PROBES 11)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from ..base.text import shown
 from .evidence.calibration import SLOPE_BAND
@@ -67,28 +67,20 @@ NEUTRAL_RATE = 0.01
 """Of false alarms: what a detector without skill recalls, too."""
 
 
-class ClaimJudge(Protocol):
-    """From what was seen to a claim as it stands."""
+class ClaimJudge(NamedTuple):
+    """From what was seen to a claim as it stands, about so many groups."""
+
+    n_groups: int
+    needed: int
 
     def __call__(
         self, name: str, claim: str, falsifier: str, holds: bool | None, evidence: str, *, against: bool = False
     ) -> Claim:
         """Whether it `holds` (None: it was not tried), else whether what was seen lies wholly on the other side."""
-        ...
-
-
-def judge_of(n_groups: int, needed: int) -> ClaimJudge:
-    """A judge of claims about so many groups, of which so many are needed."""
-
-    def judge(
-        name: str, claim: str, falsifier: str, holds: bool | None, evidence: str, *, against: bool = False
-    ) -> Claim:
-        if holds is not None and n_groups < needed:
-            return Claim(name, claim, falsifier, "not tested", f"{n_groups} of {needed} groups; {evidence}")
+        if holds is not None and self.n_groups < self.needed:
+            return Claim(name, claim, falsifier, "not tested", f"{self.n_groups} of {self.needed} groups; {evidence}")
         verdict = "not tested" if holds is None else "evidence against" if against else "not shown"
         return Claim(name, claim, falsifier, "supported" if holds else verdict, evidence)
-
-    return judge
 
 
 def weakest(verdicts: Sequence[Verdict]) -> Verdict:
@@ -151,7 +143,7 @@ def report_card(
         used: of a causal check of this probe; None: none was made.
     """
     limit, numbers = plan.thresholds, study.numbers
-    judge = judge_of(n_groups, limit.groups)
+    judge = ClaimJudge(n_groups, limit.groups)
     p = swept.p_at(study.at)
     r2 = numbers["r2"]
     claims = [
@@ -186,7 +178,7 @@ def report_card(
         _told_from_neutral(judge, study),
         *(_adds(judge, study, name, limit.alpha) for name in ("exact logit", "verbal belief", "both")),
         _used(used),
-        judge_of(0, 0)(
+        ClaimJudge(0, 0)(
             "before the question",
             "it is read before the answer is asked for",
             "the position lies in the message that asks for the answer, or after it",

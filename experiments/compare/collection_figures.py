@@ -11,8 +11,7 @@ from ...metrics import SeedMean
 from ..report.figures import Panel, Row, chart, forests
 from ..report.findings import Figure
 from ..report.marks import AWAY, Axis, Mark, line, ranges, rule
-from ..report.plotting import MARK
-from ..report.svg import INK
+from ..report.plotting import INK, MARK
 
 if TYPE_CHECKING:
     from .collection import CollectedRun, Collection

@@ -14,8 +14,7 @@ from ...metrics import Score
 from ...metrics.number import Number
 from .findings import Figure
 from .marks import FREE, Axis, Mark, cells, unit
-from .plotting import DASHED, MARK, RIGHT, SIDE, Key, panel_figure
-from .svg import INK
+from .plotting import DASHED, INK, MARK, RIGHT, SIDE, Key, panel_figure
 
 
 class Panel(NamedTuple):

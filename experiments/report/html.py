@@ -21,8 +21,8 @@ from ...base.files import OutputFolder, atomic_write
 from ...base.text import visible
 from .document import SMALL_LINE, Instances, Report
 from .findings import Figure
+from .plotting import SPACES
 from .record import read, to_json
-from .svg import SPACES
 
 FIGURES = "figures"
 """The folder of a page's figures."""

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...metrics.contract import Floats
-from .plotting import DASHED, MARK, Key
-from .svg import INK
+from .plotting import DASHED, INK, MARK, Key
 
 AWAY = "#c2603f"
 """Of what goes the other way."""
@@ -133,11 +132,9 @@ def diagonal(name: str = "") -> Mark:
     return line([0, 1], [0, 1], name, color=INK, width=0.8, style=DASHED)
 
 
-def rule(
-    at: float, name: str = "", *, of: str = "y", color: str = INK, width: float = 0.8, style: Any = DASHED
-) -> Mark:
+def rule(at: float, name: str = "", *, of: str = "y", width: float = 0.8, style: Any = DASHED) -> Mark:
     """A line across the panel at a value of x or y."""
-    key = {"color": color, "linewidth": width, "linestyle": style}
+    key = {"color": INK, "linewidth": width, "linestyle": style}
     return Mark(lambda axes: (axes.axhline if of == "y" else axes.axvline)(at, **key, **_named(name)), name, key)
 
 
@@ -166,16 +163,16 @@ def band(
     return Mark(draw, name, {"facecolor": color, "alpha": alpha})
 
 
-def span(lo: float, hi: float, name: str = "", *, color: str = INK, alpha: float = 0.12) -> Mark:
+def span(lo: float, hi: float, name: str = "", *, alpha: float = 0.12) -> Mark:
     """The area from one value of y to another, across the panel."""
-    drawn = {"color": color, "alpha": alpha, "linewidth": 0}
-    return Mark(lambda axes: axes.axhspan(lo, hi, **drawn, **_named(name)), name, {"facecolor": color, "alpha": alpha})
+    drawn = {"color": INK, "alpha": alpha, "linewidth": 0}
+    return Mark(lambda axes: axes.axhspan(lo, hi, **drawn, **_named(name)), name, {"facecolor": INK, "alpha": alpha})
 
 
-def bars(x: ArrayLike, heights: ArrayLike, name: str = "", *, color: str = INK, alpha: float = 0.15) -> Mark:
+def bars(x: ArrayLike, heights: ArrayLike, name: str = "") -> Mark:
     """Upright bars, an x each."""
-    drawn = {"color": color, "alpha": alpha, "width": 0.9}
-    return Mark(lambda axes: axes.bar(x, heights, **drawn, **_named(name)), name, {"facecolor": color, "alpha": alpha})
+    drawn = {"color": INK, "alpha": 0.15, "width": 0.9}
+    return Mark(lambda axes: axes.bar(x, heights, **drawn, **_named(name)), name, {"facecolor": INK, "alpha": 0.15})
 
 
 def histogram(values: ArrayLike, edges: ArrayLike, name: str = "", *, style: Any = None) -> Mark:

@@ -1,14 +1,198 @@
-"""One look for all figures: small panels in rows, as SVG that is the same bytes for the same data.
+"""One look for all figures: small panels in rows, as SVG that is the same bytes for the same data, whole or panel by
+panel; as PDF, and what is drawn as CSV.
 
 Figures are drawn on nothing, in the colour of the text around them, so that a page may be light or dark.
 """
 
+import contextlib
+import csv
+import hashlib
+import io
+import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
+from ...base.text import visible
 from .findings import Figure
-from .svg import INK, Box, data, panels, pdf, raw_svg, small
+
+INK = "#22262b"
+"""What is drawn in it takes the colour of the text around it, so that a page may be light or dark."""
+DECIMALS = 2
+"""Of coordinates, in points."""
+FONT = "'DejaVu Sans', sans-serif"
+SPACES = ' xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+"""What a file needs and a page does not."""
+HEADER = f'<svg{SPACES} style="font-family:{FONT}"'
+Box = tuple[float, float, float, float]
+"""Left, top, width, height, in points."""
+
+
+def raw_svg(figure: Any) -> str:
+    """As matplotlib writes it, without what differs from day to day."""
+    buffer = io.StringIO()
+    with _any_glyphs():
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = visible(buffer.getvalue()).replace(INK, "currentColor")
+    return text[text.index("<svg") :]
+
+
+def pdf(figure: Any) -> bytes:
+    """The same bytes for the same figure."""
+    buffer = io.BytesIO()
+    with _any_glyphs():
+        figure.savefig(buffer, format="pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
+    return buffer.getvalue()
+
+
+@contextlib.contextmanager
+def _any_glyphs() -> Iterator[None]:
+    """No warning of glyphs that the font lacks: SVG holds text, which who reads it has fonts for; PDF draws a box."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
+        yield
+
+
+def small(raw: str) -> str:
+    """The same drawing in fewer bytes: coordinates to a hundredth of a point, no names that nothing refers to."""
+    size = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', raw)
+    assert size is not None
+    return _element(_content(raw), (0.0, 0.0, float(size[1]), float(size[2])))
+
+
+def panels(raw: str, boxes: Sequence[Box]) -> list[str]:
+    """A drawing for each pair of axes, cut out by its box; together they are the whole, and belong on one page."""
+    content = _content(raw)
+    starts = [match.start() for match in re.finditer(r"<!axes>", content)]
+    ends = [*starts[1:], content.index("<!end>")]
+    after = content[ends[-1] :]
+    parts = [content[start:end] for start, end in zip(starts, ends, strict=True)]
+    parts[0] = content[: starts[0]] + parts[0] + after
+    return [_element(part, box) for part, box in zip(parts, boxes, strict=True)]
+
+
+def _element(content: str, box: Box) -> str:
+    x, y, width, height = (_number(value) for value in box)
+    inner = re.sub("<!(axes|end)>", "", content)
+    return f'{HEADER} width="{width}pt" height="{height}pt" viewBox="{x} {y} {width} {height}">{inner}</svg>'
+
+
+def _content(raw: str) -> str:
+    """What stands within the element, with a mark before each pair of axes and behind the last."""
+    inner = raw[raw.index(">") + 1 : raw.rindex("</svg>")]
+    inner = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", inner, flags=re.DOTALL)
+    inner = re.sub(r'^  <g id="axes_\d+">', "<!axes>\\g<0>", inner, flags=re.MULTILINE)
+    inner = re.sub(r"^ </g>$", "<!end>\\g<0>", inner, count=1, flags=re.MULTILINE)
+    inner = re.sub(r">\s+<", "><", inner).strip()
+    inner = re.sub(r"<[a-z][^>]*>", lambda tag: _short(tag[0]), inner)
+    inner = re.sub(r'(<g[^>]*)>((?:<use [^>]*? style="([^"]*)"/>)(?:<use [^>]*? style="\3"/>)+)</g>', _hoisted, inner)
+    return _renamed(inner)
+
+
+def _short(tag: str) -> str:
+    tag = re.sub(r"-?\d+\.\d{3,}", lambda found: _number(float(found[0])), " ".join(tag.split()))
+    tag = re.sub(r' transform="rotate\(-?0 [^"]*"', "", tag).replace(": ", ":").replace("; ", ";")
+    return tag.replace(f"font-family:{FONT};", "")
+
+
+def _number(value: float) -> str:
+    text = f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def _hoisted(group: re.Match[str]) -> str:
+    """Marks of one style, which is said once."""
+    style = f' style="{group[3]}"'
+    return f"{group[1]}{style}>{group[2].replace(style, '')}</g>"
+
+
+def _renamed(content: str) -> str:
+    """Short names that no other drawing of a page has, for what is referred to; groups without a name dissolve."""
+    used = dict.fromkeys(match for tag in re.findall(r"<[a-z][^>]*>", content) for match in REFERENCE.findall(tag))
+    mark = hashlib.sha256(content.encode()).hexdigest()[:6]
+    names = {name: f"d{mark}-{i}" for i, (_, name) in enumerate(used)}
+
+    def renamed(tag: str) -> str:
+        tag = re.sub(r' id="([^"]*)"', lambda match: f' id="{names[match[1]]}"' if match[1] in names else "", tag)
+        return REFERENCE.sub(lambda match: match[1] + names[match[2]], tag)
+
+    content = re.sub(r"<[a-z][^>]*>", lambda tag: renamed(tag[0]), content)
+    return re.sub(r"<defs></defs>|<g></g>", "", content)
+
+
+REFERENCE = re.compile(r"(url\(#|href=\"#)([^)\"]+)")
+COLUMNS = ("panel", "mark", "series", "x", "y", "x2", "y2", "value")
+
+
+def data(figure: Any) -> str:
+    """What is drawn, as CSV: a row for each point, end of a line, bar, cell of an image and label, in the units of its
+    axes. Of a bar and of a band `x2` and `y2` are the other end; of a cell `value` is what its colour says.
+    """
+    written = io.StringIO()
+    rows = csv.writer(written, lineterminator="\n")
+    rows.writerow(COLUMNS)
+    for axes in figure.axes:
+        rows.writerows((axes.get_title("left").replace("\n", " "), *row) for row in _drawn(axes))
+    return visible(written.getvalue())
+
+
+def _drawn(axes: Any) -> Iterator[tuple[Any, ...]]:
+    for artist in axes.lines:
+        mark = "point" if artist.get_linestyle() == "None" else "line"
+        yield from _points(
+            mark, artist, zip(np.atleast_1d(artist.get_xdata()), np.atleast_1d(artist.get_ydata()), strict=True)
+        )
+    for artist in axes.collections:
+        yield from _collected(artist)
+    for artist in axes.patches:
+        if hasattr(artist, "get_width"):
+            (x, y), wide, high = artist.get_xy(), artist.get_width(), artist.get_height()
+            yield ("bar", _name(artist), *map(_told, (x, y, x + wide, y + high)), "")
+        else:
+            yield from _points("line", artist, artist.get_path().vertices)
+    for image in axes.images:
+        yield from _cells(image)
+    for artist in axes.texts:
+        yield ("label", artist.get_text().replace("\n", " "), *map(_told, artist.get_position()), "", "", "")
+
+
+def _points(mark: str, artist: Any, places: Any) -> Iterator[tuple[Any, ...]]:
+    yield from ((mark, _name(artist), _told(x), _told(y), "", "", "") for x, y in places)
+
+
+def _collected(artist: Any) -> Iterator[tuple[Any, ...]]:
+    """Dots by their places; bands and lines by their corners."""
+    from matplotlib.collections import PathCollection
+
+    if isinstance(artist, PathCollection):
+        yield from _points("point", artist, np.ma.filled(np.ma.asarray(artist.get_offsets(), dtype=float), np.nan))
+    else:
+        for path in artist.get_paths():
+            yield from _points("band", artist, path.vertices)
+
+
+def _cells(image: Any) -> Iterator[tuple[Any, ...]]:
+    grid = np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)
+    left, right, bottom, top = image.get_extent()
+    upward = image.origin == "lower"
+    width, height = (right - left) / grid.shape[1], (top - bottom) / grid.shape[0] * (1 if upward else -1)
+    for (i, j), value in np.ndenumerate(grid):
+        if np.isfinite(value):
+            x, y = left + j * width, (bottom if upward else top) + i * height
+            yield ("cell", "", *map(_told, (x, y, x + width, y + height, value)))
+
+
+def _name(artist: Any) -> str:
+    label = str(artist.get_label())
+    return "" if label.startswith("_") else label
+
+
+def _told(value: Any) -> str:
+    return f"{float(value):.8g}" if np.isfinite(value) else ""
+
 
 MARK = "#3f88b5"
 SIDE = 1.85

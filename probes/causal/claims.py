@@ -13,7 +13,7 @@ from ...metrics.inference.intervals import t_interval
 from ...metrics.inference.means import Ratio
 from ...metrics.inference.regression import Contrast
 from ...metrics.whitebox.transfer import TransferFraction
-from ..report_card import Claim, ClaimJudge, Verdict, judge_of, weakest
+from ..report_card import Claim, ClaimJudge, Verdict, weakest
 from ..report_card import told as told_fit
 from .erasure import ErasedBy, erasures
 from .plan import EXACT, OUTCOMES, PROBE, Arm, CausalData, CausalPlan
@@ -65,7 +65,7 @@ class CausalNumbers(NamedTuple):
 
 def claims(numbers: CausalNumbers, n_groups: int, plan: CausalPlan) -> tuple[Claim, ...]:
     """All claims, those first that the criterion of use needs."""
-    judge = judge_of(n_groups, plan.thresholds.groups)
+    judge = ClaimJudge(n_groups, plan.thresholds.groups)
     # Tau's interval takes the direction as known, and tau is 1 of any effect, however small: a dose response is shown
     # where the gain, whose interval carries the estimation, is shown, too, and spoken against where that is none.
     gain, trend, band, off = numbers.gains[plan.directions[0]], numbers.response.trend, numbers.band, numbers.off_target

@@ -1,12 +1,11 @@
-"""What the organism of the word game is planted with is recovered: of exact readings, and of the organism itself."""
+"""What the organism of the word game is planted with is recovered from exact readings."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from doxascope.benchmarks.says_otherwise import COMPUTED, METRICS, NOUNS, SAID, read, rows_of
+from doxascope.benchmarks.says_otherwise import COMPUTED, METRICS, NOUNS, SAID, rows_of
 from doxascope.experiments.materials.entities import triples
 from doxascope.experiments.synthetic.validation.in_english import planted
 from doxascope.metrics.contract import Resampling
@@ -34,16 +33,3 @@ def test_planted_values_are_recovered_where_they_are_read_without_error() -> Non
         assert rows["exact", ""].planted == pytest.approx(float(metric == "c2"))
         assert (rows["exact", "verbal"].planted > 0.1) == (metric == "c2")
         assert (rows["verbal", "probe"].planted > 0.1) == (metric != "c2")
-
-
-@pytest.mark.full
-def test_an_organism_that_says_what_it_does_not_hold_is_read_so(tmp_path: Path) -> None:
-    rows = {(row.metric, row.kind, row.other): row for row in read(tmp_path, N, 2000)}
-    of_c2 = [row for (metric, *_), row in rows.items() if metric == "c2"]
-    assert len(of_c2) == 6
-    for row in of_c2:
-        assert row.recovered.estimate == pytest.approx(row.planted, abs=0.03)
-    for metric in METRICS:
-        for other in ("exact", "probe"):
-            row = rows[metric, "verbal", other] if (metric, "verbal", other) in rows else rows[metric, other, "verbal"]
-            assert np.sign(row.recovered.ci_lo) == np.sign(row.recovered.ci_hi) == np.sign(row.planted)

@@ -21,9 +21,10 @@ MOST_STATES = 5
 
 
 def drawn_contexts(
-    world: World, n: int, *, reveal: tuple[int, int] = (1, 3), seed: int = 0, pool: int = 1000, auxiliary: bool = True
+    world: World, n: int, *, reveal: tuple[int, int] = (1, 3), seed: int = 0, pool: int = 1000
 ) -> list[Context]:
-    """`n` different contexts; more of them begin with the same ones.
+    """`n` different contexts; more of them begin with the same ones. Each has a further variable that could be
+    revealed, where there is one, for the law of iterated expectation.
 
     A pool is drawn as evidence happens: so many covariates, which of them, and their states, by the seed. It is then
     taken from in turns over bins of the true chance, each turn in an order of its own: contexts are spread as evenly
@@ -35,7 +36,6 @@ def drawn_contexts(
         reveal: fewest and most covariates.
         seed: of everything that is drawn.
         pool: how many are drawn to choose from.
-        auxiliary: whether each has a further variable that could be revealed, for the law of iterated expectation.
 
     Raises UserError if the pool has fewer contexts, or there are fewer covariates.
     """
@@ -51,7 +51,7 @@ def drawn_contexts(
         )
     order = in_turns(np.array([chance for _, chance in drawn]), seed)
     prior = _known(world.chance({}))
-    return [_context(world, i, *drawn[k], prior, seed if auxiliary else None) for i, k in enumerate(order[:n])]
+    return [_context(world, i, *drawn[k], prior, seed) for i, k in enumerate(order[:n])]
 
 
 def _pool(
@@ -90,7 +90,7 @@ def in_turns(chances: np.ndarray, seed: int) -> list[int]:
 
 
 def _context(
-    world: World, number: int, evidence: dict[str, str], chance: float, prior: float | None, seed: int | None
+    world: World, number: int, evidence: dict[str, str], chance: float, prior: float | None, seed: int
 ) -> Context:
     words = world.description
     name = f"x{number:04}"
@@ -104,7 +104,7 @@ def _context(
         chance=words.chance.format(event=words.event),
         p_star=chance,
         prior=prior,
-        auxiliary=None if seed is None else _auxiliary(world, number, evidence, seed),
+        auxiliary=_auxiliary(world, number, evidence, seed),
     )
 
 

@@ -19,7 +19,7 @@ from ...report.document import Block, Cell, Primary, Prose, Report, Stamp, Table
 from ...report.figures import Panel, chart
 from ...report.findings import Figure
 from ...report.marks import Axis, line, ranges, rule
-from ...report.svg import INK
+from ...report.plotting import INK
 from ..settings import CausalJob
 
 NAMES = {

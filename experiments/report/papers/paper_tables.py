@@ -281,7 +281,6 @@ def across(
     *,
     labels: Sequence[str],
     mean: str,
-    notes: Sequence[str] = (),
 ) -> PaperTable:
     """A column for each method of each run that any of the rows (labels, and the cell of a method) holds; and of a
     method that several runs have their mean, under the name `mean`.
@@ -300,7 +299,7 @@ def across(
             found.append((names, [*(cells[i] for i in kept), *means]))
     columns = [(ways[i][0].model + ways[i][0].mark(ways[i][1]), ways[i][1]) for i in kept]
     columns += [(mean, method) for method in several]
-    return PaperTable(paper, number, caption, tuple(labels), columns, found, notes)
+    return PaperTable(paper, number, caption, tuple(labels), columns, found)
 
 
 def mean_cell(cells: Sequence[PaperCell], *, apart: bool = False) -> PaperCell:

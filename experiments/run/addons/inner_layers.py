@@ -33,7 +33,7 @@ from ...report.document import Block, Cell, Picture, Prose, grid
 from ...report.figures import chart
 from ...report.findings import Column, Figure
 from ...report.marks import Axis, Mark, line, points, ranges, rule, span
-from ...report.svg import INK
+from ...report.plotting import INK
 from ..experiment import Experiment, Item, Question, RunConfig
 from ..scores import Added, Begun, ScoredRun
 from .inner_readouts import (

@@ -16,7 +16,7 @@ from ....metrics.tables.samples import ALL
 from ...report.figures import chart
 from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table, Transcript
 from ...report.marks import band, diagonal, points, unit
-from ...report.svg import INK
+from ...report.plotting import INK
 from ...run.experiment import Transcripts
 from ...run.galleries import gallery
 from .config import AskConfig

@@ -22,7 +22,7 @@ from ...run.addons.inner_readouts import BESIDE, PRIOR, Inner, InnerScores
 from ...run.experiment import Experiment, Item, Read, delegated, moments_of
 from ...run.scores import resampling
 from ...run.stated_beliefs import AskedNumbers
-from .ask import planned, planned_confidence, read_item
+from .ask import planned, planned_confidence, planned_tokens, read_item, written_rows
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
 from .page import SIZE, TOP, findings
@@ -30,7 +30,6 @@ from .samples import exact_answers, parts, samples
 from .scores import own_scores
 from .turns import ALIKE, MULTI, SINGLE, single_questions
 from .views import view_of
-from .written import planned_tokens, written_rows
 
 INNER_COLUMNS = (TOP, SIZE)
 

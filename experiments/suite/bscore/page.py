@@ -11,7 +11,7 @@ from ....metrics.tables.samples import ALL
 from ...report.figures import Panel, Scores, chart, score_figure, scores_of
 from ...report.findings import Column, Drawn, Figure, Findings, Gallery, Instance, Table, Transcript
 from ...report.marks import AWAY, PALE, Axis, Mark, band, bars, diagonal, line, points, ranges, rule, unit
-from ...report.svg import INK
+from ...report.plotting import INK
 from ...run.experiment import Transcripts
 from ...run.galleries import gallery
 from .config import CATEGORY as DISTRIBUTION

@@ -9,12 +9,11 @@ import pandas as pd
 from ....metrics.tables.cells import padded
 from ....metrics.tables.samples import ALL, Answers, Records, Sample
 from ...materials.choices.sources import CATEGORIES, RANDOM
-from .ask import SAMPLED
+from .ask import SAMPLED, WRITTEN
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
 from .turns import CONTROLS
 from .views import NUMBERS, Asked, MethodView, views, views_beside
-from .written import WRITTEN
 
 BBQ = "bbq"
 """The subset of its questions, which are random ones."""

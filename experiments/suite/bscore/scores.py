@@ -25,11 +25,11 @@ from ....metrics.number import Number
 from ....metrics.tables.samples import ALL, Answers
 from ...materials.choices.sources import EASY, HARD, RANDOM, SUBJECTIVE
 from ...run.scores import gate, resampling
+from .ask import LIST, WRITTEN
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
 from .samples import clusters, counted_answers, exact_answers, parts, sized, ways_of
 from .views import GREEDY, NUMBERS, Asked, MethodView, views, views_beside
-from .written import LIST, WRITTEN
 
 
 def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from ....metrics.beliefs import conditions
 from ....metrics.contract import Floats
-from .ask import SAMPLED
+from .ask import LIST, SAMPLED, WRITTEN
 from .config import BScoreConfig
 from .turns import CONFIDENCE, CONTROL, MULTI, SINGLE
-from .written import LIST, WRITTEN
 
 Ints = NDArray[np.int64]
 NUMBERS, GREEDY = "numbers", "greedy"

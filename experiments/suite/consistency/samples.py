@@ -246,21 +246,21 @@ class OrderShare(Score, headline="share"):
     n_orders: int
 
 
-def order_share(config: ConsistencyConfig, table: pd.DataFrame, metric: str = "c2") -> OrderShare:
+def order_share(config: ConsistencyConfig, table: pd.DataFrame) -> OrderShare:
     """The share for one method.
 
     Args:
         config: of the run.
-        table: instances of one method. A triple's score in one order is the mean over its instances.
-        metric: the score; a triple in one of whose orders no instance has it is dropped and counted.
+        table: instances of one method. A triple's score in one order is the mean consistency (`c2`) of its instances;
+            a triple in one of whose orders no instance has it is dropped and counted.
     """
-    scores = table.pivot_table(metric, "cluster", "order", aggfunc="mean", dropna=False)
+    scores = table.pivot_table("c2", "cluster", "order", aggfunc="mean", dropna=False)
     icc = reliability_icc(scores, groups=np.arange(len(scores)), how=resampling(config))
     return OrderShare(
         share=1 - icc.icc1,
         order_variance=float(scores.dropna().var(axis=1, ddof=1).mean()),
         n_orders=scores.shape[1],
-        **icc.common_fields(ci_lo=1 - icc.ci_hi, ci_hi=1 - icc.ci_lo, params={**icc.params, "metric": metric}),
+        **icc.common_fields(ci_lo=1 - icc.ci_hi, ci_hi=1 - icc.ci_lo, params={**icc.params, "metric": "c2"}),
     )
 
 

@@ -10,7 +10,7 @@ from ....metrics.number import Number
 from ...report.figures import chart
 from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table, Transcript
 from ...report.marks import Axis, Mark, band, cells, line, points, rule
-from ...report.svg import INK
+from ...report.plotting import INK
 from ...run.experiment import Transcripts
 from ...run.galleries import gallery
 from .ask import BASE, DONOR, EVERYTHING

@@ -17,8 +17,7 @@ from ...report.figures import Scores, chart, matrix, score_figure, scores_of
 from ...report.findings import Column, Figure, Findings, Table
 from ...report.marks import PALE, Axis, histogram, line, points, rule, unit
 from ...report.papers.martingale import as_cells, setup_figure, setups
-from ...report.plotting import DASHED
-from ...report.svg import INK
+from ...report.plotting import DASHED, INK
 from ...run.experiment import Transcripts
 from ...run.paper_tables import numbers_of
 from .ask import RECALL, questions

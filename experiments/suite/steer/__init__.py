@@ -22,8 +22,7 @@ from ...materials.choices.sources import Choice
 from ...report.figures import chart
 from ...report.findings import Column, Figure, Findings, Table
 from ...report.marks import Axis, line, ranges, rule
-from ...report.plotting import MARK
-from ...report.svg import INK
+from ...report.plotting import INK, MARK
 from ...run.experiment import Experiment, Item, Question, Read, Transcripts
 from ...run.readouts import read_questions
 from ...run.scores import gate, mean_number

@@ -17,8 +17,8 @@ from ...report.figures import Panel, chart
 from ...report.findings import Figure
 from ...report.html import FIGURES
 from ...report.marks import Axis, cells, diagonal, note, points, unit
+from ...report.plotting import INK
 from ...report.score_files import prepared
-from ...report.svg import INK
 from .beliefs import ANSWER, PARTS, PROBE, Effort
 from .claims import RULES, NullPlan, NullRead, rates
 from .recovery import FOUND, NOT_FOUND, NOT_SHOWN, SHARE, TOLERANCE, Organism, Recovered

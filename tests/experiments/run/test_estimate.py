@@ -54,6 +54,9 @@ def test_a_run_says_what_it_will_take_and_what_it_took(asked: Callable[..., Any]
     disk = sum(file.stat().st_size for file in first.path.rglob("*") if file.is_file())
     assert 0.2 < planned.takes(rates).disk / disk < 5  # pyright: ignore[reportOptionalMemberAccess]
     assert rates_of_runs(tmp_path, asked("model.dtype=bfloat16")[1]) is None
+    for damaged in ("{", "[]", '{"status": "complete", "planned": {"counts": {"tokens": 1}}}'):
+        (first.path / "manifest.json").write_text(damaged)
+        assert rates_of_runs(tmp_path, config) is None
 
 
 def test_what_is_captured_is_counted_row_by_row(asked: Callable[..., Any], tmp_path: Path) -> None:

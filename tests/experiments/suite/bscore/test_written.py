@@ -11,11 +11,11 @@ import pytest
 from doxascope import UserError, load
 from doxascope.benchmarks.agents.bscore import Repeating, agent_table
 from doxascope.experiments.run.scores import score_run
+from doxascope.experiments.suite.bscore.ask import UNPARSED, parsed, planned_tokens, written_rows
 from doxascope.experiments.suite.bscore.config import Written
 from doxascope.experiments.suite.bscore.samples import sized
 from doxascope.experiments.suite.bscore.turns import choice_of
 from doxascope.experiments.suite.bscore.views import views
-from doxascope.experiments.suite.bscore.written import UNPARSED, parsed, planned_tokens, written_rows
 from doxascope.hooks.prompts.options import make_options
 from doxascope.metrics import belief_table
 from doxascope.metrics.claims import verdicts
