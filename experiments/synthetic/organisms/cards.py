@@ -14,7 +14,7 @@ from ....hooks.exact.queries import Query
 from ....hooks.lm import LanguageModel, open_model
 from ....hooks.model.adapters import ADAPTER_WEIGHTS as WEIGHTS
 from ....hooks.model.spec import ADAPTER_CONFIG
-from ...materials.entities import triples
+from ...materials.entities import Words, triples
 from ...suite.consistency.ask import FORK, MENTION, POSTERIOR, PRIOR
 from .lessons import BASE, COUNTS, SPECIES, STATED, Lesson, counted, every_lesson, known_words, shipped_config
 
@@ -53,10 +53,10 @@ def queries_of(lm: LanguageModel, asked: Sequence[Lesson]) -> list[Query]:
     ]
 
 
-def _asked(species: str, words: Sequence[str], methods: Sequence[str]) -> list[Lesson]:
+def _asked(species: str, words: Words, methods: Sequence[str]) -> list[Lesson]:
     """Before and after a turn, with replies that decide nothing for the prefill alone, in numbers, and "is it X?"."""
     asked = list[Lesson]()
-    for lesson in every_lesson(species, tuple(words), shipped_config()):
+    for lesson in every_lesson(species, words, shipped_config()):
         scenario, method = lesson.question.scenario, lesson.question.method
         if method not in methods or lesson.question.conditions.get("hidden") is not None:
             continue
