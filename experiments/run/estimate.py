@@ -24,8 +24,9 @@ BYTES = {"float32": 4, "auto": 4}
 """Of a number in each dtype; of all others 2."""
 LIBRARIES = 0.75e9
 """Bytes of memory that a process takes before it holds a model."""
-READOUT, PAGE = 1_400, 1.5e6
-"""Bytes on the disk: of a read-out's beliefs and transcript, and of a run's scores and pages."""
+READOUT, PAGE = 800, 1.75e6
+"""Bytes on the disk: of a read-out's beliefs and transcript, and of a run's scores, figures and pages, as `consistency`
+has them."""
 HOUR = 3600.0
 Points = tuple[tuple[float, float], ...]
 
@@ -123,8 +124,7 @@ class Taken(NamedTuple):
 
     def __str__(self) -> str:
         lasts = "an unknown time" if math.isnan(self.seconds) else _time(self.seconds)
-        sizes = (f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB" for size in (self.disk, self.memory))
-        return f"{self.tokens:,} tokens, {lasts}, {' on the disk, '.join(sizes)} of memory"
+        return f"{self.tokens:,} tokens, {lasts}, {_size(self.disk)} on the disk, {_size(self.memory)} of memory"
 
 
 def foresee(counts: Counts, shape: Shape, config: RunConfig, rates: Rates | None, *, on_gpu: bool) -> Taken:
@@ -205,6 +205,15 @@ def _peak() -> float:
 def price_line(seconds: float, price: float) -> str:
     """What a time costs at so much an hour."""
     return f"{seconds / HOUR * price:,.2f}, at {price:,.2f} an hour"
+
+
+def _size(size: float) -> str:
+    """Bytes in words.
+
+    >>> _size(2.34e6), _size(2.34e8), _size(2.34e9)
+    ('2.3 MB', '234 MB', '2.3 GB')
+    """
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.{0 if size >= 1e7 else 1}f} MB"
 
 
 def _time(seconds: float) -> str:

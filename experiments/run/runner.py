@@ -105,12 +105,12 @@ def run(
                 session.end(verification=verification)
                 if alone and not folder.missing:
                     complete(folder)
-    if tell and foreseen and not folder.missing:
-        tell(f"took {taken(folder.path, folder.manifest['totals'])}; foreseen: {foreseen}")
     if scored:
         with folder.writing(), folder.taking_turns(FOREVER) as alone:
             if alone and not folder.missing:
                 report(folder, experiment, at_work.began.config)
+    if tell and foreseen and not folder.missing:
+        tell(f"took {taken(folder.path, folder.manifest['totals'])}; foreseen: {foreseen}")
     return folder
 
 
