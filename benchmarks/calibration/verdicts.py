@@ -126,8 +126,9 @@ def _told(
     """
 
     def sample(n: int, rng: Generator) -> Read:
-        level = TASTE * rng.standard_normal((n, 3)) if places is None else np.tile(places, (n, 1))
-        level = -lengths * rng.integers(3, 10, (n, 3)) if lengths else level
+        level: Floats = TASTE * rng.standard_normal((n, 3)) if places is None else np.tile(places, (n, 1))
+        if lengths:
+            level = np.asarray(-lengths * rng.integers(3, 10, (n, 3)), dtype=np.float64)
         gone = np.eye(3)[REJECTED]
         keeps = (rng.random(n) < leaks)[:, None, None]
         later = flattens * level[:, None] + copies * NAMES_WORD + blur * rng.standard_normal((n, 9, 3))
