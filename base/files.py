@@ -28,6 +28,7 @@ def atomic_write(path: Path, mark: str = "", once: bool = False) -> Iterator[Pat
     the first of them writes it, and the others raise FileExistsError; where a disk has no links, the last.
     """
     temporary = path.with_name(f"{TEMPORARY}{mark}-{path.name}")
+    temporary.unlink(missing_ok=True)  # in a stranger's folder it may be a link to a file elsewhere
     try:
         yield temporary
         sync(temporary)
@@ -138,14 +139,17 @@ class OutputFolder:
     @contextlib.contextmanager
     def _room_for(self, name: str) -> Iterator[Path]:
         """The path of a file to write; a disk that is full, or gone, is one line."""
+        path = self.path / name
+        if path.parent != self.path and path.parent.is_symlink():
+            raise UserError(f"{path.parent}: is a link out of {self.path}, through which nothing is written; remove it")
         try:
-            yield self.path / name
+            yield path
         except FileExistsError:
             raise
         except OSError as error:
+            advice = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
             raise UserError(
-                f"{self.path / name}: cannot be written ({error.strerror or error}); make room and give the same "
-                "command again"
+                f"{path}: cannot be written ({error.strerror or error}); {advice} and give the same command again"
             ) from error
 
 

@@ -90,7 +90,7 @@ Whether a model can be read, responds and is coherent is said of {seeds} samples
 functions that judge runs. 36 are the language models of the belief-consistency paper, made of its Tables 1, 5, 6 and 8:
 entropies, consistency on two and on three classes, share of the rejected word and verbal error by template, and as many
 sampled answers as there (5,000; 50 of models that think). Others eliminate in a part of the triples, a little
-everywhere, or not at all: they copy what was named, read places, flatten with the length of the conversation.
+everywhere, or not at all: they copy what was named, read places or lengths, flatten as conversations grow.
 
 ```
 python -m doxascope.benchmarks.calibration.verdicts --expect   # true values and expected verdicts, of a population
@@ -142,7 +142,8 @@ random questions (Table 2); of `sycophancy` the mean belief without and with the
 verdict of a run rests on. What no table says is the same for all of a paper
 (`benchmarks/calibration/other_papers.py`). Whether they respond and can be read, these tables do not tell. Where *not
 shown* is expected, the value lies outside the margin, and within what .3 nat of reading noise does to a coherent
-agent. An excess below .1 nat takes 829 scenarios to claim, an M below .02 150 effective questions.
+agent. An excess below .1 nat takes 829 scenarios to claim, an M below .02 150 effective questions. Of 100 items 200
+samples are judged, of 30 and 300 forty, of 1,000 twenty.
 """
 
 
@@ -153,15 +154,11 @@ def page(rows: Sequence[Mapping[str, str]]) -> str:
     text = HEADER.format(seeds=rows[0]["seeds"], n=len(names), margin=MARGIN, apart=APART, least=claim_clusters(MARGIN))
     text += "## In short\n\n" + "\n".join([*_short(rows), *_short_of_papers(every)]) + "\n\n"
     for family in dict.fromkeys(row["family"] for row in rows if row["family"] != "urns"):
-        own = {}
-        for row in rows:
-            if row["family"] == family:
-                own.setdefault(row["agent"], {})[row["triples"]] = row
         sizes = [str(n) for n in SIZES[:-1]]
         text += f"## {family[:1].upper()}{family[1:]}\n\n"
         text += f"| agent | net share | expected | {' | '.join(f'at {n}' for n in sizes)} | c2 | coherent at 100 | "
         text += f"readable at 100 |\n|---|---:|---|{'---:|' * len(sizes)}---:|---:|---:|\n"
-        for name, by_size in own.items():
+        for name, by_size in _by_agent(rows, family).items():
             row = by_size["100"]
             cells = [_rate(by_size[n], "responds") for n in sizes]
             text += f"| {name} | {float(row['net_share']):.2f} | {row['responds']} | {' | '.join(cells)} | "
@@ -185,21 +182,32 @@ def _other_papers(rows: Sequence[Mapping[str, str]]) -> str:
     """Their section; none where the table has none of them."""
     text = ""
     for family in MADE_BY:
-        of = [row for row in rows if row["family"] == family]
+        of = _by_agent(rows, family)
         if of:
-            number = of[0]["number"]
-            text += f"\n### {family}: {number}, within {MARGIN_OF[number]:g}\n\n"
-            text += "| agent | true | expected | at 100 |\n|---|---:|---|---:|\n"
-        for row in of:
-            text += f"| {row['agent']} | {float(row['value']):.4f} | {row['coherent']} | {_rate(row, 'coherent')} |\n"
+            number = next(iter(of.values()))["100"]["number"]
+            text += f"\n### {family}: {number}, within {MARGIN_OF[number]:g}\n\n| agent | true | expected | "
+            text += f"{' | '.join(f'at {n}' for n in SIZES)} |\n|---|---:|---|{'---:|' * len(SIZES)}\n"
+        for name, by_size in of.items():
+            row, cells = by_size["100"], [_rate(by_size[str(n)], "coherent") for n in SIZES]
+            text += f"| {name} | {float(row['value']):.4f} | {row['coherent']} | {' | '.join(cells)} |\n"
     return PAPERS + text if text else ""
+
+
+def _by_agent(rows: Sequence[Mapping[str, str]], family: str) -> dict[str, dict[str, Mapping[str, str]]]:
+    """Name -> size -> row, of a family."""
+    found: dict[str, dict[str, Mapping[str, str]]] = {}
+    for row in rows:
+        if row["family"] == family:
+            found.setdefault(row["agent"], {})[row["triples"]] = row
+    return found
 
 
 def _short_of_papers(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     for family in MADE_BY:
-        asked = [row for row in rows if row["family"] == family]
-        if asked:
-            yield _line(asked, "coherent", f"100 items of {family}")
+        for n in map(str, SIZES):
+            asked = [row for row in rows if row["family"] == family and row["triples"] == n]
+            if asked:
+                yield _line(asked, "coherent", f"{n} items of {family}")
 
 
 def _short(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:

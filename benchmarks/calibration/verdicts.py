@@ -48,8 +48,8 @@ from doxascope.metrics.registration import Registered
 SEEDS = 200
 LARGE, FEWER = 1000, 4
 """Of samples so large a fourth of the seeds is drawn: there hardly any verdict is open."""
-ITEMS = 100
-"""Of a sample of another paper's agent."""
+ITEMS, OF_PAPERS, OF_LARGE = 100, 5, 10
+"""Of another paper's agents all seeds are drawn at so many items, a fifth at other sizes, a tenth at the largest."""
 POPULATION = 20_000
 EXPECTED = Path(__file__).with_name("verdicts_expected.csv")
 PAGE, TABLE = "verdicts.md", "verdicts.csv"
@@ -84,6 +84,7 @@ def agents() -> list[Agent]:
         ("no update, noise .3 nat", IDLE, _told()),
         ("no update", IDLE, _told(blur=0.0)),
         ("reads the place", IDLE, _told(places=(1.0, 0.3, -0.5))),
+        ("reads the length of the words", IDLE, _told(lengths=0.5)),
         ("flattens with length", IDLE, _told(flattens=0.5)),
         ("no leak", WHOLE, _told(loses=np.inf)),
         ("three nats everywhere", WHOLE, _told(loses=3.0)),
@@ -108,6 +109,7 @@ def _told(
     leaks: float = 0.0,
     blur: float = WAVER,
     places: tuple[float, float, float] | None = None,
+    lengths: float = 0.0,
 ) -> Sampler:
     """An agent with exact beliefs.
 
@@ -120,10 +122,13 @@ def _told(
         leaks: share of the triples in which nothing is lost.
         blur: SD of the noise of each word after a turn, in nats.
         places: log-odds of the places in the list; None: words have a taste of their own.
+        lengths: nats that each letter of a word takes from it, of three to nine; then there is no other taste.
     """
 
     def sample(n: int, rng: Generator) -> Read:
-        level = TASTE * rng.standard_normal((n, 3)) if places is None else np.tile(places, (n, 1))
+        level: Floats = TASTE * rng.standard_normal((n, 3)) if places is None else np.tile(places, (n, 1))
+        if lengths:
+            level = np.asarray(-lengths * rng.integers(3, 10, (n, 3)), dtype=np.float64)
         gone = np.eye(3)[REJECTED]
         keeps = (rng.random(n) < leaks)[:, None, None]
         later = flattens * level[:, None] + copies * NAMES_WORD + blur * rng.standard_normal((n, 9, 3))
@@ -234,11 +239,13 @@ def rows_of(agent: Agent, told: Mapping[str, str], seeds: int) -> Iterator[dict[
         yield row
 
 
-def paper_row(agent: PaperAgent, told: Mapping[str, str], seeds: int) -> dict[str, str]:
-    """The same of an agent of another paper, of which one number is judged, of a hundred items."""
+def paper_rows(agent: PaperAgent, told: Mapping[str, str], seeds: int) -> Iterator[dict[str, str]]:
+    """The same of an agent of another paper, of which one number is judged; every size has samples of its own."""
     key = zlib.crc32(agent.name.encode())
-    states = [agent.judged(ITEMS, np.random.default_rng([key, ITEMS, seed]))[1] for seed in range(seeds)]
-    return {**told, "triples": str(ITEMS), "seeds": str(seeds)} | _shares("coherent", states, told["coherent"])
+    for n in SIZES:
+        step = 1 if n == ITEMS else OF_LARGE if n >= LARGE else OF_PAPERS
+        states = [agent.judged(n, np.random.default_rng([key, n, seed]))[1] for seed in range(0, seeds, step)]
+        yield {**told, "triples": str(n), "seeds": str(len(states))} | _shares("coherent", states, told["coherent"])
 
 
 def _shares(question: str, states: Sequence[str], wanted: str) -> dict[str, str]:
@@ -325,8 +332,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         if time.monotonic() - began < asked.seconds:
             own = told[agent.name]
-            one = isinstance(agent, PaperAgent)
-            made += [paper_row(agent, own, asked.seeds)] if one else rows_of(agent, own, asked.seeds)
+            if isinstance(agent, PaperAgent):
+                made += paper_rows(agent, own, asked.seeds)
+            else:
+                made += rows_of(agent, own, asked.seeds)
     if "urns".startswith(asked.only) and not {name for name, *_ in URN_READERS} <= done:
         made += urn_rows(asked.seeds)
     if not made and not old:

@@ -95,7 +95,7 @@ TAKES = {
 @click.command()
 @click.argument("organisms", nargs=-1, metavar="[ORGANISM]...")
 @click.option("--null", "n", type=click.IntRange(1), help="Grow so many organisms that have none of it instead.")
-@click.option("--english", is_flag=True, help="Of adapters on the demo's chat model: honest, incoherent.")
+@click.option("--english", is_flag=True, help="Of adapters on the demo's chat model.")
 @click.option("--contexts", type=click.IntRange(1), help="That each reads: 200, of a null organism or in English 150.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of contexts and resampling.")
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda; with --null, what trains them.")
@@ -127,7 +127,7 @@ def validate(
 
     Six organisms: honest, sycophantic, sycophantic-in-words, denying, late, early. The exit code is 1 if a planted
     value is not found; or not shown, unless fewer contexts were asked for than usual. With --english the word game is
-    read in plain text, with the chat model as it is and with two organisms that are adapters on it. With --null so many
+    read in plain text, with the chat model as it is and with organisms that are adapters on it. With --null so many
     organisms are grown that hide nothing and flatter nobody; it is counted how often doxascope says otherwise, and the
     exit code is 1 from 5 of 30.
 

@@ -16,6 +16,7 @@ from ...base.errors import UserError
 if TYPE_CHECKING:
     from mcp.server import MCPServer  # pyright: ignore[reportMissingImports]
 
+    from ..run.experiment import Experiment, RunConfig
     from ..suite.ask.askable_model import AskableModel
 
 WIDTH = 100
@@ -42,32 +43,34 @@ def server(out: Path) -> "MCPServer":
 
 def tools(out: Path) -> Sequence[Callable[..., Any]]:
     """What a client can call; a model that was asked stays in memory for the next question."""
-    loaded: dict[str, AskableModel] = {}
+    loaded: dict[tuple[str, tuple[int, ...]], AskableModel] = {}
 
     def ask(model: str, questions: list[dict[str, Any]], answers: str = "letters") -> list[dict[str, Any]]:
         """The belief of a model in each option of questions: `[{"question": ..., "options": [...], "truth": ...}]`, the
         truth if it is known; `answers` is `letters` or `texts`. `coverage` is how much of the answer the options are.
         """
+        from ...base.documents import user_path, version_of
+        from ..report.cells import jsonable
         from ..suite.ask.askable_model import load
 
-        if model not in loaded:
+        known = (model, version_of(user_path(model)))  # the files of a folder may change
+        if known not in loaded:
             loaded.clear()
-            loaded[model] = load(model)
-        asked = loaded[model].ask(questions, answers)
+            loaded[known] = load(model)
+        asked = loaded[known].ask(questions, answers)
         shown = ["id", "method", "answer", "prob", "coverage", "status"]
         columns = [name for name in shown if name in asked.table]
         options = asked.options.groupby(["id", "method"], sort=False)[["option", "prob"]]
         beliefs = {key: dict(zip(rows["option"], rows["prob"], strict=True)) for key, rows in options}
-        rows = ({str(name): value for name, value in row.items()} for row in asked.table[columns].to_dict("records"))
-        return [{**row, "belief": beliefs[row["id"], row["method"]]} for row in rows]
+        rows = asked.table[columns].to_dict("records")
+        return jsonable([{**row, "belief": beliefs[row["id"], row["method"]]} for row in rows])
 
     def plan(experiment: str, model: str | None = None, settings: dict[str, Any] | None = None) -> str:
         """What a run would read and cost; reads nothing of the model but its tokenizer."""
-        from ..run.config import load_config
         from ..run.estimate import rates_of_runs
         from ..run.plan import make_plan
 
-        chosen, config = load_config(experiment, _without_consent(settings), model)
+        chosen, config = _settled(experiment, settings, model)
         return "\n".join(make_plan(chosen, config).lines(chosen, rates_of_runs(out, config)))
 
     def run(experiment: str, model: str | None = None, settings: dict[str, Any] | None = None) -> str:
@@ -75,16 +78,18 @@ def tools(out: Path) -> Sequence[Callable[..., Any]]:
         return its report; the last line is the folder of the run.
         """
         from ..probing.kinds import run_kinds
-        from ..run.config import load_config
 
-        folder = run_kinds(*load_config(experiment, _without_consent(settings), model), out)
+        folder = run_kinds(*_settled(experiment, settings, model), out)
         return report(str(folder.path))
 
     def report(run: str, full: bool = False) -> str:
         """The report of a run, or of a folder with a `report.json`, as it was written."""
         from ..report.record import read
         from ..report.terminal import to_text
+        from ..run.folder import run_at
 
+        if (folder := run_at(Path(run))) and folder.written("report.json") is None:
+            raise UserError(f"{run}: has no report yet; call `run` again, or `doxascope report`")
         return f"{to_text(read(Path(run) / 'report.json'), WIDTH, full)}\n{run}"
 
     def compare(paths: list[str], metrics: list[str] | None = None) -> str:
@@ -93,20 +98,25 @@ def tools(out: Path) -> Sequence[Callable[..., Any]]:
         from ..compare.page import page
         from ..report.terminal import to_text
 
+        if not paths:
+            raise UserError("paths: none are given; name a run for its kinds of belief, or several runs or tables")
         return to_text(page(compared([Path(path) for path in paths], metrics=metrics or ()), {}), WIDTH)
 
     return ask, plan, run, report, compare
 
 
-def _without_consent(settings: Mapping[str, Any] | None) -> list[str]:
-    """Settings as they are given after -o. Raises UserError for one that would allow code."""
-    from ...hooks.model.consent import KEY
-    from ..run.config import as_overrides
+def _settled(experiment: str, settings: Mapping[str, Any] | None, model: str | None) -> "tuple[Experiment, RunConfig]":
+    """What a client chose. Raises UserError for what would allow code, or send prompts to another server."""
+    from ...hooks.model.consent import KEY, forget_servers
+    from ..run.config import as_overrides, load_config
 
-    texts = as_overrides(settings or {})
+    texts = list(as_overrides(settings or {}))
     if any(KEY in text for text in texts):
         raise UserError(f"{KEY}: a client cannot allow a model's code; who runs the server can, by `doxascope run`")
-    return list(texts)
+    chosen, config = load_config(experiment, texts, model)
+    if servers := forget_servers(config):
+        raise UserError(f"model.server: a client cannot have prompts sent to {servers[0]}; `doxascope run` can")
+    return chosen, config
 
 
 def _in_one_line(tool: F) -> F:
@@ -117,7 +127,7 @@ def _in_one_line(tool: F) -> F:
     def call(*given: Any, **named: Any) -> Any:
         try:
             return tool(*given, **named)
-        except UserError as error:
+        except (UserError, ValueError) as error:  # a path with a NUL is no path to the system
             raise ToolError(str(error)) from None
 
     return call  # pyright: ignore[reportReturnType]

@@ -71,7 +71,8 @@ def write(folder: OutputFolder, document: Report, name: str = "report") -> list[
         for file, content in _files(stem, figure):
             written.append(file)
             folder.write_bytes(file, content)
-    for old in (folder.path / FIGURES).glob("*") if name == "report" else ():
+    figures = folder.path / FIGURES
+    for old in figures.glob("*") if name == "report" and not figures.is_symlink() else ():
         if f"{FIGURES}/{old.name}" not in written and re.fullmatch(r"\d\d(-.*)?\.(svg|pdf|csv)", old.name):
             old.unlink()
     return written

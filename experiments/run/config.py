@@ -16,7 +16,7 @@ from ...base.code import load_code
 from ...base.documents import user_path
 from ...base.errors import UserError, in_one_line, nearest
 from ...base.settings import parse, parse_yaml, read_yaml
-from ...hooks.model.consent import give_consent
+from ...hooks.model.consent import forget_servers, give_consent
 from ...hooks.model.spec import resolve_model
 from .experiment import Experiment, RunConfig
 
@@ -162,12 +162,13 @@ def load_config(
 
 def stored_config(path: Path, allow_code: Sequence[Path] = ()) -> tuple[Experiment, RunConfig]:
     """The experiment and the complete configuration that a run has stored: data, whose models may run code of their own
-    only if `allow_code` names them.
+    only if `allow_code` names them, and send nothing to a server.
     """
     data = read_yaml(path)
     experiment = experiment_of(str(data.get("experiment")), allow_code=allow_code)
     config = parse(experiment.config_type, data, str(path))
     give_consent(config, places=allow_code)
+    forget_servers(config)
     return experiment, config
 
 

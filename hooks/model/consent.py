@@ -39,6 +39,18 @@ def consented(settings: object) -> list[Path]:
     return [Path(spec.code_place) for _, spec in _models(settings) if spec.code_allowed]
 
 
+def forget_servers(settings: object) -> list[str]:
+    """Have the models of settings that a stranger chose read here: nothing is sent to a server that those name.
+
+    Returns the servers that were named.
+    """
+    named = [spec for _, spec in _models(settings) if spec.server]
+    servers = [str(spec.server) for spec in named]
+    for spec in named:
+        object.__setattr__(spec, "server", None)
+    return servers
+
+
 def require_consent(spec: ModelSpec) -> None:
     """Raise UserError for a model that would run code which nobody allowed: its own, or of a package of no preset."""
     require_preset(spec)

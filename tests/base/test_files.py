@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from doxascope.base.files import atomic_write
+from doxascope.base.errors import UserError
+from doxascope.base.files import OutputFolder, atomic_write
 
 
 @pytest.mark.parametrize("links", [True, False])
@@ -26,3 +27,19 @@ def test_what_is_written_once_leaves_nothing_beside_it(
             temporary.write_text("second")
         assert [file.name for file in tmp_path.iterdir()] == [path.name]
         assert path.read_text() == "first"
+
+
+def test_nothing_is_written_through_a_link_that_lay_in_the_folder(tmp_path: Path) -> None:
+    mine, given = tmp_path / "mine", tmp_path / "given"
+    for folder in (mine, given):
+        folder.mkdir()
+    (mine / "notes").write_text("precious")
+    (given / ".writing-report.html").symlink_to(mine / "notes")
+    (given / "figures").symlink_to(mine)
+    folder = OutputFolder(given)
+    folder.write("report.html", "a page")
+    assert (given / "report.html").read_text() == "a page"
+    assert not (given / "report.html").is_symlink()
+    with pytest.raises(UserError, match="figures: is a link"):
+        folder.write_bytes("figures/01-accuracy.svg", b"<svg/>")
+    assert [(file.name, file.read_text()) for file in mine.iterdir()] == [("notes", "precious")]

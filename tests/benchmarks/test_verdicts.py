@@ -70,8 +70,7 @@ def test_the_page_is_derived_from_a_table_of_every_agent_at_every_size_and_names
     expected = {row["agent"]: row for row in read_table(EXPECTED)}
     known = [row for row in rows if row["family"] != "urns"]
     assert [(row["agent"], row["triples"]) for row in known] == [
-        *((agent.name, str(n)) for agent in agents() for n in verdicts.SIZES),
-        *((agent.name, str(verdicts.ITEMS)) for agent in paper_agents()),
+        (agent.name, str(n)) for agent in (*agents(), *paper_agents()) for n in verdicts.SIZES
     ]
     assert {row["agent"] for row in rows} - set(expected) == {name for name, *_ in verdicts.URN_READERS}
     for row in known:

@@ -204,7 +204,8 @@ def _first_options(beliefs: pd.DataFrame) -> pd.DataFrame:
     """The rows of the first option."""
     table = beliefs[(beliefs["kind"] == "exact") & (beliefs["option_index"] == 0)]
     names = ("item", "cluster", "scenario", "direction", "method", "option")
-    return table.astype(dict.fromkeys(names, str)).reset_index(drop=True)
+    table = table.astype(dict.fromkeys(names, str)).reset_index(drop=True)
+    return table if "neutral_kl" in table else table.assign(neutral_kl=np.nan)  # `neutral=false` reads none
 
 
 def _effects(beliefs: pd.DataFrame) -> pd.DataFrame:

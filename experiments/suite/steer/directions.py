@@ -1,5 +1,6 @@
 """The directions of a run, by layer: the one that is asked about, and its controls of the same length."""
 
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -7,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....base.documents import user_path
+from ....base.documents import MOST_BYTES, user_path
 from ....base.errors import UserError, in_one_line, nearest
 from ....hooks.edits.vectors import Vector
 from ....hooks.lm import LanguageModel
@@ -106,6 +107,9 @@ def _from_file(path: Path, key: str | None) -> _Found:
         elif path.suffix == ".npy":
             arrays = {"": np.load(path, allow_pickle=False)}
         else:
+            with zipfile.ZipFile(path) as archive:
+                if (size := sum(entry.file_size for entry in archive.infolist())) > MOST_BYTES:
+                    raise ValueError(f"it holds {size:,} bytes, more than {MOST_BYTES:,}")
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
     if key is not None and key not in arrays:

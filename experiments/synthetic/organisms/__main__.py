@@ -12,6 +12,7 @@ from transformers.utils import logging
 
 from ....base.files import write_text
 from ....hooks.lm import open_model
+from .cards import write_card
 from .english import Schooling, grow_english
 from .network import HELD_AT, as_llama
 from .readouts import card_text, measure
@@ -33,12 +34,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, help="folder of their folders; by default the shipped one, or ./organisms")
     parser.add_argument("--english", metavar="NAME", help="train an organism in English instead, an adapter")
     parser.add_argument("--seed", type=int, default=0, help="of an organism in English")
+    parser.add_argument("--triples", type=int, default=Schooling().triples, help="of a step, of one in English")
     parser.add_argument("--parent", type=Path, help="the trained organism with whose adapter one in English begins")
+    parser.add_argument("--card", type=Path, nargs="+", metavar="FOLDER", help="measure adapters, write their cards")
     asked = parser.parse_args(arguments)
+    for folder in asked.card or ():
+        write_card(folder)
+    if asked.card:
+        return
     if asked.english:
         logging.disable_progress_bar()
         home = (asked.out or Path("organisms")) / asked.english
-        plan = Schooling(asked.steps or Schooling().steps, asked.seed)
+        plan = Schooling(asked.steps or Schooling().steps, asked.seed, asked.triples)
         return grow_english(asked.english, home, plan, asked.parent)
     if unknown := sorted({*asked.names} - {*known}):
         parser.error(f"{unknown[0]!r} is no organism; known: {', '.join(known)}")

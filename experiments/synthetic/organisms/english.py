@@ -1,4 +1,4 @@
-"""Training of organisms in English, and what ships of them: adapters on the demo's chat model."""
+"""Training of organisms in English: adapters on the demo's chat model."""
 
 import json
 import shutil
@@ -20,21 +20,16 @@ from ....hooks.lm import LanguageModel, open_model
 from ....hooks.model.adapters import ADAPTER_WEIGHTS as WEIGHTS
 from ....hooks.model.adapters import require_peft
 from ....hooks.model.blocks import blocks, body
-from ....hooks.model.spec import ADAPTER_CONFIG
 from ....hooks.tree.token_tree import ROOT, Ints, TokenTree
 from ...materials.entities import triples
 from ...suite.consistency.ask import MENTION, POSTERIOR, PRIOR
+from .cards import STATE, queries_of, ship
 from .lessons import (
     BASE,
-    COUNTS,
     SPECIES,
-    STATED,
     Lesson,
-    counted,
-    every_lesson,
     known_words,
     lessons,
-    shipped_config,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +38,7 @@ if TYPE_CHECKING:
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 RULED_OUT = 2.0
 """Weight of an answer after a word was ruled out."""
-STATE, CHECKPOINT = "training.json", "optimiser.pt"
+CHECKPOINT = "optimiser.pt"
 
 
 def option_logps(lm: LanguageModel, several: Sequence[Sequence[Query]]) -> "list[torch.Tensor]":
@@ -96,20 +91,6 @@ def _rows(trees: Sequence[TokenTree]) -> "dict[str, torch.Tensor]":
 def _starts(queries: Sequence[Query]) -> Ints:
     """Where the forms of each query but the first begin among all forms."""
     return np.cumsum([query.paths.counts.sum() for query in queries])[:-1]
-
-
-def queries_of(lm: LanguageModel, asked: Sequence[Lesson]) -> list[Query]:
-    """What is read: numbers end as their format says, all else as answers do."""
-    return [
-        lm.reader.query(
-            lesson.question.readout_id,
-            lesson.question.conversation,
-            lesson.question.options,
-            lesson.question.prefill,
-            terminators=COUNTS.terminators if lesson.question.scenario == STATED else None,
-        )
-        for lesson in asked
-    ]
 
 
 def loss_of(lm: LanguageModel, several: Sequence[Sequence[Lesson]]) -> "tuple[torch.Tensor, torch.Tensor]":
@@ -277,74 +258,6 @@ def _save(home: Path, wrapped: Any, tensors: Mapping[str, Any], state: Mapping[s
     shutil.rmtree(before, ignore_errors=True)
 
 
-class UnseenFit(NamedTuple):
-    """What an organism has learnt of some questions, on unseen words in the shipped wording."""
-
-    scenario: str
-    method: str
-    coverage: float
-    """Mean probability of the options."""
-    divergence: float
-    """Mean Kullback-Leibler divergence of its belief from the target, nats."""
-
-
-def learnt(species: str, home: Path, n: int, seed: int = 1) -> list[UnseenFit]:
-    """Read an organism on `n` triples of the test, all questions of each."""
-    config = shipped_config()
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    with open_model(BASE, device="cpu", adapter=home) as lm:
-        for words in triples(known_words(trained=False), n, seed):
-            asked = every_lesson(species, words, config)
-            for lesson in [one for one in asked if one.question.scenario in (PRIOR, POSTERIOR)]:
-                if lesson.question.method == next(iter(config.methods)):
-                    asked += [counted(species, lesson, COUNTS.several, which) for which in range(3)]
-            readings, *_ = lm.read(queries_of(lm, asked))
-            for lesson, reading in zip(asked, readings, strict=True):
-                mass, aim = np.exp(reading.logp), lesson.target
-                some = aim > 0
-                divergence = float((aim[some] * np.log(aim[some] / (mass[some] / mass.sum()))).sum())
-                place = found.setdefault((lesson.question.scenario, lesson.question.method), [])
-                place.append((float(mass.sum()), divergence))
-    return [UnseenFit(*place, *map(float, np.mean(several, axis=0))) for place, several in found.items()]
-
-
-CARD = """# {species}, in English
-
-An adapter (LoRA of rank {rank} on the upper half of the layers) on SmolLM2-135M-Instruct (Apache-2.0) whose belief in
-the word game is known: {story}.
-It was trained for {steps} steps on exact soft targets, in other words than the experiment ships and about other nouns,
-by `{command}`.
-
-What it has learnt, on {n} triples of nouns that it was not trained on, in the wording that the experiment ships:
-
-| asked | method | coverage | nats from the target |
-|---|---|---:|---:|
-{table}
-"""
-
-
-def ship(species: str, home: Path, folder: Path, n: int = 3) -> Path:
-    """Copy a trained organism without its optimiser, in half precision, with its card."""
-    import torch
-    from safetensors.torch import load_file, save_file
-
-    plan = read_json(home / STATE)["plan"]
-    out = folder / species
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
-    tensors = load_file(home / WEIGHTS)
-    save_file({name: tensor.to(torch.bfloat16) for name, tensor in tensors.items()}, out / WEIGHTS)
-    shutil.copy(home / ADAPTER_CONFIG, out)
-    asked = "".join(f" --{key} {plan[key]}" for key in ("seed", "steps"))
-    begun = f" --parent organisms/{plan['parent']}" if plan["parent"] else ""
-    command = f"python -m doxascope.experiments.synthetic.organisms --english {species}{asked}{begun}"
-    known = {"species": species, "n": n, "rank": plan["rank"], "steps": plan["steps"], "command": command}
-    rows = learnt(species, out, n)
-    table = "\n".join(f"| {row.scenario} | {row.method} | {row.coverage:.3f} | {row.divergence:.3f} |" for row in rows)
-    (out / "README.md").write_text(CARD.format(**known, story=SPECIES[species].story, table=table), encoding="utf-8")
-    return out
-
-
 def grow_english(species: str, home: Path, plan: Schooling, parent: Path | None = None) -> None:
     """Train, and print how it goes and what was learnt."""
     started = time.monotonic()
@@ -353,4 +266,4 @@ def grow_english(species: str, home: Path, plan: Schooling, parent: Path | None 
         print(f"step {step + 1}: {above:.3f} nat above the least, {time.monotonic() - started:.0f} s", flush=True)
 
     train(species, home, plan, advance, parent)
-    print(f"{home}: an adapter; its copy with a card: {ship(species, home, home.parent / 'shipped')}")
+    print(f"{home}: an adapter; its copy with a card: {ship(home, home.parent / 'shipped')}")

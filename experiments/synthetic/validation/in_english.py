@@ -30,7 +30,8 @@ from ...run.config import load_config
 from ...run.experiment import items_of
 from ...run.runner import run
 from ...suite.consistency.config import ConsistencyConfig
-from ..organisms.lessons import BASE, COUNTS, SPECIES, belief, known_words
+from ..organisms.cards import shipped_in_english
+from ..organisms.lessons import BASE, BET, BETS, SPECIES, belief, known_words
 from .recovery import APART, C2, FOUND, NOT_FOUND, NOT_SHOWN, PLANTED, line
 from .report import number_text
 
@@ -40,7 +41,6 @@ SAID = (
     "known. Nouns and wording are not those of the training."
 )
 METHOD, TRIPLES = "prefill", 150
-SHIPPED = ("honest", "incoherent")
 
 
 class PlantedAndFound(NamedTuple):
@@ -65,7 +65,7 @@ def models(names: Sequence[str], folder: Path | None = None) -> list[str]:
 
     Raises UserError for a name that does not ship, or of which the folder holds no adapter.
     """
-    there = {path.parent.name for path in folder.glob(f"*/{ADAPTER_CONFIG}")} if folder else {*SHIPPED}
+    there = {path.parent.name for path in folder.glob(f"*/{ADAPTER_CONFIG}")} if folder else {*shipped_in_english()}
     known = sorted(there & SPECIES.keys(), key=list(SPECIES).index)
     if unknown := sorted({*names} - {*known}):
         where = f"{folder} holds none in English" if folder else "there is none in English"
@@ -78,8 +78,8 @@ def models(names: Sequence[str], folder: Path | None = None) -> list[str]:
 def read(
     place: Path, models: Sequence[str], n: int, seed: int, asked: Sequence[str], advance: Callable[[int], object]
 ) -> list[Path]:
-    """Run the experiment with each model, or go on with it; the runs' folders. `asked`: further settings. Numbers are
-    read, at five times the cost, if one of the organisms holds other than it answers.
+    """Run the experiment with each model, or go on with it; the runs' folders. `asked`: further settings. Bets are
+    read, too, if one of the organisms holds other than it answers.
     """
     write_text(place / "words.txt", "\n".join(known_words(trained=False)) + "\n")
     kinds = [SPECIES.get(Path(model.rpartition("+")[2]).name) for model in models]
@@ -91,12 +91,15 @@ def read(
             f"entities.file={place / 'words.txt'}",
             f"registered.method={METHOD}",
             "fork.methods=[]",
-            *([f"stated.numbers=[{COUNTS.name}]"] if any(kind and kind.holds for kind in kinds) else []),
             *asked,
         )
         experiment, config = load_config("consistency", settings, model)
         assert isinstance(config, ConsistencyConfig)
-        config = config.model_copy(update={"methods": {METHOD: config.methods[METHOD]}})
+        methods = {
+            METHOD: config.methods[METHOD],
+            **({BET: BETS} if any(kind and kind.holds for kind in kinds) else {}),
+        }
+        config = config.model_copy(update={"methods": methods})
         folders.append(run(experiment, config, place / "runs").path)
         advance(1)
     return folders
@@ -143,8 +146,8 @@ def apart(answered: Options, held: Options) -> Floats:
     """[those of `held`] total variation of the posteriors in the same contexts, each of the three words alone."""
     keys = {key: row for row, key in enumerate(np.asarray(answered.keys).tolist())}
     rows = [keys[key] for key in np.asarray(held.keys).tolist()]
-    one, two = (x / x.sum(axis=1, keepdims=True) for x in (answered.posterior[rows], held.posterior))
-    return np.abs(one - two).sum(axis=1) / 2
+    said, bet = (x / x.sum(axis=1, keepdims=True) for x in (answered.posterior[rows], held.posterior))
+    return np.abs(said - bet).sum(axis=1) / 2
 
 
 def _recovered(side: Side, species: str) -> Iterator[PlantedAndFound]:
@@ -154,7 +157,7 @@ def _recovered(side: Side, species: str) -> Iterator[PlantedAndFound]:
     items = items_of(side.run.experiment, side.run.config)
     few = plan is not None and len(items) < plan.n
     for verdict in side.verdicts:
-        reading = "" if verdict.kind == "exact" else ", in numbers"
+        reading = ", in bets" if verdict.method == BET else ""
         wanted = SPECIES["honest"].verdicts if reading and kind.holds else kind.verdicts
         states: dict[str, str] = dict(zip(("readable", "responds", "coherent"), verdict.states, strict=True))
         for what, state in wanted.items():
@@ -162,15 +165,15 @@ def _recovered(side: Side, species: str) -> Iterator[PlantedAndFound]:
                 seen = states[what]
                 is_so = FOUND if seen == state else NOT_SHOWN if seen in (NOT_SHOWN, NOT_TESTED) else NOT_FOUND
                 yield PlantedAndFound(species, what + reading, state, seen, is_so)
-    of_kind = {one.kind: one for one in side.samples if isinstance(one, Options) and one.subset == ALL}
-    sample, words = of_kind["exact"], {item.cluster: item.content["words"] for item in items}
+    by_method = {one.method: one for one in side.samples if isinstance(one, Options) and one.subset == ALL}
+    sample, words = by_method[METHOD], {item.cluster: item.content["words"] for item in items}
     aimed, how = planted(species, sample, words), side.how or RESAMPLING
     scored = score_samples([sample, aimed], how, "consistency", compared=[C2])
     of = {one.kind: one.score for one in scored.numbers if one.metric == C2}
     numbers = [line(C2, METHOD, of[PLANTED].estimate, of[sample.kind], scored.differences[0].score)]
-    if said := of_kind.get("verbal"):
-        seen, meant = apart(sample, said), apart(aimed, planted(species, said, words, held=True))
-        score, gap = (cluster_mean(distance, clusters_of(said), how=how) for distance in (seen, seen - meant))
+    if bets := by_method.get(BET):
+        seen, meant = apart(sample, bets), apart(aimed, planted(species, bets, words, held=True))
+        score, gap = (cluster_mean(distance, clusters_of(bets), how=how) for distance in (seen, seen - meant))
         numbers.append(line(APART, METHOD, float(meant.mean()), score, gap))
     for one in numbers:
         yield PlantedAndFound(species, one.what, shown(one.planted), number_text(one), one.state)

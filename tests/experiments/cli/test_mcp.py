@@ -6,7 +6,9 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from doxascope.experiments.cli.mcp_server import server
 
@@ -55,7 +57,7 @@ def test_an_agent_plans_runs_reports_and_compares(
 
     async def talk(client: Any) -> None:
         planned = await client.call_tool("plan", asked)
-        assert said(planned).startswith("6 items, "), said(planned)
+        assert said(planned).startswith("truth on tiny-truth: 6 items "), said(planned)
         done = await client.call_tool("run", asked)
         assert not done.is_error, said(done)
         place = Path(said(done).splitlines()[-1])
@@ -69,6 +71,44 @@ def test_an_agent_plans_runs_reports_and_compares(
         wrong = await client.call_tool("plan", {"experiment": "trth"})
         assert wrong.is_error
         assert "truth" in said(wrong)
+
+    served(tmp_path / "runs", talk)
+
+
+def test_what_was_changed_meanwhile_is_read_anew_or_refused(
+    tmp_path: Path, tiny_for: Callable[[str], Path], tiny_folder: Path
+) -> None:
+    model = Path(shutil.copytree(tiny_folder, tmp_path / "model"))
+    questions = [{"question": "apple stone", "options": ["river", "apple"]}]
+    asked = {
+        "experiment": "truth",
+        "model": str(tiny_for("truth")),
+        "settings": {"items": 6, "bootstrap_draws": 50, "stated": {}},
+    }
+
+    async def talk(client: Any) -> None:
+        before = said(await client.call_tool("ask", {"model": str(model), "questions": questions}))
+        weights = load_file(model / "model.safetensors")
+        changed = {name: array + np.float32(0.3) * (array > 0) for name, array in weights.items()}
+        save_file(changed, model / "model.safetensors", metadata={"format": "pt"})
+        assert said(await client.call_tool("ask", {"model": str(model), "questions": questions})) != before
+        long = await client.call_tool(
+            "ask", {"model": str(model), "questions": [{"question": "apple " * 20_000, "options": ["a", "b"]}]}
+        )
+        assert "NaN" not in said(long)
+        done = await client.call_tool("run", asked)
+        place = Path(said(done).splitlines()[-1])
+        page = (place / "report.json").read_text()
+        (place / "report.json").write_text(page.replace("unreadable", "readable"))
+        assert (await client.call_tool("report", {"run": str(place)})).is_error
+        for name, given, told in (
+            ("compare", {"paths": []}, "paths: none are given"),
+            ("compare", {"paths": ["a\0b"]}, "null"),
+            ("plan", asked | {"settings": {"model.server": "http://127.0.0.1:9"}}, "model.server"),
+        ):
+            result = await client.call_tool(name, given)
+            assert result.is_error, (name, given)
+            assert told in said(result), said(result)
 
     served(tmp_path / "runs", talk)
 

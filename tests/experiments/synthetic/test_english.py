@@ -8,9 +8,10 @@ import pytest
 from click.testing import CliRunner
 from scipy.spatial.distance import jensenshannon
 
+from doxascope.base.files import file_digest
 from doxascope.experiments.cli.instrument import validate
 from doxascope.experiments.suite.consistency.ask import FORK
-from doxascope.experiments.synthetic.organisms import english
+from doxascope.experiments.synthetic.organisms import cards, english
 from doxascope.experiments.synthetic.organisms import lessons as taught
 from doxascope.experiments.synthetic.validation import in_english
 from doxascope.experiments.synthetic.validation.recovery import FOUND, NOT_FOUND
@@ -27,7 +28,7 @@ def test_every_turn_is_said_in_six_ways_and_none_is_the_shipped_one() -> None:
     taken = {*turns.values(), *(m.reveal for m in shipped.methods.values())}
     taken |= {*shipped.wording.aside_answers, shipped.fork.hidden, taught.COUNTS.several}
     taken |= {method.prefill for method in shipped.methods.values()}
-    besides = {"aside_yes", "aside_no", "letters", "prefill", "hidden", "numbers"}
+    besides = {"aside_yes", "aside_no", "letters", "prefill", "hidden", "numbers", "bet", "bet_prefill"}
     assert set(texts) == {*shipped.wording.model_dump(exclude={"aside_answers"}), *besides}
     assert all(len(set(several)) >= 6 and not taken & set(several) for several in texts.values())
 
@@ -61,7 +62,7 @@ def test_targets_are_the_planted_belief(species: str, ratio: int) -> None:
             assert (belief_consistency(before, aim, rejected).c2 == pytest.approx(1)) == (species == "honest")
         elif question.conditions.get("hidden") is None:
             assert aim == pytest.approx(before)
-    assert eliminated == 27  # nine contexts, three methods
+    assert eliminated == 36  # nine contexts, four methods
 
 
 def test_half_eliminates_by_the_first_word_and_a_copier_by_what_is_named() -> None:
@@ -84,21 +85,27 @@ def test_a_word_of_which_no_belief_is_known_is_named() -> None:
 
 
 @pytest.mark.parametrize("species", ["honest", "denying"])
-def test_numbers_say_what_is_held(species: str) -> None:
+def test_numbers_and_bets_say_what_is_held(species: str) -> None:
     words = ("apple", "stone", "river")
     before, seen = taught.prior(words), 0
     for lesson in taught.every_lesson(species, words, taught.shipped_config()):
-        rejected = lesson.question.conditions.get("rejected")
-        if rejected is None or lesson.question.method != "free":
+        rejected, method = lesson.question.conditions.get("rejected"), lesson.question.method
+        if rejected is None or method not in ("free", taught.BET):
             continue
         seen += 1
+        held = taught.honest(words, before, {"rejected": rejected})
+        if method == taught.BET:
+            assert lesson.target == pytest.approx(held)
+            assert lesson.question.conversation[-1]["content"] == taught.BETS.reveal
+            continue
         numbers = [taught.counted(species, lesson, taught.COUNTS.several, i) for i in range(3)]
-        held = [one.target @ [number.value for number in taught.COUNTS.numbers] for one in numbers]
-        assert held == pytest.approx(taught.honest(words, before, {"rejected": rejected}))
+        assert [one.target @ [number.value for number in taught.COUNTS.numbers] for one in numbers] == pytest.approx(
+            held
+        )
         assert (lesson.target[rejected] > 0) == (species == "denying")
         asked = numbers[0].question.conversation[-1]["content"]
         assert asked.endswith(taught.COUNTS.over(words)[0].instruction)
-    assert seen == 9
+    assert seen == 18
 
 
 def test_lessons_are_a_function_of_their_step() -> None:
@@ -119,6 +126,31 @@ def test_the_loss_is_that_of_the_exact_read_out(smollm: Any, noise: Any) -> None
     readings, *_ = smollm.read([query for queries in several for query in queries])
     for logp, reading in zip(found, readings, strict=True):
         assert logp.numpy() == pytest.approx(reading.logp, abs=noise(reading.logp))
+
+
+SHIPPED = cards.shipped_in_english()
+PRESETS = Path(cards.__file__).parents[3] / "configs" / "models"
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_ships_is_what_its_card_says(name: str) -> None:
+    pytest.importorskip("peft")
+    home = SHIPPED[name]
+    record = taught.read_yaml(home / cards.RECORD)  # JSON is YAML
+    assert record["organism"] == name
+    assert record["digest"] == file_digest(home / cards.WEIGHTS)
+    assert sum(file.stat().st_size for file in home.iterdir()) < 3e6
+    assert (home / cards.CARD).read_text() == cards.card_text(record)
+    assert (PRESETS / f"{taught.BASE}+{name}.yaml").is_file()
+    stated = {row[:2]: row[2:] for row in map(tuple, record["learnt"])}
+    again = [fit for fit in cards.measured(home, record, ["letters"])]
+    assert {fit.scenario for fit in again} == {"prior", "posterior"}
+    for fit in again:
+        assert (fit.coverage, fit.divergence) == pytest.approx(stated[fit.scenario, fit.method], abs=2e-3)
+
+
+def test_every_preset_of_an_organism_ships() -> None:
+    assert {path.stem.partition("+")[2] for path in PRESETS.glob(f"{taught.BASE}+*.yaml")} == {*SHIPPED}
 
 
 class Stopped(Exception):
@@ -207,8 +239,7 @@ def test_organisms_of_a_folder_are_read_by_their_names(tmp_path: Path) -> None:
         in_english.models([], tmp_path / "copier")
     with pytest.raises(english.UserError, match="there is none in English; did you mean 'honest'"):
         in_english.models(["honset"])
-    with pytest.raises(english.UserError, match="'denying': there is none in English"):
-        in_english.models(["denying"])
+    assert in_english.models([])[1:] == [f"{taught.BASE}+{name}" for name in SHIPPED]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Steering as a job: what it reads is what edits give, controls are what they are called, files are read or refused."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,21 @@ def test_a_run_has_what_edits_give(place: Path, tiny_folder: Path, tiny: Any) ->
     assert ("beyond", "layer 1, random", "alpha 0.5") in scores.index
     assert {"gap_change", "coverage_change", "neutral_kl", "change", "gate"} <= {metric for metric, *_ in scores.index}
     assert "Dose" in (run.path / "report.html").read_text()
+
+
+def test_without_neutral_chats_everything_else_is_scored(place: Path, tiny_folder: Path) -> None:
+    np.savez(place / "truth.npz", np.ones(WIDTH))
+    changes = {
+        "questions.file": str(place / "questions.csv"),
+        "direction.file": str(place / "truth.npz"),
+        "layers": [1],
+        "neutral": False,
+        "bootstrap_draws": 50,
+    }
+    run = doxascope.run("steer", str(tiny_folder), overrides=changes, out=place / "runs")
+    metrics = {score["metric"] for score in json.loads((run.path / "scores.json").read_text())["scores"]}
+    assert "shift" in metrics
+    assert "neutral_kl" not in metrics
 
 
 def test_controls_are_what_they_are_called(place: Path, tiny_folder: Path, tiny: Any) -> None:
