@@ -37,7 +37,7 @@ def export(run: "RunFolder", to: str, out: Path) -> list[str]:
         raise UserError(f"{to!r}: is no format; known: {', '.join(FORMATS)}")
     from . import readouts
 
-    with in_one_line(run.path, "is not as a run is written; `doxascope report` writes its numbers again"):
+    with in_one_line(run.path, "restore the run from a copy, or `doxascope report` it again"):
         exported = readouts.Exported.of(run)
         _ = exported.when, exported.hub_name, exported.made_for, exported.verdict
     try:
@@ -45,7 +45,7 @@ def export(run: "RunFolder", to: str, out: Path) -> list[str]:
     except OSError as error:
         raise UserError(f"{out}: cannot be written ({error.strerror or error}); choose another --out") from error
     write: Callable[[Exported, OutputFolder], list[str]] = import_module(f".{HOMES[to]}", __name__).write
-    with in_one_line(f"{run.path} to {out}", "nothing of the file in question was written"):
+    with in_one_line(f"{run.path} to {out}", "the export is not whole; if the disk is full, choose another --out"):
         return write(exported, OutputFolder(out))
 
 
