@@ -300,7 +300,7 @@ def in_words(states: Sequence[str]) -> str:
 
 
 def _parts(conditions: Iterable[Condition], names: Mapping[str, str] | None = None) -> str:
-    """`coverage before and after; order of the options`: the parts of one condition together, after a sentence's colon."""
+    """`coverage before and after; order of the options`: the parts of each, after a colon if it is a sentence."""
     parts: dict[str, list[str]] = {}
     for condition in conditions:
         parts.setdefault(condition.name, []).append(condition.part)
