@@ -300,13 +300,14 @@ def in_words(states: Sequence[str]) -> str:
 
 
 def _parts(conditions: Iterable[Condition], names: Mapping[str, str] | None = None) -> str:
-    """`coverage before and after; order of the options`: the parts of one condition together."""
+    """`coverage before and after; order of the options`: the parts of each, after a colon if it is a sentence."""
     parts: dict[str, list[str]] = {}
     for condition in conditions:
         parts.setdefault(condition.name, []).append(condition.part)
+    colon = ":" if names else ""
+    texts = {name: " and ".join(filter(None, several)) for name, several in parts.items()}
     return "; ".join(
-        f"{(names or {}).get(name, name)} {' and '.join(filter(None, several))}".rstrip()
-        for name, several in parts.items()
+        (names or {}).get(name, name) + (f"{colon} {text}" if text else "") for name, text in texts.items()
     )
 
 

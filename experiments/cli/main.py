@@ -319,7 +319,9 @@ def ls(out: Path, as_page: bool) -> None:
     for manifest in sorted(out.glob("*/manifest.json")):
         try:
             record = RunFolder(manifest.parent).manifest
-            state = f"{record['status']}, began {RunFolder(manifest.parent).sessions[0]['began']}"
+            unscored = record["status"] == "complete" and "scores.json" not in record.get("written", {})
+            status = "read and not scored" if unscored else record["status"]
+            state = f"{status}, began {RunFolder(manifest.parent).sessions[0]['began']}"
         except (UserError, KeyError, IndexError, TypeError):
             state = "its manifest cannot be read"
         echo(f"  {manifest.parent.name:<48}{state}")

@@ -169,7 +169,11 @@ def steer(
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--to", required=True, type=click.Choice(list(FORMATS)), help="The format.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for the files; export/FORMAT if not given.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder for the files; export/FORMAT if not given, for datasets export/datasets/RUN.",
+)
 def export(run: Path, to: str, out: Path | None) -> None:
     """Write a run as other tools read it; needs no model. Beliefs are kept to the bit.
 
@@ -182,5 +186,8 @@ def export(run: Path, to: str, out: Path | None) -> None:
     from ..run.exports import export as exported
     from ..run.folder import RunFolder
 
-    for line in exported(RunFolder.open(run), to, out or Path("export") / to):
+    folder = RunFolder.open(run)
+    # `datasets` keeps what it has read by the name of the folder alone, so that two runs in one of a name are one.
+    given = out or Path("export") / to / (folder.path.resolve().name if to == "datasets" else "")
+    for line in exported(folder, to, given):
         echo(line)

@@ -175,7 +175,11 @@ def _opened(folder: RunFolder) -> tuple[CollectedRun, Mapping[str, Any]]:
     with in_one_line(folder.path, "is no record of a run, or of another version: `doxascope report` writes it again"):
         content = folder.written("scores.json")
         if folder.missing or content is None:
-            why = f"{folder.missing} batches are still to be read" if folder.missing else "is not scored"
+            why = (
+                f"{folder.missing} batches are still to be read"
+                if folder.missing
+                else "is not scored; give its command again"
+            )
             raise NotReadyError(why)
         config, stored = read_yaml(folder.config), json.loads(content)
         run = _collected(folder, config, stored)
@@ -261,15 +265,15 @@ def _rows(run: CollectedRun) -> Iterator[dict[str, Any]]:
         numbers = {name: score[name] for name in ("estimate", "ci_lo", "ci_hi", "se")}
         numbers = {name: np.nan if value is None else float(value) for name, value in numbers.items()}
         yield {
-            **about, "setting": run.setting, **named, **numbers, "n": np.int64(score["n_rows"]),
-            "clusters": np.int64(score["n_clusters"]), "run": run.path.name,
+            **about, "setting": run.setting, **named, **numbers, "n": np.int64(int(score["n_rows"])),
+            "clusters": np.int64(int(score["n_clusters"])), "run": run.path.name,
             "verdict": run.verdicts.get((score["method"], score["kind"]), ""),
         }  # fmt: skip
 
 
 def _pooled(rows: pd.DataFrame) -> SeedMean:
-    """Over seeds. A run that was given twice under two names counts once."""
-    once = rows.drop_duplicates("seed")
+    """Over seeds. A run that was given twice under two names counts once, and so do seeds that changed nothing."""
+    once = rows.drop_duplicates("seed").drop_duplicates(["estimate", "se", "n", "clusters"])
     return mean_over_seeds(once["estimate"], once["se"], once["clusters"], once["n"])
 
 

@@ -22,7 +22,7 @@ FILES = ("report.json", "report.html", FIGURES, "runs.csv", "runs.parquet", "poo
 POOLING = (
     "Each number is the mean over seeds, and SD the standard deviation between them. The interval is for other items "
     "and other seeds: of the variance of a run's items, which seeds may share, and that between seeds over their "
-    "number (METRICS F10)."
+    "number (F10 in docs/metrics/definitions.md)."
 )
 
 

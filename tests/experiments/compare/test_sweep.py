@@ -364,6 +364,15 @@ def _rescore(run: Path, change: Callable[[Any], object]) -> None:
     _rewrite(run, lambda record: record["written"].update({"scores.json": digest}))
 
 
+def test_seeds_that_change_nothing_are_one(study: Path, tmp_path: Path) -> None:
+    runs = [shutil.copytree(run, tmp_path / run.name) for run in sorted(study.glob("ask-step-100-*"))]
+    scores = json.loads((runs[0] / "scores.json").read_text())["scores"]
+    for run in runs[1:]:
+        _rescore(run, lambda stored: stored.update(scores=scores))
+    pooled = collect([tmp_path]).pooled
+    assert set(pooled["seeds"]) <= {0, 1}
+
+
 def test_a_line_over_a_setting_is_of_one_experiment(study: Path) -> None:
     """Two experiments of the same models, each with other items: none of the points is at the other's place."""
     found = collect([study])
