@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder of the runs, which a second call goes on with")
     asked = parser.parse_args()
     out = asked.out or Path(tempfile.mkdtemp())
+    out.mkdir(parents=True, exist_ok=True)
     rows = list[tuple[float, tuple[str, ...]]]()
     for strength in asked.strengths:
         adapter = f"model.adapter=[{{place: '{shipped_in_english()[asked.organism]}', weight: {strength}}}]"
