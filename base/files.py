@@ -147,7 +147,8 @@ class OutputFolder:
         except FileExistsError:
             raise
         except OSError as error:
-            advice = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "make it writable"
+            closed = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR)
+            advice = "make it writable" if closed else "make room"
             raise UserError(
                 f"{path}: cannot be written ({error.strerror or error}); {advice} and give the same command again"
             ) from error

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from ..base.settings import Settings
 from .exact.self_check import Chosen
 from .exact.served import Server
-from .generation.engines import ContinuousBatching
 from .model.adapters import adapted
 from .model.checkpoint import quantisation, weights_digest
 from .model.spec import ModelSpec
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from .generation.engines import ContinuousBatching
 
 
 OWN = "own"
@@ -68,7 +69,7 @@ def identify(
     model: "PreTrainedModel",
     tokenizer: "PreTrainedTokenizerBase",
     chosen: Chosen,
-    engine: ContinuousBatching | None = None,
+    engine: "ContinuousBatching | None" = None,
     server: Server | None = None,
 ) -> Identity:
     """Describe a loaded model and the way in which it is read."""

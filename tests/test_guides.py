@@ -49,7 +49,6 @@ NOT_RUN = {
     "-m smollm2-135m+": "is read by tests/experiments/synthetic/test_english.py",
     "model.adapter=": "needs an adapter; tests/hooks/model/test_adapters.py makes and runs them",
     "model.server=": "needs a server; tests/hooks/exact/test_served.py",
-    "vllm serve": "serves until it is stopped; tests/hooks/exact/test_served.py",
     "model.thinking=on": "needs a model that thinks; tests/experiments/suite/martingale/test_thought.py",
 }
 """Part of a line -> why it is not run here."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...base.errors import UserError, nearest
 from ...hooks.exact.log_probs import UNEMBED_ROWS
-from ...hooks.model.shape import Shape
+from ...hooks.model.shape import ModelShape
 from ...hooks.tree.memory import Budgets, budgets_within, working_bytes
 from .manifest import MANIFEST
 from .questions import RunConfig
@@ -43,7 +43,7 @@ class Rates(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Card:
+class GpuCard:
     """What was measured of a GPU in bfloat16, by the number of a model's parameters."""
 
     name: str
@@ -57,11 +57,11 @@ class Card:
     """Tokens a second, 256 texts at once."""
     source: str
 
-    def budgets(self, shape: Shape, config: "PretrainedConfig") -> Budgets:
+    def budgets(self, shape: ModelShape, config: "PretrainedConfig") -> Budgets:
         """What a model in bfloat16 works on at once."""
         return budgets_within(self.memory - 2 * shape.parameters, config, 2)
 
-    def rates(self, shape: Shape, config: RunConfig) -> Rates:
+    def rates(self, shape: ModelShape, config: RunConfig) -> Rates:
         """Raises UserError for a dtype in which nothing was measured, and for a model that it does not hold."""
         if config.model.dtype != "bfloat16":
             raise UserError(f"--card: {self.name} was measured in bfloat16 alone; give -o model.dtype=bfloat16")
@@ -72,8 +72,8 @@ class Card:
         return Rates(operations, sampled, f"{self.name}, as measured with random weights ({self.source})")
 
 
-CARDS: Mapping[str, Card] = {
-    "h100": Card(
+CARDS: Mapping[str, GpuCard] = {
+    "h100": GpuCard(
         "one NVIDIA H100 80GB",
         80e9,
         ((1.50e9, 237e12), (8.03e9, 417e12)),
@@ -84,7 +84,7 @@ CARDS: Mapping[str, Card] = {
 }
 
 
-def card_of(name: str) -> Card:
+def card_of(name: str) -> GpuCard:
     """Raises UserError for one that was not measured."""
     if name not in CARDS:
         raise UserError(f"--card {name}: was not measured; {nearest(name, CARDS)}")
@@ -127,7 +127,7 @@ class Taken(NamedTuple):
         return f"{self.tokens:,} tokens, {lasts}, {_size(self.disk)} on the disk, {_size(self.memory)} of memory"
 
 
-def foresee(counts: Counts, shape: Shape, config: RunConfig, rates: Rates | None, *, on_gpu: bool) -> Taken:
+def foresee(counts: Counts, shape: ModelShape, config: RunConfig, rates: Rates | None, *, on_gpu: bool) -> Taken:
     """What a run will take at these rates."""
     size = BYTES.get(config.model.dtype, 2)
     seconds = math.nan
@@ -138,7 +138,9 @@ def foresee(counts: Counts, shape: Shape, config: RunConfig, rates: Rates | None
     return Taken(counts.tokens, seconds, PAGE + READOUT * counts.readouts + size * counts.captured, memory)
 
 
-def pass_bytes(shape: Shape, config: "PretrainedConfig", budget: int, mask: float, size: int, *, on_gpu: bool) -> float:
+def pass_bytes(
+    shape: ModelShape, config: "PretrainedConfig", budget: int, mask: float, size: int, *, on_gpu: bool
+) -> float:
     """Of the longest pass: activations, the mask and what it is made of, and the logits that are held at once."""
     masks = 0.0 if on_gpu else 1.5 * mask
     return budget * working_bytes(config, size) + masks + 4.0 * UNEMBED_ROWS * shape.vocabulary

@@ -15,12 +15,12 @@ from ...hooks.exact.option_beliefs import ExactReading, QueryTree
 from ...hooks.exact.queries import PromptReader, Query
 from ...hooks.lm import LanguageModel, open_model
 from ...hooks.model.loading import load_text_side, pick_device
-from ...hooks.model.shape import Shape, shape_from, shape_of
+from ...hooks.model.shape import ModelShape, shape_from, shape_of
 from ...hooks.tree.memory import CPU_PACK, Budgets, budgets_within, memory_of
 from ...hooks.tree.token_tree import cut_into_packs
 from ...probes.evidence.study import StudyPlan
 from ...probes.features import TOO_FEW
-from .estimate import BYTES, Card, Counts, Rates, Taken, foresee, pass_bytes
+from .estimate import BYTES, Counts, GpuCard, Rates, Taken, foresee, pass_bytes
 from .experiment import Experiment, Item, Question, RunConfig, items_of
 from .readouts import compile_questions
 from .stated_beliefs import planned_answers, planned_numbers
@@ -57,7 +57,7 @@ class Plan:
     """How much is asked of an item, in a line, where an experiment says so."""
     counts: Counts = field(kw_only=True)
     """What time, disk and memory depend on."""
-    shape: Shape | None = None
+    shape: ModelShape | None = None
     """Of the model; None for one whose size its configuration does not tell."""
     config: RunConfig = field(kw_only=True)
     """With the token budget of the device."""
@@ -101,7 +101,7 @@ def make_plan(
     config: RunConfig,
     lm: LanguageModel | None = None,
     *,
-    card: Card | None = None,
+    card: GpuCard | None = None,
     n: int = PLANNED_ITEMS,
 ) -> Plan:
     """Build the token trees of `n` of the items, as the device reads them, or a `card`. Raises UserError for what the
@@ -181,7 +181,7 @@ def make_plan(
     )
 
 
-def _shape(reader: PromptReader, lm: LanguageModel | None) -> Shape | None:
+def _shape(reader: PromptReader, lm: LanguageModel | None) -> ModelShape | None:
     """Of the model that a reader is for."""
     try:
         if lm:
@@ -191,7 +191,7 @@ def _shape(reader: PromptReader, lm: LanguageModel | None) -> Shape | None:
         return None
 
 
-def _budgets(config: RunConfig, reader: PromptReader, shape: Shape | None, card: Card | None) -> Budgets:
+def _budgets(config: RunConfig, reader: PromptReader, shape: ModelShape | None, card: GpuCard | None) -> Budgets:
     """Of a card, or of the device that the settings name."""
     device, known = pick_device(config.model.device), reader.text.config
     if shape is None or known is None or (card is None and device == "cpu"):
@@ -202,7 +202,7 @@ def _budgets(config: RunConfig, reader: PromptReader, shape: Shape | None, card:
     return budgets_within(memory_of(device) - size * shape.parameters, known.get_text_config(), size)
 
 
-def _captured_width(config: RunConfig, shape: Shape | None) -> int:
+def _captured_width(config: RunConfig, shape: ModelShape | None) -> int:
     """Numbers that are kept of each token that is captured."""
     if config.capture is None or shape is None:
         return 0

@@ -40,7 +40,7 @@ def refuse_activations() -> NoReturn:
     raise UserError("a server gives no activations; leave model.server out")
 
 
-class Asked(NamedTuple):
+class Wanted(NamedTuple):
     """What is wanted after some nodes, of all alike."""
 
     tokens: tuple[int, ...]
@@ -68,7 +68,7 @@ class Server:
                 f"model.server {self.url}: does not answer as vLLM does; start `vllm serve MODEL`"
             ) from error
 
-    def next_tokens(self, prompts: Sequence[Sequence[int]], asked: Asked) -> list[dict[int, float]]:
+    def next_tokens(self, prompts: Sequence[Sequence[int]], asked: Wanted) -> list[dict[int, float]]:
         """[prompts] log-probabilities, natural, of the tokens that are asked for after each."""
         body: dict[str, Any] = {"model": self.name, "prompt": prompts, "max_tokens": 1, "temperature": 0, "logprobs": 1}
         body |= {"logprob_token_ids": asked.tokens, "return_tokens_as_token_ids": True, "add_special_tokens": False}
@@ -155,7 +155,7 @@ def _dense(tables: Sequence[dict[int, float]], vocabulary: int, dtype: "torch.dt
     return logp
 
 
-def _jobs(built: QueryTree) -> Iterable[tuple[Ints, Asked]]:
+def _jobs(built: QueryTree) -> Iterable[tuple[Ints, Wanted]]:
     """Nodes of which the same is asked, in as many as a request has."""
     tokens: dict[int, set[int]] = {node: set() for node in built.read_nodes}
     for node in built.wanted.tolist():
@@ -166,13 +166,13 @@ def _jobs(built: QueryTree) -> Iterable[tuple[Ints, Asked]]:
         (node, tuple(query.paths.first_ids.tolist()))
         for node, query in zip(built.lasts.tolist(), built.queries, strict=True)
     }
-    alike: dict[Asked, list[int]] = {}
+    alike: dict[Wanted, list[int]] = {}
     for node, first in sorted(barred):
-        alike.setdefault(Asked(tuple(sorted(tokens[node])), first), []).append(node)
+        alike.setdefault(Wanted(tuple(sorted(tokens[node])), first), []).append(node)
     asked = {node for node, _ in barred}
     for node, wanted in tokens.items():
         if node not in asked:
-            alike.setdefault(Asked(tuple(sorted(wanted)), ()), []).append(node)
+            alike.setdefault(Wanted(tuple(sorted(wanted)), ()), []).append(node)
     for what, nodes in alike.items():
         for start, first in product(range(0, len(nodes), ROWS), range(0, len(what.tokens), TOKENS)):
             some = what._replace(tokens=what.tokens[first : first + TOKENS])

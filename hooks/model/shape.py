@@ -14,7 +14,7 @@ CHOSEN, EXPERTS = ("num_experts_per_tok", "num_experts_per_token", "moe_topk"), 
 
 
 @dataclass(frozen=True)
-class Shape:
+class ModelShape:
     """What memory and time depend on."""
 
     parameters: int
@@ -32,7 +32,7 @@ class Shape:
         )
 
 
-def shape_from(config: "PretrainedConfig") -> Shape:
+def shape_from(config: "PretrainedConfig") -> ModelShape:
     """The shape of the model that a configuration describes; no weights are made.
 
     Raises what transformers raises for a configuration that it cannot make a model of.
@@ -43,7 +43,7 @@ def shape_from(config: "PretrainedConfig") -> Shape:
         return shape_of(auto_class(config).from_config(config))
 
 
-def shape_of(model: "PreTrainedModel") -> Shape:
+def shape_of(model: "PreTrainedModel") -> ModelShape:
     """The shape of a model."""
     text = model.config.get_text_config()
     share = 1.0
@@ -56,4 +56,4 @@ def shape_of(model: "PreTrainedModel") -> Shape:
         for name, parameter in block.named_parameters()
     )
     n = sum(parameter.numel() for parameter in model.parameters())
-    return Shape(n, round(active), text.hidden_size, text.vocab_size, text.num_hidden_layers)
+    return ModelShape(n, round(active), text.hidden_size, text.vocab_size, text.num_hidden_layers)

@@ -63,6 +63,8 @@ def _renamed(clusters: Array, kept: dict[str, Any]) -> Array:
 def numbers_of(sample: Sample) -> Array:
     """[n, columns] all numbers of its rows."""
     n = len(next((value for value in vars(sample).values() if isinstance(value, np.ndarray)), ()))
+    if not n:
+        return np.empty((0, 0))
     numbers = [
         value.reshape(n, -1)
         for value in vars(sample).values()

@@ -138,7 +138,7 @@ def test_posteriors_of_a_random_network_agree_with_enumeration_whatever_the_quer
 def test_two_hundred_contexts_of_seventy_nodes_take_seconds(public: Callable[[str], Path]) -> None:
     source = WorldSource(of=str(public("bif/hepar2.bif.gz")), target="PBC=present")
     began = time.process_time()
-    found = contexts(load_world(source), 200, reveal=(2, 6), auxiliary=True)
+    found = contexts(load_world(source), 200, reveal=(2, 6))
     assert time.process_time() - began < 60
     assert len({context.situation for context in found}) == 200
 
@@ -224,7 +224,7 @@ def test_heart_disease_is_read_by_its_strata_and_by_its_graph(tmp_path: Path) ->
     rows = table[(table[indicators] == "0").all(axis=1)]
     assert strata.chance(healthy) == pytest.approx((rows["shd"] == "1").mean())
     assert graph.chance(healthy) == pytest.approx(strata.chance(healthy))
-    found = contexts(graph, 3, reveal=(3, 4), pool=6, auxiliary=False)
+    found = contexts(graph, 3, reveal=(3, 4), pool=6)
     assert all(context.situation for context in found)
 
 

