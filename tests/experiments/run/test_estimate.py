@@ -15,10 +15,10 @@ from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.estimate import CARDS, card_of, rates_of_runs
 from doxascope.experiments.run.plan import make_plan
 from doxascope.experiments.run.runner import run
-from doxascope.hooks.model.shape import Shape, shape_from, shape_of
+from doxascope.hooks.model.shape import ModelShape, shape_from, shape_of
 from doxascope.hooks.store import ActivationStore
 
-EIGHT_B = Shape(parameters=8_030_000_000, active=7_000_000_000, width=4096, vocabulary=128_256, layers=32)
+EIGHT_B = ModelShape(parameters=8_030_000_000, active=7_000_000_000, width=4096, vocabulary=128_256, layers=32)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_a_card_is_as_fast_as_it_was_measured(asked: Callable[..., Any]) -> None
     with pytest.raises(UserError, match="bfloat16 alone"):
         card.rates(EIGHT_B, asked()[1])
     with pytest.raises(UserError, match="do not fit"):
-        card.rates(Shape(70_000_000_000, 1, 1, 1, 1), config)
+        card.rates(ModelShape(70_000_000_000, 1, 1, 1, 1), config)
     with pytest.raises(UserError, match=r"--card tpu: was not measured; .*h100"):
         card_of("tpu")
     assert all(card.memory > 0 for card in CARDS.values())
