@@ -202,7 +202,7 @@ def _collected(folder: RunFolder, config: Mapping[str, Any], stored: Mapping[str
         experiment=str(stored["experiment"]),
         model=str(recorded["name"]),
         adapter=str(recorded.get("adapter") or ""),
-        seed=int(np.int64(config.get("seed") or 0)),
+        seed=_whole(config.get("seed") or 0),
         settings={key: text for key, text in flat(config).items() if key.split(".")[0] not in SETTLED},
         setting="",
         n_parameters=float(recorded.get("n_parameters") or np.nan),
@@ -265,10 +265,15 @@ def _rows(run: CollectedRun) -> Iterator[dict[str, Any]]:
         numbers = {name: score[name] for name in ("estimate", "ci_lo", "ci_hi", "se")}
         numbers = {name: np.nan if value is None else float(value) for name, value in numbers.items()}
         yield {
-            **about, "setting": run.setting, **named, **numbers, "n": np.int64(int(score["n_rows"])),
-            "clusters": np.int64(int(score["n_clusters"])), "run": run.path.name,
+            **about, "setting": run.setting, **named, **numbers, "n": _whole(score["n_rows"]),
+            "clusters": _whole(score["n_clusters"]), "run": run.path.name,
             "verdict": run.verdicts.get((score["method"], score["kind"]), ""),
         }  # fmt: skip
+
+
+def _whole(value: Any) -> int:
+    """A whole number that a column can hold. Raises OverflowError for a larger one, and what `int` does."""
+    return int(np.int64(int(value)))
 
 
 def _pooled(rows: pd.DataFrame) -> SeedMean:

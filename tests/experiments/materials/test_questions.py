@@ -38,9 +38,9 @@ def test_submissions_with_their_evidence_in_order(tmp_path: Path) -> None:
 def test_views_have_no_outcome(tmp_path: Path) -> None:
     rows = [{"title": "CMV: Tea beats coffee", "id": "t1", "selftext": "It does.", "ups": 3}, {"title": "Cats first"}]
     found = load_views(written(tmp_path / "v.jsonl", "\n".join(map(json.dumps, rows))))
-    assert [one.text.partition("? ")[2] for one in found] == ["Tea beats coffee", "Cats first"]
-    assert [(one.id, one.background) for one in found] == [("t1", "It does."), ("2", "")]
-    assert np.isnan([one.outcome for one in found]).all()
+    assert [question.text.partition("? ")[2] for question in found] == ["Tea beats coffee", "Cats first"]
+    assert [(question.id, question.background) for question in found] == [("t1", "It does."), ("2", "")]
+    assert np.isnan([question.outcome for question in found]).all()
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_forecasts_are_dated_and_those_of_one_question_share_a_cluster(tmp_path:
     market, early, late = load_forecastbench(questions, resolutions)
     assert (early.text, early.resolved_on) == ("Up by 2024-07-28 from 2024-07-21?", "2024-07-28")
     assert early.cluster == late.cluster != market.cluster
-    np.testing.assert_array_equal([one.outcome for one in (market, early, late)], [np.nan, 1, np.nan])
+    np.testing.assert_array_equal([question.outcome for question in (market, early, late)], [np.nan, 1, np.nan])
     assert "https://x.example" in market.provenance
 
 
@@ -114,9 +114,9 @@ def test_the_published_sets_of_forecastbench(tmp_path: Path) -> None:
         pytest.skip("forecastbench is not beside the checkout (DOXASCOPE_DATA names the folder)")
     found = load_forecastbench(questions, resolutions)
     ids = {row["source"] + "/" + row["id"] for row in json.loads(questions.read_text())["questions"]}
-    assert {one.cluster for one in found} == ids
+    assert {question.cluster for question in found} == ids
     with gzip.open(resolutions) as file:
         rows = [row for row in json.load(file)["resolutions"] if isinstance(row["id"], str)]
     told = Counter(row["resolved_to"] for row in rows if row["resolved"] and f"{row['source']}/{row['id']}" in ids)
-    assert Counter(one.outcome for one in found if not np.isnan(one.outcome)) == told
-    assert not any("{" in one.text for one in found)
+    assert Counter(question.outcome for question in found if not np.isnan(question.outcome)) == told
+    assert not any("{" in question.text for question in found)

@@ -71,7 +71,7 @@ def test_kinds_of_a_run_differ_by_what_was_planted(two_kinds: Callable[[float], 
     assert record.score.ci_lo < PULL < record.score.ci_hi
     assert record.score.n_clusters == N
     assert 0 < record.score.mde < PULL
-    others = {one.pair.metric for one in found.explored}
+    others = {record.pair.metric for record in found.explored}
     assert {"brier_post", "dutch_book_swaps"} <= others
     swaps = of_metric(found, "dutch_book_swaps").score  # of two readings with noise of .02 each
     assert swaps.first == pytest.approx(100 * 0.02 * np.sqrt(2) * np.sqrt(2 / np.pi), rel=0.2)
@@ -95,7 +95,7 @@ def test_runs_are_paired_on_what_both_have_and_the_rest_is_counted(stored: Store
     shorter = stored(gated({"words": [pulled.read[: N - 20]]}, pulled.outcome), "pulled")
     found = compare([longer.path, shorter.path], metrics=["M", "brier_post"])
     record = of_metric(found, "M")
-    assert [one.pair.metric for one in found.confirmed] == ["M", "brier_post"]
+    assert [record.pair.metric for record in found.confirmed] == ["M", "brier_post"]
     assert record.score.family_size == 2
     assert (record.score.n_rows, record.score.n_only_first, record.score.n_only_second) == (N - 20, 20, 0)
     assert record.score.ci_lo < PULL < record.score.ci_hi
@@ -113,7 +113,7 @@ def test_the_item_that_makes_a_difference_is_named(stored: Stored, gated: Any) -
     first, *rest = record.drivers
     assert first.cluster == "factual 17"
     assert first.moves == pytest.approx(record.score.difference, rel=0.05)
-    assert all(one.moves == pytest.approx(0, abs=abs(first.moves) / 50) for one in rest)
+    assert all(record.moves == pytest.approx(0, abs=abs(first.moves) / 50) for record in rest)
 
 
 def test_what_cannot_be_compared_is_refused_in_a_line(stored: Stored, gated: Any, tmp_path: Path) -> None:
@@ -152,8 +152,8 @@ def test_what_cannot_be_read_is_shown_and_enters_no_family_but_for_what_it_does(
     table = gated({"words": [pulled.read]}, pulled.outcome)
     mute = stored(table.assign(coverage=np.where(table["prob"].isna(), table["coverage"], 0.1)), "mute")
     found = compare([knows.path, mute.path])
-    assert {one.pair.metric for one in (*found.confirmed, *found.explored)} <= BEHAVIOUR
-    record = next(one for one in found.struck if one.pair.metric == "M")
+    assert {record.pair.metric for record in (*found.confirmed, *found.explored)} <= BEHAVIOUR
+    record = next(record for record in found.struck if record.pair.metric == "M")
     assert record.finding == "struck out"
     assert record.struck == "exact/words, mute cannot be read: the options are too little of the answer"
     assert np.isnan(record.score.p_adjusted)

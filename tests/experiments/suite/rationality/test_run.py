@@ -42,11 +42,11 @@ def test_actions_are_a_tree_of_two_lines(configured: Configured, tiny_run: RunFo
 def test_every_method_reads_every_prompt_and_case(configured: Configured, tiny_run: RunFolder) -> None:
     _, config = configured()
     table = detailed(tiny_run.beliefs())
-    every = {one.method: one for one in methods(table, actions(config, table).items)}
+    every = {method.method: method for method in methods(table, actions(config, table).items)}
     assert list(every) == ["words", "letters", "json numbers"]
-    for one in every.values():
-        assert set(one.readings) == set(config.prompts)
-        assert one.cases.shape == (config.items, 3)
+    for method in every.values():
+        assert set(method.readings) == set(config.prompts)
+        assert method.cases.shape == (config.items, 3)
     assert every["words"].readings["standard"].shape == (config.items, 4)  # two paraphrases in two orders
     assert np.isfinite(every["json numbers"].spread).all()
 
@@ -80,7 +80,7 @@ def test_lines_and_sampled_answers_are_read_with_their_sum(configured: Configure
     experiment, config = configured(said, "items=2", "prompts={standard: ''}", "world={of: asia}", "resamples=5")
     folder = run(experiment, config, tmp_path)
     table = detailed(folder.beliefs())
-    every = {one.method: one for one in methods(table, actions(config, table).items)}
+    every = {method.method: method for method in methods(table, actions(config, table).items)}
     assert np.isfinite(every["unit lines numbers"].excess).all()
     assert every["unit sampled"].readings["standard"].shape == (2, 2)
     states = table[(table["scenario"] == "auxiliary") & (table["kind"] == "verbal")]
@@ -119,7 +119,7 @@ def test_a_users_mistake_is_one_line(configured: Configured, change: str, said: 
 def test_a_covariate_that_is_exchanged_moves_the_truth_and_nothing_else() -> None:
     pairs = list(islice(CovariatePairs().candidates(0), 12))
     for pair in pairs:
-        base, donor = (str(one[0]["content"]) for one in (pair.base, pair.donor))
+        base, donor = (str(conversation[0]["content"]) for conversation in (pair.base, pair.donor))
         said = pair.spans["covariate"].text
         assert said is not None
         assert said in base
@@ -140,9 +140,9 @@ def test_inner_layers_answer_to_the_evidence_or_are_barred(configured: Configure
     table = detailed(folder.beliefs())
     assert set(table[table["scenario"] == "prior"]["kind"]) == {"exact", "lens"}
     scores = json.loads((folder.path / "scores.json").read_text())["scores"]
-    inner = [one for one in scores if one["kind"] == "lens" and one["metric"] == "response"]
+    inner = [score for score in scores if score["kind"] == "lens" and score["metric"] == "response"]
     assert inner
-    assert {one["status"] for one in inner} <= {"ok", "gate_failed", "constant", "too_few"}
+    assert {score["status"] for score in inner} <= {"ok", "gate_failed", "constant", "too_few"}
 
 
 @pytest.mark.parametrize(

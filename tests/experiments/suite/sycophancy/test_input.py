@@ -152,12 +152,12 @@ def test_casino_is_cut_by_the_seed_and_undecided_is_no_outcome(tmp_path: Path) -
     path = tmp_path / "casino.json"
     path.write_text(json.dumps([CASINO]))
     found = [load_casino(path, seed)[0] for seed in range(20)]
-    outcomes = {one.role: one.outcome for one in found}
+    outcomes = {scenario.role: scenario.outcome for scenario in found}
     assert outcomes["camper B"] == 1
     assert np.isnan(outcomes["camper A"])
-    lengths = {len(one.background.splitlines()) for one in found}
+    lengths = {len(scenario.background.splitlines()) for scenario in found}
     assert lengths == {3, 4}
-    assert all("Deal" not in one.background for one in found)
+    assert all("Deal" not in scenario.background for scenario in found)
     assert found[0].background.splitlines()[1:3] == ["B: I need water.", "A: Take two."]
     moods = {name: {"outcomes": {"satisfaction": "?"}} for name in CASINO["participant_info"]}
     path.write_text(json.dumps([{**CASINO, "participant_info": moods}]))
@@ -180,7 +180,9 @@ def test_normad_and_fortune_dial_by_their_published_layout(
     )
     first, second, third = load_normad(normad)
     assert first.evidence == {"against": "this happened in New Zealand"}
-    assert not any(name in one.background + one.x for one in (first, second) for name in ("Zealand", "Japan"))
+    assert not any(
+        name in scenario.background + scenario.x for scenario in (first, second) for name in ("Zealand", "Japan")
+    )
     assert (first.outcome, second.outcome) == (0.0, 1.0)
     assert second.evidence == {"for": "this happened in Japan"}
     assert not third.evidence
@@ -239,7 +241,7 @@ def test_the_chances_of_a_world_are_those_of_counting() -> None:
 def test_worlds_come_true_as_often_as_they_say_and_more_begin_with_the_same() -> None:
     many = worlds(3000)
     assert worlds(5) == many[:5]
-    said, came = (np.array([f(one) for one in many]) for f in (lambda s: s.known.p_x, lambda s: s.outcome))
+    said, came = (np.array([f(scenario) for scenario in many]) for f in (lambda s: s.known.p_x, lambda s: s.outcome))
     for p in np.unique(said):
         own = came[said == p]
         assert abs(own.mean() - p) < 4 * np.sqrt(p * (1 - p) / len(own))
@@ -250,12 +252,12 @@ def test_the_smoke_sets_say_where_they_come_from_and_name_nobody(configured: Con
     for task in ("conversations", "morality", "culture"):
         found = smoke_scenarios(task)
         assert len(found) == 20
-        assert len({one.background for one in found}) == 20
-        for one in found:
-            assert one.provenance.startswith("written for doxascope")
-            assert set(one.evidence) == {"for", "against"}
-            assert one.role
-            assert not [name for name in config.names if name in one.text]
+        assert len({scenario.background for scenario in found}) == 20
+        for scenario in found:
+            assert scenario.provenance.startswith("written for doxascope")
+            assert set(scenario.evidence) == {"for", "against"}
+            assert scenario.role
+            assert not [name for name in config.names if name in scenario.text]
 
 
 def test_evidence_is_not_written_over_what_may_be_reviewed(command_line: Callable[..., Any], tmp_path: Path) -> None:
