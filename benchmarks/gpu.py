@@ -245,28 +245,34 @@ def busy(bench: Bench) -> str:
     if bench.device != "cuda":
         return "busy: a CPU is not measured"
     kernel, budget, fused = bench.ways()[-1]
-    plan, rows = CapturePlan(layers="all"), []
-    for name, more in (
+    plan, rows, taken = CapturePlan(layers="all"), [], dict[str, int]()
+    ways: Sequence[tuple[str, Mapping[str, Any]]] = (
         ("one tree a batch", {}),
         ("one tree a batch, with the residual stream", {"capture": plan}),
         ("each item in its own packs", {"apart": True}),
         ("`together`", {"apart": True, "joined": True}),
-    ):
+    )
+    for name, more in ways:
         work = bench.under(kernel, fused, lambda more=more: bench.read(budget, **more))
         plain = bench.seconds(work)
         with profile(activities=[ProfilerActivity.CUDA]) as trace:
             seconds = bench.seconds(work)
-        spans = [(event.start_ns(), event.end_ns()) for event in kernels_of(trace)]
-        worked = united(spans) / 1e9
+        events = kernels_of(trace)
+        worked = united([(event.start_ns(), event.end_ns()) for event in events]) / 1e9
+        for event in events if not more else ():
+            taken[event.name()[:70]] = taken.get(event.name()[:70], 0) + event.duration_ns()
         rows.append((name, f"{worked:.3f}", f"{seconds:.3f}", f"{plain:.3f}", f"{100 * worked / plain:.1f}%"))
     n = -(-len(bench.groups) // BATCH)
-    return table(f"{n} batches, packs of {budget:,}", rows, "s busy", "s profiled", "s not profiled", "busy")
+    most = sorted(taken, key=lambda name: -taken[name])[:12]
+    shares = [(f"`{name}`", f"{100 * taken[name] / sum(taken.values()):.1f}%") for name in most]
+    told = table(f"{n} batches, packs of {budget:,}", rows, "s busy", "s profiled", "s not profiled", "busy")
+    return f"{told}\n\n{table('kernel, one tree a batch', shares, 'of the busy time')}"
 
 
 def kernels_of(trace: Any) -> list[Any]:
     """What ran on the GPU, of a profile."""
     events = trace.profiler.kineto_results.events()
-    cuda = torch.autograd.DeviceType.CUDA
+    cuda = torch.autograd.DeviceType.CUDA  # pyright: ignore[reportPrivateImportUsage]
     return [event for event in events if event.device_type() == cuda and not event.is_user_annotation()]
 
 
@@ -321,10 +327,10 @@ def bits(bench: Bench) -> str:
         plan = CapturePlan(layers="all")
         captured = read(at_once, capture=plan)
         for module in plain_copies:
-            module.download = lambda values: values.cpu  # as it was before copies had a stream of their own
+            vars(module)["download"] = lambda values: values.cpu  # as before copies had a stream of their own
         waited = read(at_once, capture=plan)
         for module, beside in plain_copies.items():
-            module.download = beside
+            vars(module)["download"] = beside
         rows.append((f"{told}: by plain copies, not by a stream of their own", gap(captured, waited)))
         rows.append((f"{told}: residual streams by plain copies (not nat)", taken(captured, waited)))
         rows.append((f"{told}: with the residual stream", gap(first, captured)))
@@ -359,10 +365,10 @@ def measured(name: str, device: str, rounds: int, brief: bool) -> Iterator[str]:
     peak = bench.rate(bench.shape.dtype)
     yield (
         f"## {name}: {sum(p.numel() for p in bench.model.parameters()) / 1e9:.2f} B parameters, {bench.shape.dtype}, "
-        f"kernels {', '.join(bench.kernels)}"
-        f"\n\n{len(bench.groups)} items, {bench.tokens:,} unique tokens, {bench.rows:,} rows; peak {peak / 1e12:.4g} "
+        f"kernels {', '.join(bench.kernels)}\n\n"
+        f"{len(bench.groups)} items, {bench.tokens:,} unique tokens, {bench.rows:,} rows; peak {peak / 1e12:.4g} "
         f"Top/s; budgets chosen here: {budgets_of(bench.model)}; {len(bench.fused.parts)} parts fused, compiled in "
-        f"{bench.compiling:.1f} s",
+        f"{bench.compiling:.1f} s"
     )
     parts = {
         "ceilings": bench.ceilings,

@@ -42,6 +42,12 @@ class TransformersBackend(Backend):
             return body(self.model)(**{"use_cache": False, **inputs}).last_hidden_state
 
 
+def kernel_of(backend: Backend) -> str:
+    """The attention kernel of a back end, and whether its blocks are fused."""
+    fused = isinstance(backend, TransformersBackend) and backend.fused and backend.fused.parts
+    return f"{backend.model.config._attn_implementation}{', fused blocks' if fused else ''}"
+
+
 MakeBackend = Callable[[Callable[["PreTrainedModel"], Layout]], Backend]
 """From a layout to a back end that uses it, on one and the same model instance."""
 

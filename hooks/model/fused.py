@@ -23,8 +23,8 @@ ROTARY = "apply_rotary_pos_emb"
 CLOSE = {"float32": 1e-3, "bfloat16": 0.1, "float16": 0.02}
 """How far the outcome of a fused pass may be from that of a plain one, as a share of it. How far that takes beliefs is
 the self-check's to say."""
-TRIAL = 64
-"""Tokens of the pass that is tried."""
+TRIAL = 61
+"""Tokens of the pass that is tried: as many as nothing else has, or lengths and widths would be compiled as one."""
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,8 +80,8 @@ class Fused:
         import torch
 
         draw = torch.Generator().manual_seed(0)
-        words = model.get_input_embeddings().weight.shape[0]
-        ids = torch.randint(int(words), (1, TRIAL), generator=draw).to(input_device(model))
+        words = int(model.get_input_embeddings().weight.shape[0])  # pyright: ignore[reportIndexIssue, reportArgumentType]
+        ids = torch.randint(words, (1, TRIAL), generator=draw).to(input_device(model))
         with torch.inference_mode():
             plain = body(model)(input_ids=ids, use_cache=False).last_hidden_state.float()
             with self.passes():
