@@ -44,7 +44,7 @@ PREPARING = 3
 CHECKPOINT = "optimiser.pt"
 
 
-class Pass(NamedTuple):
+class QueryPass(NamedTuple):
     """Queries of one form an option as one pass reads them: those of each sequence are one token tree, and a row of
     their own, filled up on the right.
     """
@@ -69,7 +69,7 @@ class Pass(NamedTuple):
     """Token ids that close options, and which options."""
 
 
-def one_pass(several: Sequence[Sequence[Query]]) -> Pass:
+def one_pass(several: Sequence[Sequence[Query]]) -> QueryPass:
     """What is run and read for queries that have one form an option."""
     built = [QueryTree(queries) for queries in several]
     shape = len(built), -(-max(len(one.tree) for one in built) // FILLED) * FILLED
@@ -97,10 +97,10 @@ def one_pass(several: Sequence[Sequence[Query]]) -> Pass:
                 range(n_options, n_options := n_options + len(query.paths.counts))
             )
     joined = {name: np.concatenate(several) for name, several in parts.items()}
-    return Pass(ids, places, sees, **joined, closers=[(of.ids, np.array(which)) for of, which in closers.items()])
+    return QueryPass(ids, places, sees, **joined, closers=[(of.ids, np.array(which)) for of, which in closers.items()])
 
 
-def option_logps(lm: LanguageModel, asked: Pass) -> "torch.Tensor":
+def option_logps(lm: LanguageModel, asked: QueryPass) -> "torch.Tensor":
     """[options of all queries] natural log, not normalised: what an exact read-out gives, with gradients."""
     import torch
 
@@ -129,10 +129,10 @@ def option_logps(lm: LanguageModel, asked: Pass) -> "torch.Tensor":
     return logp
 
 
-class Batch(NamedTuple):
+class LessonBatch(NamedTuple):
     """The lessons of a step, ready to be learnt."""
 
-    asked: Pass
+    asked: QueryPass
     aims: Floats
     """[options of all lessons] how probable each is to be,"""
     weights: Floats
@@ -147,7 +147,7 @@ class Batch(NamedTuple):
     """Nats: the least that the first loss can be."""
 
 
-def batch_of(lm: LanguageModel, several: Sequence[Sequence[Lesson]]) -> Batch:
+def batch_of(lm: LanguageModel, several: Sequence[Sequence[Lesson]]) -> LessonBatch:
     """Lessons, of each sequence about one triple."""
     before, after, moved = list[Ints](), list[Ints](), list[Floats]()
     aims, weights, at = list[Floats](), list[float](), 0
@@ -170,10 +170,10 @@ def batch_of(lm: LanguageModel, several: Sequence[Sequence[Lesson]]) -> Batch:
     least = float(sum(share * entr(aim).sum() for share, aim in zip(shares, aims, strict=True)))
     each = np.repeat(shares, [len(aim) for aim in aims])
     asked = one_pass([queries_of(lm, about_one) for about_one in several])
-    return Batch(asked, np.concatenate(aims), each, np.stack(before), np.stack(after), np.stack(moved), least)
+    return LessonBatch(asked, np.concatenate(aims), each, np.stack(before), np.stack(after), np.stack(moved), least)
 
 
-def loss_of(lm: LanguageModel, batch: Batch) -> "tuple[torch.Tensor, torch.Tensor]":
+def loss_of(lm: LanguageModel, batch: LessonBatch) -> "tuple[torch.Tensor, torch.Tensor]":
     """Mean over questions of -sum over options of target times log-probability, with a weight where a word was ruled
     out, which is least where the options hold all of the probability and share it as the targets do; and mean over
     answers after a turn of how far each is from the model's own prior as the turn moves the target, which is 0 where it
@@ -301,11 +301,11 @@ def train(
     return home
 
 
-def _batches(lm: LanguageModel, species: str, plan: Schooling, done: int) -> "Iterator[Batch]":
+def _batches(lm: LanguageModel, species: str, plan: Schooling, done: int) -> "Iterator[LessonBatch]":
     """The lessons of each step that is left; for a GPU, processes beside this one make them ready."""
     steps: Any = range(done, plan.steps)
 
-    def ready(step: Any) -> Batch:
+    def ready(step: Any) -> LessonBatch:
         return batch_of(lm, plan.lessons(species, step))
 
     if not lm.on_gpu:
