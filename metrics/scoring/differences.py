@@ -220,7 +220,7 @@ def _has_hole(column: Array) -> Array:
     """[n] whether a row of numbers [n, ...] lacks one; none of other columns does."""
     if column.dtype.kind != "f":
         return np.zeros(len(column), dtype=bool)
-    return ~np.isfinite(column.reshape(len(column), -1)).all(axis=1)
+    return np.asarray(~np.isfinite(column.reshape(len(column), -1)).all(axis=1))
 
 
 def pairs_of(comparable: Comparable, rivals: Sequence[Collection[str]], samples: Sequence[Sample]) -> list[Pair]:
