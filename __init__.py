@@ -225,7 +225,11 @@ def score(
 
 @told_briefly
 def compare(
-    *paths: Path | str, metrics: Sequence[str] = (), margins: Mapping[str, float] | None = None, seed: int | None = None
+    *paths: Path | str,
+    metrics: Sequence[str] = (),
+    margins: Mapping[str, float] | None = None,
+    methods: Sequence[str] = (),
+    seed: int | None = None,
 ) -> "Comparison":
     """Compare runs, or tables, on the items that both have, or the kinds of belief of one run, as `doxascope compare`.
 
@@ -233,13 +237,15 @@ def compare(
         paths: of runs, or of tables.
         metrics: the numbers to confirm, as in `scores.json`; none: those that the runs were made for.
         margins: number -> the difference below which two are the same.
+        methods: of sides that call their methods otherwise, such as a run and a log, the one of each that is compared.
         seed: of all resampling; if not given the first run's own, or 0.
     """
     from .base.settings import as_seed
     from .experiments.compare import compare as compare_paths
 
     own = None if seed is None else as_seed(seed)
-    return compare_paths([Path(path) for path in paths], metrics=metrics, margins=margins, seed=own)
+    every = [Path(path) for path in paths]
+    return compare_paths(every, metrics=metrics, margins=margins, methods=methods, seed=own)
 
 
 @told_briefly

@@ -1,0 +1,73 @@
+"""A run beside a log of another harness: the same questions pair, whatever methods and orders are called."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import doxascope
+from doxascope import UserError
+
+OPTIONS = ("river", "apple", "stone")
+ASKED = [f"{a} {b} which" for a in ("apple", "stone", "word") for b in ("river", "you", "did")]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Path:
+    """An `ask` run of nine questions by two methods."""
+    place = tmp_path_factory.mktemp("logs")
+    rows = [f"q{i},{text},{','.join(OPTIONS)},{OPTIONS[i % 3]}" for i, text in enumerate(ASKED)]
+    (place / "questions.csv").write_text("\n".join(["id,question,option_1,option_2,option_3,truth", *rows, ""]))
+    settings = {"questions.file": str(place / "questions.csv"), "bootstrap_draws": 50}
+    return doxascope.run("ask", str(tiny_folder), overrides=settings, out=place / "runs").path
+
+
+def log_of(run: Path, shift: float, document: str = "{}") -> Path:
+    """A sample file as lm-eval writes it, options in another order, of the beliefs of a run's method `texts`; the
+    log-likelihood of what is true is less by `shift`.
+    """
+    beliefs = pd.read_parquet(run / "beliefs")
+    beliefs = beliefs[(beliefs["method"] == "texts") & (beliefs["kind"] == "exact")]
+    held = beliefs.groupby(["item", "option"], observed=True)["prob"].mean()
+    lines = []
+    for i, text in enumerate(ASKED):
+        listed = OPTIONS[::-1]
+        logps = [np.log(held[f"q{i}", name]) - shift * (name == OPTIONS[i % 3]) for name in listed]
+        asked = {f"gen_args_{k}": {"arg_0": text, "arg_1": f" {name}"} for k, name in enumerate(listed)}
+        doc = {"question": document.format(text), "choices": list(listed)}
+        answers = [[str(float(logp)), "False"] for logp in logps]
+        target = listed.index(OPTIONS[i % 3])
+        known = {"doc_id": i, "doc": doc, "target": str(target), "arguments": asked, "filtered_resps": answers}
+        lines.append(json.dumps(known))
+    path = run.parent / "samples_colours.jsonl"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_a_run_is_compared_with_a_log_of_its_questions(run: Path) -> None:
+    log = log_of(run, 0.0)
+    with pytest.raises(UserError, match="has the methods .*texts.*; say by --method"):
+        doxascope.compare(run, log)
+    same = doxascope.compare(run, log, methods=["texts"], metrics=["log_loss"]).confirmed[0]
+    assert (same.score.n_rows, same.score.n_only_first) == (len(ASKED), 0)
+    assert same.score.difference == pytest.approx(0, abs=1e-12)
+    found = doxascope.compare(run, log_of(run, 1.0), methods=["texts"], metrics=["log_loss"])
+    assert found.confirmed[0].score.difference < -0.2
+    matrix = found.groups[0].matrix
+    assert matrix is not None
+    assert matrix.correlations[0, 1].correlation == pytest.approx(1, abs=0.2)  # options are laid side by side
+
+
+def test_a_question_is_known_by_its_prompt_too(run: Path) -> None:
+    log = log_of(run, 0.5, "this, in {}")
+    found = doxascope.compare(run, log, methods=["texts"], metrics=["log_loss"])
+    assert found.confirmed[0].score.n_rows == len(ASKED)
+
+
+def test_a_method_that_none_has_is_named(run: Path) -> None:
+    with pytest.raises(UserError, match="say by --method"):
+        doxascope.compare(run, log_of(run, 0.0), methods=["text"])
+    with pytest.raises(UserError, match="--method: says what is compared between runs"):
+        doxascope.compare(run, methods=["texts"])
