@@ -58,6 +58,8 @@ from .sessions import sessions
 
 MADE = "How it was made"
 """The part of a page that says so."""
+SCORES = "Scores"
+"""The chapter of the first table."""
 Numbers = Mapping[tuple[str, str, str], Number]
 """(metric, method, subset) -> number."""
 
@@ -114,7 +116,7 @@ def run_page(
         ),
     ]
     blocks = [
-        *in_chapter("Scores", scores),
+        *in_chapter(SCORES, scores),
         *in_chapter("Scores of parts, and controls", further),
         *in_chapter("Figures", pictures),
         *in_chapter("What was said, item by item", said_there),
@@ -125,7 +127,9 @@ def run_page(
     every = [*findings.columns, *(column for table in findings.tables for column in table.columns)]
     figure = drawn or findings.lead or _lead_figure(cells, every, methods, config, experiment.coherent)
     top = lead.top(question, figure, _stamps(manifest))
-    return Report(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.")
+    return Report(
+        experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.", opened=SCORES
+    )
 
 
 def _lead_figure(

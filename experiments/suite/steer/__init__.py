@@ -143,6 +143,10 @@ class SteerExperiment(Experiment):
         columns = ["item", "scenario", "steered_layer", "direction", "draw", "alpha", "option", "prob", "coverage"]
         return table[[*columns, "neutral_kl"]].rename(columns={"item": "id", "steered_layer": "layer"})
 
+    def listed(self, config: SteerConfig) -> list[str]:
+        """Those of the table."""
+        return config.questions.ids()
+
     def own_scores(self, config: SteerConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
         """Of each layer and direction, at each strength and over all: what it does, and that less what controls do."""
         effects = _effects(beliefs)

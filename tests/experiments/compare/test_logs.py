@@ -24,6 +24,13 @@ def run(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Path:
     return doxascope.run("ask", str(tiny_folder), overrides=settings, out=place / "runs").path
 
 
+def test_answers_are_in_the_order_of_the_questions_with_the_id_first(run: Path) -> None:
+    answers = pd.read_csv(run / "answers.csv")
+    assert answers.columns[0] == "id"
+    assert list(dict.fromkeys(answers["id"])) == [f"q{i}" for i in range(len(ASKED))]
+    assert answers.drop_duplicates("id", keep="first").index.tolist() == [*range(0, len(answers), 2)]
+
+
 def log_of(run: Path, shift: float, document: str = "{}") -> Path:
     """A sample file as lm-eval writes it, options in another order, of the beliefs of a run's method `texts`; the
     log-likelihood of what is true is less by `shift`.
