@@ -53,9 +53,21 @@ if TYPE_CHECKING:
     from .metrics.number import Number
     from .metrics.scoring.engine import ScoredTable
     from .metrics.tables.samples import Forecasts, Multiclass, YesNo
+    from .probes.arrays import ArrayProbe, probe_arrays
 
-__all__ = ["FORMATS", "Ablate", "ActivationStore", "ActivationWriter", "Activations", "AskableModel", "AskedSource"]
-__all__ += ["AskedTable", "Beliefs", "Candidate", "CapturePlan", "Captured", "Clamp", "Column", "Edit", "Erase"]
+__all__ = ["FORMATS", "Ablate", "ActivationStore", "ActivationWriter", "Activations", "ArrayProbe", "AskableModel"]
+__all__ += [
+    "AskedSource",
+    "AskedTable",
+    "Beliefs",
+    "Candidate",
+    "CapturePlan",
+    "Captured",
+    "Clamp",
+    "Column",
+    "Edit",
+    "Erase",
+]
 __all__ += ["Eraser", "Every", "Experiment", "Figure", "Findings", "Forecasts", "Item", "LanguageModel", "Measured"]
 __all__ += ["ModelSpec", "Multiclass", "Number", "NumberFormat", "NumberQuestion", "Option", "PatchAlong", "Point"]
 __all__ += ["Position", "Query", "Question", "Replace", "RunConfig", "Sampling", "Steer", "Swap", "Table", "UserError"]
@@ -72,7 +84,8 @@ __all__ += [
     "load",
     "make_options",
 ]
-__all__ += ["mean_number", "metrics", "pack_store", "parse_answer", "project_out", "projection", "read_numbers"]
+__all__ += ["mean_number", "metrics", "pack_store", "parse_answer", "probe_arrays", "project_out", "projection"]
+__all__ += ["read_numbers"]
 __all__ += ["replace_rows", "run", "score", "store_header", "swap_edits", "sweep", "write_answers"]
 
 _HOMES = {
@@ -106,6 +119,7 @@ _HOMES = {
     "metrics.claims": ("Verdict",),
     "metrics.number": ("Number",),
     "metrics.tables.samples": ("Forecasts", "Multiclass", "YesNo"),
+    "probes.arrays": ("ArrayProbe", "probe_arrays"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -17,7 +17,7 @@ WIDTH = 100
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 UNPACKED = re.compile(r"\*<class '?(\w+)'?>|Unpack\[(\w+)\]")
 """Of `**where`, which versions of Python write in several ways."""
-FIRST = ("load", "run", "sweep", "collect", "score", "compare", "export")
+FIRST = ("load", "run", "sweep", "collect", "score", "compare", "export", "probe_arrays")
 MODULES = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")
 """What stands before a class in an annotation."""
 

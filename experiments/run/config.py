@@ -20,6 +20,7 @@ from ...hooks.model.spec import resolve_model
 from .experiment import Experiment, RunConfig
 from .known import SHIPPED, entry_points_of_experiments
 
+
 @cache
 def _installed(name: str) -> Experiment:
     """Raises UserError for an experiment that cannot be imported, or is none."""
@@ -52,7 +53,9 @@ def experiment_of(name: str, where: Path | None = None, allow_code: Sequence[Pat
     file, colon, cls = name.rpartition(":")
     if not colon or not file.endswith(".py"):
         if name not in entry_points_of_experiments():
-            raise UserError(f"experiment {name!r}: unknown; {nearest(name, entry_points_of_experiments())}, or a .yaml file")
+            raise UserError(
+                f"experiment {name!r}: unknown; {nearest(name, entry_points_of_experiments())}, or a .yaml file"
+            )
         return _installed(name)
     path = user_path(file)
     path = (path if where is None else where.parent / path).resolve()

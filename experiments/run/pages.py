@@ -127,9 +127,7 @@ def run_page(
     every = [*findings.columns, *(column for table in findings.tables for column in table.columns)]
     figure = drawn or findings.lead or _lead_figure(cells, every, methods, config, experiment.coherent)
     top = lead.top(question, figure, _stamps(manifest))
-    return Report(
-        experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.", opened=SCORES
-    )
+    return Report(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.", opened=SCORES)
 
 
 def _lead_figure(

@@ -37,7 +37,11 @@ COLUMNS = (
     Column(
         "shift", "shift", "half of what the belief in the first option is higher with it added than with it subtracted"
     ),
-    Column("beyond", "beyond", "mean size of the shift of a question, less that along the controls of that name, for other draws of them"),
+    Column(
+        "beyond",
+        "beyond",
+        "mean size of the shift of a question, less that along the controls of that name, for other draws of them",
+    ),
     Column("coverage_change", "coverage", "how much more of the answer the options are together, added or subtracted"),
     Column("gap_change", "incoherence", "how much further P(first) + P(first to the negation) - 1 lies from 0"),
     Column("neutral_kl", "elsewhere", "KL of the next token after a chat that asks nothing of the kind, nat"),

@@ -107,7 +107,7 @@ def test_every_file_of_a_direction(place: Path, tiny_folder: Path, tiny: Any) ->
     save_file({"a": one, "b": each}, place / "two.safetensors")
     y = rng.integers(0, 2, 80)
     x = rng.normal(size=(80, WIDTH)) + y[:, None]
-    probe_arrays(x, y, layers=[2], refits=20, permutations=19, control_draws=1).probe.save(place / "probe")
+    probe_arrays(x, y, range(80), layers=[2], refits=20, permutations=19, control_draws=1).probe.save(place / "probe")
 
     def first(file: str, **changes: Any) -> Any:
         return ways(settings(place, str(tiny_folder), **{"direction.file": str(place / file), **changes}), tiny)[0]
