@@ -1,21 +1,23 @@
 """How much of a GPU a read-out uses: random weights of the shapes of users' models, and no network.
 
-    python benchmarks/gpu.py [SHAPE ...] [--rounds N]      SHAPE: tiny, 1b, 8b; default: 1b and 8b, on a CPU tiny
+    python benchmarks/gpu.py [SHAPE ...] [--rounds N] [--brief]
+
+SHAPE is tiny, 1b or 8b; by default 1b and 8b, on a CPU tiny.
 
 The work is that of the default consistency item, in tokens drawn at random: contexts that share a beginning, each
 followed by every surface form of every option; eight batches of seven items, so that one can be prepared and another
 written while a third is read. A share of the peak counts unique tokens, what they attend to and the rows that are read,
 nothing that is computed twice, and of a way that leaves the head out, or is nothing else, that alone; the peak is that
-of a matrix product in the same process. Medians of the rounds; all ways of a table take turns.
+of a matrix product in the same process. Medians of the rounds; all ways of a table take turns. A GPU is busy while any
+of its kernels or copies runs, by the profiler's own clock. `--brief` leaves out other kernels, budgets and peers.
 """
 
 import argparse
 import gc
 import platform
-import random
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain, product
@@ -24,22 +26,22 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from gpu_items import BATCH, SHAPES, Group, items, words
 from peers import kv_cache, padded
 from torch.nn.functional import linear, scaled_dot_product_attention
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM
 
+from doxascope.hooks.backends import backend as backends
 from doxascope.hooks.backends.captures import CapturePlan
 from doxascope.hooks.backends.libraries import TransformersBackend
-from doxascope.hooks.exact.option_beliefs import QueryTree, read_packed, start_reading
-from doxascope.hooks.exact.queries import Query
+from doxascope.hooks.exact import log_probs
+from doxascope.hooks.exact.option_beliefs import QueryTree, start_reading
 from doxascope.hooks.generation.generated_texts import Request, Sampler
 from doxascope.hooks.generation.rows import CachedRows
 from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.model.blocks import body
+from doxascope.hooks.model.fused import Fused
 from doxascope.hooks.model.head import Head
-from doxascope.hooks.prompts.chat import Boundary, Prompt
-from doxascope.hooks.prompts.options import OptionPaths, Terminators
-from doxascope.hooks.prompts.places import ResolvedPosition
 from doxascope.hooks.tree.attention import BLOCKS, KERNEL, use_tree_attention
 from doxascope.hooks.tree.flex import flex_works
 from doxascope.hooks.tree.layouts import Packed
@@ -48,90 +50,15 @@ from doxascope.hooks.tree.token_tree import cut_into_packs
 
 F32 = torch.float32
 ALONE, HEAD = "its forward passes alone", "the head on the rows that are read"
-BATCH = 7
-"""Items in one tree: 14,700 tokens."""
 RESULTS = Path(__file__).parent / "results"
-Group = list[Query]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A model's shape, and how much it is given to do."""
-
-    config: Mapping[str, int]
-    dtype: torch.dtype
-    items: int
-    draws: int
-    length: int
-    budgets: tuple[int, ...]
-
-
-def llama_3(hidden: int, inner: int, layers: int) -> Shape:
-    """A model of that family, on a GPU."""
-    config = dict(vocab_size=128256, max_position_embeddings=32768, rope_theta=500000, hidden_size=hidden)
-    config |= dict(intermediate_size=inner, num_hidden_layers=layers, num_attention_heads=32, num_key_value_heads=8)
-    return Shape(config, torch.bfloat16, items=56, draws=256, length=128, budgets=(4096, 16384))
-
-
-SHAPES = {
-    "tiny": Shape(
-        dict(vocab_size=512, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4)
-        | {"num_key_value_heads": 2, "max_position_embeddings": 4096},
-        torch.float32,
-        items=2,
-        draws=8,
-        length=8,
-        budgets=(1024, 4096),
-    ),
-    "1b": llama_3(2048, 8192, 16),
-    "8b": llama_3(4096, 14336, 32),
-}
-TRUNK, CONTEXTS, CONTEXT, OPTIONS, FORMS, FORM = 200, 13, 40, 3, 12, 3
-"""Of an item: tokens that its contexts share, contexts and their own tokens, options, forms of each, tokens of a form:
-2,100 tokens, 1,400 of which are read, as in the default consistency item."""
-
-
-def items(vocabulary: int, n: int) -> list[Group]:
-    """Read-outs of n items, drawn at random."""
-    draw = random.Random(0)
-    closing = Terminators(words(vocabulary), ["<end>"], [0, 1, 2, 3])
-
-    def ids(count: int) -> tuple[int, ...]:
-        return tuple(draw.choices(range(4, vocabulary), k=count))
-
-    def group(number: int) -> Group:
-        trunk = ids(TRUNK)
-        forms = tuple(tuple(ids(FORM) for _ in range(FORMS)) for _ in range(OPTIONS))
-        contexts = (trunk + ids(CONTEXT) for _ in range(CONTEXTS))
-        return [
-            Query(f"{number}-{i}", Prompt(one, Boundary(None, "")), OptionPaths((), forms), closing, (last(one),))
-            for i, one in enumerate(contexts)
-        ]
-
-    return [group(number) for number in range(n)]
-
-
-def last(ids: Sequence[int]) -> ResolvedPosition:
-    """Where a capture reads."""
-    return ResolvedPosition("last", len(ids) - 1, 1)
-
-
-def words(vocabulary: int) -> PreTrainedTokenizerFast:
-    """A tokenizer that says numbers, since one is asked for the text of a sample."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    made = Tokenizer(models.WordLevel({"a": 4} | {f"w{i}": i for i in range(vocabulary) if i != 4}, "a"))
-    made.pre_tokenizer = pre_tokenizers.Whitespace()
-    made.decoder = decoders.Fuse()
-    return PreTrainedTokenizerFast(tokenizer_object=made)
 
 
 class Bench:
     """One model of a shape on a device."""
 
-    def __init__(self, name: str, device: str, rounds: int) -> None:
-        self.name, self.shape, self.device, self.rounds = name, SHAPES[name], device, rounds
+    def __init__(self, name: str, device: str, rounds: int, brief: bool) -> None:
+        self.name, self.shape, self.device, self.rounds, self.brief = name, SHAPES[name], device, rounds, brief
         torch.manual_seed(0)
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
         with torch.device(device):
@@ -145,6 +72,9 @@ class Bench:
             self.model.set_attn_implementation("sdpa")
             use_tree_attention(self.model, blocks=True)
             self.kernels.append(BLOCKS)
+        began = time.perf_counter()
+        self.fused = Fused(self.model)
+        self.compiling = time.perf_counter() - began
         self.groups = items(config.vocab_size, self.shape.items)
         self.trees = [QueryTree(group) for group in self.groups]
         self.tokens = sum(len(one.tree) for one in self.trees)
@@ -206,44 +136,53 @@ class Bench:
         unembedded = 2 * config.vocab_size * config.hidden_size * self.rows
         return passes * (2 * blocks * self.tokens + attended) + head * unembedded
 
-    def read(self, budget: int, **more: Any) -> list[Any]:
-        """The readings of all items."""
+    def ways(self) -> list[tuple[str, int, bool]]:
+        """Kernel, budget and whether blocks are fused; what a run does by itself is the last."""
+        kernels, budgets = (
+            (self.kernels[-1:], self.shape.budgets[-1:]) if self.brief else (self.kernels, self.shape.budgets)
+        )
+        return list(product(kernels, budgets, [False, True] if self.fused.parts else [False]))
+
+    def read(self, budget: int, apart: bool = False, **more: Any) -> list[Any]:
+        """The readings of all items: those of a batch in one tree, or each `apart` in its own."""
         started: list[Any] = []
         readings: list[Any] = []
-        for group in self.batches():  # one is built while the one before it is read, as in a run
-            started.append(start_reading([group], self.backend, self.head, budget=budget, **more))
+        for batch in self.batches():  # one is built while the one before it is read, as in a run
+            requests = batch if apart else [list(chain.from_iterable(batch))]
+            started.append(start_reading(requests, self.backend, self.head, budget=budget, **more))
             readings += started.pop(0)() if len(started) > 1 else []
         return [*readings, *started.pop()()]
 
-    def batches(self) -> Iterator[Group]:
-        """The items in as many at once as a run commits together, in one tree."""
+    def batches(self) -> Iterator[list[Group]]:
+        """The items, as many at once as a run commits together."""
         for start in range(0, len(self.groups), BATCH):
-            yield list(chain.from_iterable(self.groups[start : start + BATCH]))
+            yield self.groups[start : start + BATCH]
 
-    def under(self, kernel: str, work: Callable[[], T]) -> Callable[[], T]:
-        """Work with an attention kernel."""
+    def under(self, kernel: str, fused: bool, work: Callable[[], T]) -> Callable[[], T]:
+        """Work with an attention kernel, and with blocks that are fused or not."""
 
         def run() -> T:
             self.model.set_attn_implementation(kernel)
+            self.backend.fused = self.fused if fused else None
             return work()
 
         return run
 
-    def bare(self, kernel: str, budget: int) -> Callable[[], object]:
+    def bare(self, kernel: str, budget: int, fused: bool) -> Callable[[], object]:
         """The forward passes of the packs and nothing else."""
         self.model.set_attn_implementation(kernel)
         batches = []
-        for group in self.batches():
-            built = QueryTree(group)
+        for batch in self.batches():
+            built = QueryTree(list(chain.from_iterable(batch)))
             for pack in cut_into_packs(built.tree, built.read_nodes, budget):
-                batches += [batch.inputs for batch in self.backend.layout.batches(pack)]
+                batches += [laid.inputs for laid in self.backend.layout.batches(pack)]
 
         def run() -> None:
             with torch.inference_mode():
                 for inputs in batches:
-                    body(self.model)(**inputs, use_cache=False)
+                    self.backend.forward(inputs, {})
 
-        return self.under(kernel, run)
+        return self.under(kernel, fused, run)
 
     def unembed(self) -> Callable[[], object]:
         """The head on as many rows as are read."""
@@ -269,15 +208,22 @@ def readouts(bench: Bench, peak: float) -> str:
     """The read-out, what it consists of, and its peers."""
     ways: dict[str, Callable[[], object]] = {}
     plan = CapturePlan(layers="all")
-    for kernel, budget in product(bench.kernels, bench.shape.budgets):
-        told = f"{kernel}, packs of {budget:,}"
-        ways[told] = bench.under(kernel, lambda budget=budget: bench.read(budget))
-        ways[f"{told}: with the residual stream"] = bench.under(kernel, lambda b=budget: bench.read(b, capture=plan))
-        ways[f"{told}: {ALONE}"] = bench.bare(kernel, budget)
+    for kernel, budget, fused in bench.ways():
+        told = f"{kernel}, packs of {budget:,}{', fused blocks' * fused}"
+        ways[told] = bench.under(kernel, fused, lambda n=budget: bench.read(n))
+        if fused or not bench.brief:
+            ways[f"{told}: with the residual stream"] = bench.under(
+                kernel, fused, lambda n=budget: bench.read(n, capture=plan)
+            )
+        ways[f"{told}: {ALONE}"] = bench.bare(kernel, budget, fused)
+    kernel, budget, fused = bench.ways()[-1]
+    ways["the last, each item in its own packs"] = bench.under(kernel, fused, lambda: bench.read(budget, apart=True))
+    ways["the last, `together`"] = bench.under(kernel, fused, lambda: bench.read(budget, apart=True, joined=True))
     ways[HEAD] = bench.unembed()
     few = bench.groups[:2]
-    ways["peer: KV cache by hand (2 items, scaled)"] = lambda: kv_cache.read(bench.model, few)
-    ways["peer: every form in a padded row (2 items, scaled)"] = lambda: padded.read(bench.model, few)
+    if not bench.brief:
+        ways["peer: KV cache by hand (2 items, scaled)"] = lambda: kv_cache.read(bench.model, few)
+        ways["peer: every form in a padded row (2 items, scaled)"] = lambda: padded.read(bench.model, few)
     took = bench.turns(ways)
     scale = {name: len(bench.groups) / len(few) if "scaled" in name else 1 for name in ways}
     rows = [
@@ -292,33 +238,114 @@ def readouts(bench: Bench, peak: float) -> str:
     return table("way", rows, "seconds", "unique tokens a second", "of the peak")
 
 
+def busy(bench: Bench) -> str:
+    """In what share of the time the device works, while all items are read."""
+    from torch.profiler import ProfilerActivity, profile
+
+    if bench.device != "cuda":
+        return "busy: a CPU is not measured"
+    kernel, budget, fused = bench.ways()[-1]
+    plan, rows, taken = CapturePlan(layers="all"), [], dict[str, int]()
+    ways: Sequence[tuple[str, Mapping[str, Any]]] = (
+        ("one tree a batch", {}),
+        ("one tree a batch, with the residual stream", {"capture": plan}),
+        ("each item in its own packs", {"apart": True}),
+        ("`together`", {"apart": True, "joined": True}),
+    )
+    for name, more in ways:
+        work = bench.under(kernel, fused, lambda more=more: bench.read(budget, **more))
+        plain = bench.seconds(work)
+        with profile(activities=[ProfilerActivity.CUDA]) as trace:
+            seconds = bench.seconds(work)
+        events = kernels_of(trace)
+        worked = united([(event.start_ns(), event.end_ns()) for event in events]) / 1e9
+        for event in events if not more else ():
+            taken[event.name()[:70]] = taken.get(event.name()[:70], 0) + event.duration_ns()
+        rows.append((name, f"{worked:.3f}", f"{seconds:.3f}", f"{plain:.3f}", f"{100 * worked / plain:.1f}%"))
+    n = -(-len(bench.groups) // BATCH)
+    most = sorted(taken, key=lambda name: -taken[name])[:12]
+    shares = [(f"`{name}`", f"{100 * taken[name] / sum(taken.values()):.1f}%") for name in most]
+    told = table(f"{n} batches, packs of {budget:,}", rows, "s busy", "s profiled", "s not profiled", "busy")
+    return f"{told}\n\n{table('kernel, one tree a batch', shares, 'of the busy time')}"
+
+
+def kernels_of(trace: Any) -> list[Any]:
+    """What ran on the GPU, of a profile."""
+    events = trace.profiler.kineto_results.events()
+    cuda = torch.autograd.DeviceType.CUDA  # pyright: ignore[reportPrivateImportUsage]
+    return [event for event in events if event.device_type() == cuda and not event.is_user_annotation()]
+
+
+def united(spans: Sequence[tuple[int, int]]) -> int:
+    """How long at least one of the spans lasts."""
+    total = until = 0
+    for start, end in sorted(spans):
+        total += max(0, end - max(start, until))
+        until = max(until, end)
+    return total
+
+
 def heads(bench: Bench) -> str:
     """Logits in float32, by weights that were cast and by wide sums of the model's own dtype."""
     rows = torch.randn(512, bench.model.config.hidden_size, device=bench.device, dtype=bench.shape.dtype)
     wide = bench.model.lm_head.weight.float()
-    took = bench.turns({"cast": lambda: linear(rows.float(), wide), "ours": lambda: bench.head.log_probs(rows)})
+    ways = {"cast": lambda: linear(rows.float(), wide), "ours": lambda: bench.head.log_probs(rows)}
+    took = bench.turns(ways | {"product": lambda: rows @ bench.model.lm_head.weight.T})
     gap = (linear(rows.float(), wide).log_softmax(-1) - bench.head.log_probs(rows)).abs().max()
     told = [
         ("logits by cast weights", took["cast"], ""),
         ("log-probabilities, ours", took["ours"], f"{float(gap):.2g}"),
+        ("the product alone, in the model's dtype", took["product"], ""),
     ]
     shown = [(name, f"{1000 * seconds:.2f}", apart) for name, seconds, apart in told]
     return table("512 rows through the head", shown, "ms", "largest difference, nat")
 
 
 def bits(bench: Bench) -> str:
-    """Whether what is read depends on when, and beside what."""
-    budget, rows = max(bench.shape.budgets), []
+    """Whether what is read depends on when, beside what, and by which way it comes to the CPU."""
+    budget, rows, groups = max(bench.shape.budgets), [], bench.groups[:BATCH]
 
     def gap(one: Sequence[Any], other: Sequence[Any]) -> str:
         flat = [np.concatenate([reading.logp for read in many for reading in read.readings]) for many in (one, other)]
         return f"{np.abs(flat[0] - flat[1]).max():.2g}"
 
-    for kernel in bench.kernels:
-        together, again = (bench.under(kernel, lambda: bench.read(budget))() for _ in range(2))
-        alone = [read_packed(group, bench.backend, bench.head, budget=budget) for group in bench.groups]
-        rows.append((f"{kernel}: the same again", gap(together, again)))
-        rows.append((f"{kernel}: alone, not among others", gap(together, alone)))
+    def taken(one: Sequence[Any], other: Sequence[Any]) -> str:
+        pairs = zip(one, other, strict=True)
+        gaps = [(a.captured.residuals["resid_post"] - b.captured.residuals["resid_post"]).abs().max() for a, b in pairs]
+        return f"{float(max(gaps)):.2g}"
+
+    def read(requests: Sequence[Group], **more: Any) -> list[Any]:
+        return start_reading(requests, bench.backend, bench.head, budget=budget, **more)()
+
+    at_once = [list(chain.from_iterable(groups))]
+    plain_copies = {module: module.download for module in (log_probs, backends)}
+    for kernel, fused in dict.fromkeys((kernel, fused) for kernel, _, fused in bench.ways()):
+        told = f"{kernel}{', fused blocks' * fused}"
+        bench.under(kernel, fused, lambda: None)()
+        first = read(at_once)
+        rows.append((f"{told}: the same again", gap(first, read(at_once))))
+        plan = CapturePlan(layers="all")
+        captured = read(at_once, capture=plan)
+        for module in plain_copies:
+            vars(module)["download"] = lambda values: values.cpu  # as before copies had a stream of their own
+        waited = read(at_once, capture=plan)
+        for module, beside in plain_copies.items():
+            vars(module)["download"] = beside
+        rows.append((f"{told}: by plain copies, not by a stream of their own", gap(captured, waited)))
+        rows.append((f"{told}: residual streams by plain copies (not nat)", taken(captured, waited)))
+        rows.append((f"{told}: with the residual stream", gap(first, captured)))
+        alone = [read([group])[0] for group in groups]
+        rows.append((f"{told}: alone, not among others", gap(first, alone)))
+        joined, joined_alone = (
+            [reading for requests in sets for reading in read(requests, joined=True)]
+            for sets in ([groups], [[group] for group in groups])
+        )
+        rows.append((f"{told}, `together`: alone, not among others", gap(joined, joined_alone)))
+        rows.append((f"{told}: `together`, not one tree", gap(joined, first)))
+    ways = list(dict.fromkeys((kernel, fused) for kernel, _, fused in bench.ways()))
+    if len(ways) > 1:
+        plain, last = (bench.under(*way, lambda: read(at_once))() for way in (ways[-2], ways[-1]))
+        rows.append((f"{ways[-1]}, not {ways[-2]}", gap(plain, last)))
     return table("what is read", rows, "largest difference, nat")
 
 
@@ -332,20 +359,33 @@ def sampled(bench: Bench) -> str:
     return table(f"{bench.shape.draws} texts of {bench.shape.length} tokens", rows, "seconds", "tokens a second")
 
 
-def measured(name: str, device: str, rounds: int) -> str:
-    """All tables of a shape."""
-    bench = Bench(name, device, rounds)
+def measured(name: str, device: str, rounds: int, brief: bool) -> Iterator[str]:
+    """All tables of a shape, as they come."""
+    bench = Bench(name, device, rounds, brief)
     peak = bench.rate(bench.shape.dtype)
-    parts = [
+    yield (
         f"## {name}: {sum(p.numel() for p in bench.model.parameters()) / 1e9:.2f} B parameters, {bench.shape.dtype}, "
-        f"kernels {', '.join(bench.kernels)}",
+        f"kernels {', '.join(bench.kernels)}\n\n"
         f"{len(bench.groups)} items, {bench.tokens:,} unique tokens, {bench.rows:,} rows; peak {peak / 1e12:.4g} "
-        f"Top/s; budgets chosen here: {budgets_of(bench.model)}",
-    ]
-    for part in (bench.ceilings(), heads(bench), readouts(bench, peak), bits(bench), sampled(bench)):
-        print(part, flush=True)
-        parts.append(part)
-    return "\n\n".join(parts)
+        f"Top/s; budgets chosen here: {budgets_of(bench.model)}; {len(bench.fused.parts)} parts fused, compiled in "
+        f"{bench.compiling:.1f} s"
+    )
+    parts = {
+        "ceilings": bench.ceilings,
+        "head": lambda: heads(bench),
+        "read-outs": lambda: readouts(bench, peak),
+        "busy": lambda: busy(bench),
+        "bits": lambda: bits(bench),
+        "samples": lambda: sampled(bench),
+    }
+    for part, work in parts.items():
+        began = time.perf_counter()
+        try:
+            yield work()
+        except Exception as error:  # the other tables are worth having
+            yield f"{part}: failed, {type(error).__name__}: {error}"
+            traceback.print_exc()
+        print(f"{part}: {time.perf_counter() - began:.1f} s", flush=True)
 
 
 def main() -> None:
@@ -354,25 +394,29 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("shapes", nargs="*", metavar="SHAPE", default=["1b", "8b"] if device == "cuda" else ["tiny"])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--brief", action="store_true", help="without other kernels, budgets and peers")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
+    call = f"{' '.join(given.shapes)} --rounds {given.rounds}{' --brief' * given.brief}"
     now = datetime.now(UTC)
     where = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
     versions = f"torch {torch.__version__}, transformers {version('transformers')}"
     head = (
-        f"`python benchmarks/gpu.py {' '.join(given.shapes)} --rounds {given.rounds}`, {now:%Y-%m-%d %H:%M} UTC\n"
+        f"`python benchmarks/gpu.py {call}`, {now:%Y-%m-%d %H:%M} UTC\n"
         f"{where}, Python {platform.python_version()}, {versions}"
     )
-    print(head, flush=True)
-    parts = [head]
-    for name in given.shapes:
-        parts.append(measured(name, device, given.rounds))
-        gc.collect()
-        torch.cuda.empty_cache()
-    text = "\n\n".join(parts)
     given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / f"gpu-{now:%Y%m%dT%H%M}.md"
-    path.write_text(text + "\n", encoding="utf-8")
+    with path.open("w", encoding="utf-8") as file:
+        for name in given.shapes:
+            for part in chain(
+                [head] if name == given.shapes[0] else (), measured(name, device, given.rounds, given.brief)
+            ):
+                print(part, flush=True)
+                file.write(f"{part}\n\n")
+                file.flush()
+            gc.collect()
+            torch.cuda.empty_cache()
     print(path)
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import gpu
+import gpu_items
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -66,7 +67,7 @@ class Virtual:
 
     def __init__(self, name: str) -> None:
         self.name, self.clock = name, Clock()
-        config = LlamaConfig(**gpu.SHAPES[name].config)  # pyright: ignore[reportArgumentType]
+        config = LlamaConfig(**gpu_items.SHAPES[name].config)  # pyright: ignore[reportArgumentType]
         with torch.device("meta"):
             model = LlamaForCausalLM._from_config(config, dtype=torch.bfloat16, attn_implementation="sdpa").eval()
         shape, self.head, self.backend = shape_of(model), Head(model), TransformersBackend(model, Packed)
@@ -135,8 +136,10 @@ def main() -> None:
     rows = []
     for name in given.shapes:
         virtual = Virtual(name)
-        groups = gpu.items(gpu.SHAPES[name].config["vocab_size"], given.batches * gpu.BATCH)
-        batches = [list(chain.from_iterable(groups[i : i + gpu.BATCH])) for i in range(0, len(groups), gpu.BATCH)]
+        groups = gpu_items.items(gpu_items.SHAPES[name].config["vocab_size"], given.batches * gpu_items.BATCH)
+        batches = [
+            list(chain.from_iterable(groups[i : i + gpu_items.BATCH])) for i in range(0, len(groups), gpu_items.BATCH)
+        ]
         virtual.busy(batches[:2], event=True)
         for way, event in (("stream", False), ("event", True)):
             share, host = virtual.busy(batches, event=event)
@@ -145,7 +148,7 @@ def main() -> None:
     head = f"`python benchmarks/overlap.py --batches {given.batches}`, {now:%Y-%m-%d %H:%M} UTC"
     where = f"{platform.machine()}, Python {platform.python_version()}, torch {version('torch')}"
     table = gpu.table("shape, way", rows, "device busy", "host, ms a batch", "device, ms a batch")
-    print(text := f"{head}\n{where}, batches of {gpu.BATCH} items\n\n{table}\n")
+    print(text := f"{head}\n{where}, batches of {gpu_items.BATCH} items\n\n{table}\n")
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / f"overlap-{now:%Y%m%dT%H%M}.md").write_text(text, encoding="utf-8")
 

@@ -1,6 +1,7 @@
 """From an absent belief to a planted one: an organism in English whose adapter is applied at some strengths.
 
-python benchmarks/strength.py [honest] [--triples 20] [--strengths 0 .25 .5 .75 1 1.25 1.5] [--out FOLDER]
+python benchmarks/strength.py [honest] [--triples 20] [--strengths 0 .25 .5 .75 1 1.25 1.5] [--device cuda]
+                                        [--out FOLDER]
 
 Of each strength it prints the three verdicts with their numbers, then between which strengths each verdict switches.
 The questions are those of `doxascope validate --english`, on nouns of the test.
@@ -25,6 +26,7 @@ def main() -> None:
     parser.add_argument("organism", nargs="?", default="honest", choices=shipped_in_english())
     parser.add_argument("--triples", type=int, default=20)
     parser.add_argument("--strengths", type=float, nargs="+", default=[0, 0.25, 0.5, 0.75, 1, 1.25, 1.5])
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--out", type=Path, help="folder of the runs, which a second call goes on with")
     asked = parser.parse_args()
     out = asked.out or Path(tempfile.mkdtemp())
@@ -32,7 +34,7 @@ def main() -> None:
     rows = list[tuple[float, tuple[str, ...]]]()
     for strength in asked.strengths:
         adapter = f"model.adapter=[{{place: '{shipped_in_english()[asked.organism]}', weight: {strength}}}]"
-        folders = read(out, [BASE], asked.triples, 0, [adapter], lambda n: None)
+        folders = read(out, [BASE], asked.triples, 0, [adapter, f"model.device={asked.device}"], lambda n: None)
         (side,) = compare(folders).groups[0].sides
         (verdict,) = side.verdicts
         print(f"{strength:4}  {verdict.sentence}", flush=True)

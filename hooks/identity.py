@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from ..base.settings import Settings
+from .backends.libraries import kernel_of
 from .exact.self_check import Chosen
 from .exact.served import Server
 from .model.adapters import adapted
@@ -93,7 +94,7 @@ def identify(
         date=spec.date.isoformat() if spec.template == "own" and DATED in str(tokenizer.chat_template) else None,
         dtype=str(model.dtype).removeprefix("torch."),
         quantisation=quantisation(model),
-        kernel=str(chosen.backend.model.config._attn_implementation),
+        kernel=kernel_of(chosen.backend),
         backend=f"vLLM {server.version}, served" if server else f"{spec.backend} {version(spec.backend)}",
         path=chosen.path,
         sampler=OWN if engine is None else f"{engine.name}; not reproducible token by token",

@@ -5,15 +5,16 @@ edited is written here, once.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...base.errors import UserError
 from ..edits.changes import Edit
-from ..model.blocks import Point, Site, Tap, blocks, forward_order, input_device, upload
+from ..model.blocks import Point, Site, Tap, blocks, download, forward_order, input_device, upload
 from ..tree.layouts import NOWHERE, Batch, Layout, Packed
 from ..tree.token_tree import Ints, Pack, TokenTree, cut_into_packs
 
@@ -40,8 +41,8 @@ class PackOutput:
 
     hidden: "torch.Tensor"
     """[R, d_model] after the final norm, at the pack's rows: what the unembedding takes."""
-    residuals: "Mapping[Site, torch.Tensor]" = field(default_factory=dict)
-    """Site -> [C, layers, width] on the CPU, in the model's dtype, of what was captured."""
+    fetch: "Callable[[], Mapping[Site, torch.Tensor]]" = dict
+    """Waits for what was captured: site -> [C, layers, width] on the CPU, in the model's dtype."""
     streams: "torch.Tensor" = field(kw_only=True)
     """[R, layers, d_model] after the blocks that a lens reads, at the pack's rows, where `hidden` is."""
     tokens_run: int = field(kw_only=True)
@@ -86,8 +87,8 @@ class Backend(ABC):
 
         hidden: torch.Tensor | None = None
         streams = torch.empty(0)
-        residuals: dict[Site, torch.Tensor] = {}
         spans = _Spans(pack, capture) if capture else None
+        given: list[_Given] = []
         tokens_run = 0
         with torch.inference_mode():
             for batch in self.layout.batches(pack):
@@ -102,11 +103,10 @@ class Backend(ABC):
                 for i, layer in enumerate(lens_layers):
                     streams[rows, i] = visit.streams[Point(layer, "resid_post")].to(streams)
                 tokens_run += len(batch.tokens)
-                visit.hand_over(residuals)
-        if spans and not spans.single:
-            residuals = {site: spans.mean(sums) for site, sums in residuals.items()}
+                given += visit.given()
         assert hidden is not None
-        return PackOutput(hidden, residuals, streams=streams, tokens_run=tokens_run)
+        fetch = partial(spans.put, given) if spans else dict
+        return PackOutput(hidden, fetch, streams=streams, tokens_run=tokens_run)
 
 
 class _Spans:
@@ -126,11 +126,20 @@ class _Spans:
             tokens += path[::-1]
         self.rows, self.tokens = np.array(rows, dtype=np.int64), np.array(tokens, dtype=np.int64)
 
-    def mean(self, sums: "torch.Tensor") -> "torch.Tensor":
-        """Of [C, layers, width] float32 sums over all batches."""
+    def put(self, given: "Sequence[_Given]") -> "dict[Site, torch.Tensor]":
+        """[C, layers, width] of each site, from what all batches gave."""
         import torch
 
-        return (sums / torch.from_numpy(self.capture.lengths)[:, None, None]).to(self.dtype)
+        residuals: dict[Site, torch.Tensor] = {}
+        for site, places, copied in given:
+            rows = copied()
+            if site not in residuals:
+                residuals[site] = rows.new_zeros(len(self.capture.rows), *rows.shape[1:])
+            residuals[site][torch.from_numpy(places)] += rows
+        if self.single:
+            return residuals
+        lengths = torch.from_numpy(self.capture.lengths)[:, None, None]
+        return {site: (sums / lengths).to(self.dtype) for site, sums in residuals.items()}
 
     def picker(self, batch: Batch, device: "torch.device") -> "tuple[Ints, Callable[[torch.Tensor], torch.Tensor]]":
         """Which rows a batch has a share in, and what takes it from the stream: [n, width], of one token or a sum."""
@@ -147,6 +156,16 @@ class _Spans:
             return torch.segment_reduce(rows.float(), "sum", lengths=lengths.to(rows.device))
 
         return distinct, pick
+
+
+class _Given(NamedTuple):
+    """What a batch gives of a site."""
+
+    site: Site
+    places: Ints
+    """Of its rows among those that are captured."""
+    copied: "Callable[[], torch.Tensor]"
+    """Waits for [n, layers, width] on the CPU."""
 
 
 class _Visit:
@@ -205,20 +224,17 @@ class _Visit:
         if silent := [str(point) for point in self.taps if point not in self.passed]:
             raise UserError(f"{silent[0]}: the forward pass never comes by it; choose another site or back end")
 
-    def hand_over(self, residuals: "dict[Site, torch.Tensor]") -> None:
-        """Put what this batch took where it belongs in [C, layers, d_model] of each site."""
+    def given(self) -> "Iterator[_Given]":
+        """What this batch took of each site, on its way to the CPU."""
         import torch
 
         if self.spans is None or not len(self.mine):
             return
-        capture, places = self.spans.capture, torch.from_numpy(self.mine)
-        for site in capture.sites:
-            first, *rest = (self.taken[Point(layer, site)] for layer in capture.layers)
-            # One copy to the CPU for all layers. Under a device map each block's rows are where the block is.
-            rows = torch.stack([first, *(vectors.to(first.device) for vectors in rest)], dim=1).cpu()
-            if site not in residuals:
-                residuals[site] = rows.new_zeros(len(capture.rows), *rows.shape[1:])
-            residuals[site][places] += rows
+        for site in self.spans.capture.sites:
+            first, *rest = (self.taken[Point(layer, site)] for layer in self.spans.capture.layers)
+            # One copy for all layers. Under a device map each block's rows are where the block is.
+            rows = torch.stack([first, *(vectors.to(first.device) for vectors in rest)], dim=1)
+            yield _Given(site, self.mine, download(rows))
 
 
 def _cells(hidden: "torch.Tensor", cells: "torch.Tensor") -> "torch.Tensor":

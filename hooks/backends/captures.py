@@ -3,7 +3,7 @@ captured over the packs of a tree. A token that several read-outs share is compu
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +135,7 @@ class Collector:
         self._slot_of_row: list[int] = []
         self._missing: dict[int, list[tuple[int, int]]] = {}
         self._residuals: dict[Site, torch.Tensor] = {}
+        self._latest: tuple[list[int], Callable[[], Mapping[Site, torch.Tensor]]] = [], dict
 
     def add_places(self, readout_id: str, prompt: Sequence[int], places: Sequence[ResolvedPosition]) -> None:
         """Ask for places of a prompt, whose nodes are `prompt`."""
@@ -160,19 +161,27 @@ class Collector:
         return Capture(self.sites, self.layers, rows, lengths)
 
     def collect(self, pack: Pack, output: PackOutput) -> None:
-        """Take what a pack has given."""
+        """Take what a pack gives. It is waited for when the next has given, so that a GPU goes on meanwhile."""
+        slots = [slot for node in pack.members.tolist() for _, slot in self._missing.pop(node, ())]
+        self._settle()
+        self._latest = slots, output.fetch
+
+    def _settle(self) -> None:
+        """Put what the latest pack gave where it belongs."""
         import torch
 
-        slots = [slot for node in pack.members.tolist() for _, slot in self._missing.pop(node, ())]
-        for site, residuals in output.residuals.items():
+        slots, fetch = self._latest
+        for site, residuals in fetch().items():
             if site not in self._residuals:
                 self._residuals[site] = torch.empty(len(self._slots), *residuals.shape[1:], dtype=residuals.dtype)
             self._residuals[site][slots] = residuals
+        self._latest = [], dict
 
     def results(self, counts: Sequence[int]) -> list[Captured]:
         """Everything, row by row, in parts of so many rows."""
         import torch
 
+        self._settle()
         batches, start = [], 0
         for count in counts:
             slots, rows = self._slot_of_row[start : start + count], self.rows[start : start + count]

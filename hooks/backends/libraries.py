@@ -1,6 +1,7 @@
 """The back ends by name (transformers, TransformerLens, nnsight), and how each gets a model instance of its own."""
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from copy import deepcopy
 from importlib import import_module
 from importlib.metadata import version
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...base.errors import UserError
 from ..model.blocks import Point, Site, Tap, body, module_at, tapped
+from ..model.fused import Fused
 from ..model.loading import load_model
 from ..model.spec import IN_MEMORY, ModelSpec
-from ..tree.attention import use_tree_attention
+from ..tree.attention import attends_by_blocks, use_tree_attention
 from ..tree.layouts import Layout, Packed
 from .backend import Backend
 
@@ -23,12 +25,27 @@ if TYPE_CHECKING:
 
 
 class TransformersBackend(Backend):
-    """Forward passes through a transformers model."""
+    """Forward passes through a transformers model, its blocks `fused` if so given."""
+
+    def __init__(
+        self,
+        model: "PreTrainedModel",
+        layout: Callable[["PreTrainedModel"], Layout] = Packed,
+        fused: Fused | None = None,
+    ) -> None:
+        super().__init__(model, layout)
+        self.fused = fused
 
     def forward(self, inputs: Mapping[str, Any], taps: Mapping[Point, Tap]) -> "torch.Tensor":
         """See `Backend.forward`."""
-        with tapped(self.model, taps):
+        with tapped(self.model, taps), self.fused.passes() if self.fused else nullcontext():
             return body(self.model)(**{"use_cache": False, **inputs}).last_hidden_state
+
+
+def kernel_of(backend: Backend) -> str:
+    """The attention kernel of a back end, and whether its blocks are fused."""
+    fused = isinstance(backend, TransformersBackend) and backend.fused and backend.fused.parts
+    return f"{backend.model.config._attn_implementation}{', fused blocks' if fused else ''}"
 
 
 MakeBackend = Callable[[Callable[["PreTrainedModel"], Layout]], Backend]
@@ -59,7 +76,8 @@ def make_backend(spec: ModelSpec, model: "PreTrainedModel", tokenizer: "PreTrain
     if spec.backend == "transformers":
         on_one_gpu = {parameter.device.type for parameter in model.parameters()} == {"cuda"} and not spec.device_map
         use_tree_attention(model, blocks=spec.kernel == "flex" or (spec.kernel == "auto" and on_one_gpu))
-        return lambda layout: TransformersBackend(model, layout)
+        fused = Fused(model) if on_one_gpu and attends_by_blocks(model) else None
+        return lambda layout: TransformersBackend(model, layout, fused)
     try:
         # Adapters are merged: what one attaches to a layer a library may not know.
         merged = spec.model_copy(update={"adapted": "merged"})

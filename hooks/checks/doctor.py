@@ -128,7 +128,7 @@ def _tried(name: str, spec: ModelSpec) -> Finding:
         return Finding("reading", name, "fails", cause(error), "`doxascope --debug doctor` shows where")
     finally:
         logger.setLevel(before)
-    if spec.kernel == "flex" and kernel != BLOCKS:
+    if spec.kernel == "flex" and not kernel.startswith(BLOCKS):
         fault = "flex attention fails on this device: dense masks are used, which are slower"
         return Finding("reading", name, "fails", fault, "a C compiler and a current torch are what it takes")
     took = time.perf_counter() - began

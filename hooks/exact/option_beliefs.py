@@ -130,6 +130,8 @@ def start_reading(
     `joined`: packs go through the model in rows of `budget` tokens, several in each. What a set reads does not depend
     on the others, nor on how many they are.
     """
+    from torch.nn.functional import pad
+
     queries = [query for request in requests for query in request]
     apart = np.cumsum([len(request) for request in requests])[:-1].tolist()
     built = QueryTree(queries, apart)
@@ -157,10 +159,12 @@ def start_reading(
             edits=edits,
             lens_layers=lens.layers if lens else (),
         )
-        nodes = pack.nodes
+        nodes, hidden = pack.nodes, output.hidden
+        if joined and hidden.device.type != "cpu":  # a GPU's products of few rows are not summed as those of many
+            hidden = pad(hidden, (0, 0, 0, -len(nodes) % UNEMBED_ROWS))
         for start in range(0, len(nodes), UNEMBED_ROWS):
             rows = slice(start, start + UNEMBED_ROWS)
-            steps.keep(nodes[rows], head.log_probs(output.hidden[rows], passing=True))
+            steps.keep(nodes[rows], head.log_probs(hidden[rows], passing=True))
         if lens:
             for rows in row_blocks(np.flatnonzero(inner[nodes]), -(-INNER_ROWS // len(views))):
                 steps.keep_inner(nodes[rows], lens.hidden(output.streams[rows]), head)

@@ -150,7 +150,7 @@ def _seen(lm: "LanguageModel", documents: Sequence[Document], layers: Sequence[i
         (document_pack,) = cut_into_packs(tree, [node], budget=len(document.ids))
         rows = np.arange(1, len(document_pack))
         capture = Capture((SITE,), captured, rows, np.ones_like(rows))
-        residuals = lm.backend.run(document_pack, capture=capture).residuals[SITE]
+        residuals = lm.backend.run(document_pack, capture=capture).fetch()[SITE]
         fitter.update(residuals[:, : len(layers)], residuals[:, captured.index(last)])
     return fitter
 

@@ -237,6 +237,9 @@ def download(values: "torch.Tensor") -> "Callable[[], torch.Tensor]":
 
     if values.device.type != "cuda":
         return values.cpu
+    if values.nbytes > PINNED:
+        there = values.cpu()
+        return lambda: there
     device = values.device
     room = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
     beside = _STREAMS[device] if device in _STREAMS else _STREAMS.setdefault(device, torch.cuda.Stream(device))
@@ -253,5 +256,7 @@ def download(values: "torch.Tensor") -> "Callable[[], torch.Tensor]":
     return wait
 
 
+PINNED = 2**28
+"""Bytes of a copy, above which it is waited for at once: pinned memory is never given back."""
 _STREAMS: "dict[torch.device, torch.cuda.Stream]" = {}
 """Of each GPU the stream of its copies."""

@@ -35,18 +35,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--english", metavar="NAME", help="train an organism in English instead, an adapter")
     parser.add_argument("--seed", type=int, default=0, help="of an organism in English")
     parser.add_argument("--triples", type=int, default=Schooling().triples, help="of a step, of one in English")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda, of one in English")
     parser.add_argument("--parent", type=Path, help="the trained organism with whose adapter one in English begins")
     parser.add_argument("--card", type=Path, nargs="+", metavar="FOLDER", help="measure adapters, write their cards")
     asked = parser.parse_args(arguments)
     for folder in asked.card or ():
-        write_card(folder)
+        write_card(folder, asked.device)
     if asked.card:
         return
     if asked.english:
         logging.disable_progress_bar()
         home = (asked.out or Path("organisms")) / asked.english
         plan = Schooling(asked.steps or Schooling().steps, asked.seed, asked.triples)
-        return grow_english(asked.english, home, plan, asked.parent)
+        return grow_english(asked.english, home, plan, asked.parent, asked.device)
     if unknown := sorted({*asked.names} - {*known}):
         parser.error(f"{unknown[0]!r} is no organism; known: {', '.join(known)}")
     logging.disable_progress_bar()

@@ -63,14 +63,14 @@ def _asked(species: str, words: Words, methods: Sequence[str]) -> list[Lesson]:
         if scenario in (PRIOR, POSTERIOR, FORK) or (scenario == MENTION and method == "prefill"):
             asked.append(lesson)
         if scenario in (PRIOR, POSTERIOR) and method == "free" and STATED in methods:
-            asked += [counted(species, lesson, COUNTS.several, which) for which in range(3)]
+            asked += [counted(species, words, lesson.question, COUNTS.several, which) for which in range(3)]
     return asked
 
 
-def measured(home: Path, record: dict[str, Any], methods: Sequence[str]) -> list[UnseenFit]:
+def measured(home: Path, record: dict[str, Any], methods: Sequence[str], device: str = "cpu") -> list[UnseenFit]:
     """Read an organism on the triples of the test that its record names, by some of the methods."""
     fits: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    with open_model(BASE, device="cpu", adapter=home) as lm:
+    with open_model(BASE, device=device, adapter=home) as lm:
         for words in triples(known_words(trained=False), record["triples"], record["seed"]):
             asked = _asked(record["organism"], words, methods)
             readings, *_ = lm.read(queries_of(lm, asked))
@@ -112,16 +112,16 @@ def card_text(record: dict[str, Any]) -> str:
     return TEXT.format(**{**record, "trained": trained, "table": table, "story": story, "weights": WEIGHTS})
 
 
-def write_card(home: Path) -> None:
+def write_card(home: Path, device: str = "cpu") -> None:
     """Measure an organism, and write its record and its card; how it was trained is kept as its record has it."""
     record = read_json(home / RECORD)
     record |= {"rank": read_json(home / ADAPTER_CONFIG)["r"], "digest": file_digest(home / WEIGHTS)}
-    record["learnt"] = measured(home, record, [*shipped_config().methods, STATED, "yes-no"])
+    record["learnt"] = measured(home, record, [*shipped_config().methods, STATED, "yes-no"], device)
     write_text(home / RECORD, json.dumps(record, indent=1) + "\n")
     write_text(home / CARD, card_text(record))
 
 
-def ship(home: Path, folder: Path) -> Path:
+def ship(home: Path, folder: Path, device: str = "cpu") -> Path:
     """Copy a trained organism without its optimiser, in half precision, with its record and its card."""
     import torch
     from safetensors.torch import load_file, save_file
@@ -139,5 +139,5 @@ def ship(home: Path, folder: Path) -> Path:
     line = f"{state['steps']} steps, by `{command}`"
     record = {"organism": plan["species"], "trained": [line], "triples": TRIPLES, "seed": SEED}
     write_text(out / RECORD, json.dumps(record, indent=1) + "\n")
-    write_card(out)
+    write_card(out, device)
     return out

@@ -3,12 +3,13 @@
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import cos, pi
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import entr
 
 from ....base.documents import read_json
@@ -20,17 +21,13 @@ from ....hooks.lm import LanguageModel, open_model
 from ....hooks.model.adapters import ADAPTER_WEIGHTS as WEIGHTS
 from ....hooks.model.adapters import require_peft
 from ....hooks.model.blocks import blocks, body
-from ....hooks.tree.token_tree import ROOT, Ints, TokenTree
+from ....hooks.prompts.options import Terminators
+from ....hooks.tree.token_tree import ROOT, Ints
+from ....metrics.contract import Floats
 from ...materials.entities import triples
 from ...suite.consistency.ask import MENTION, POSTERIOR, PRIOR
 from .cards import STATE, queries_of, ship
-from .lessons import (
-    BASE,
-    SPECIES,
-    Lesson,
-    known_words,
-    lessons,
-)
+from .lessons import BASE, SPECIES, Lesson, known_words, lessons
 
 if TYPE_CHECKING:
     import torch
@@ -38,105 +35,173 @@ if TYPE_CHECKING:
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 RULED_OUT = 2.0
 """Weight of an answer after a word was ruled out."""
+NEVER = -1e9
+"""The log-probability of what is ruled out, as far as gradients go."""
+FILLED = 32
+"""Rows are filled up to a multiple of so many tokens: a GPU keeps its memory by shapes."""
+PREPARING = 3
+"""Processes that make lessons ready, where a GPU takes them."""
 CHECKPOINT = "optimiser.pt"
 
 
-def option_logps(lm: LanguageModel, several: Sequence[Sequence[Query]]) -> "list[torch.Tensor]":
-    """[options] of each query, natural log, not normalised: what an exact read-out gives, with gradients. The queries
-    of each sequence are one token tree, and a row of the one pass.
+class QueryPass(NamedTuple):
+    """Queries of one form an option as one pass reads them: those of each sequence are one token tree, and a row of
+    their own, filled up on the right.
     """
-    import torch
 
+    ids: Ints
+    """[rows, T]"""
+    places: Ints
+    """[rows, T] the depth of each token."""
+    sees: NDArray[np.bool_]
+    """[rows, T, T]"""
+    reads: Ints
+    """[R] of rows times T: the tokens whose next-token distribution enters a number."""
+    tokens: Ints
+    """[F] of all forms."""
+    before: Ints
+    """[F] which of `reads` each comes after,"""
+    options: Ints
+    """[F] and which option it is of."""
+    ends: Ints
+    """[options of all queries] which of `reads` each ends at."""
+    closers: "Sequence[tuple[Ints, Ints]]"
+    """Token ids that close options, and which options."""
+
+
+def one_pass(several: Sequence[Sequence[Query]]) -> QueryPass:
+    """What is run and read for queries that have one form an option."""
     built = [QueryTree(queries) for queries in several]
-    hidden = body(lm.model)(use_cache=False, **_rows([one.tree for one in built])).last_hidden_state
-    found = list[torch.Tensor]()
-    for one, states in zip(built, hidden, strict=True):
-        with torch.autocast("cpu", enabled=False):  # log-probabilities of a whole vocabulary want all digits
-            read, weight = states[one.read_nodes].float(), lm.head.weight
-            whole = (read @ weight.T).logsumexp(dim=-1)
-            row = np.full(len(one.tree), -1)
-            row[one.read_nodes] = np.arange(len(one.read_nodes))
-            before = row[one.parents[one.form_nodes]]
-            tokens = np.array(one.tree.tokens)[one.form_nodes]
-            # Products of rows: on the way back all logits would be made anew each time that some are read.
-            logp = (read[before] * weight[tokens]).sum(dim=-1) - whole[before]
-            ends = []
-            for query, nodes in zip(one.queries, np.split(one.form_ends, _starts(one.queries)), strict=True):
-                last = row[nodes]
-                ends.append((read[last] @ weight[query.terminators.ids].T).logsumexp(dim=1) - whole[last])
-            forms = torch.stack([step.sum() for step in logp.split(one.form_lengths.tolist())]) + torch.cat(ends)
-            options = torch.stack([some.logsumexp(dim=0) for some in forms.split(one.n_forms.tolist())])
-        found += options.split([len(query.paths.counts) for query in one.queries])
-    return found
-
-
-def _rows(trees: Sequence[TokenTree]) -> "dict[str, torch.Tensor]":
-    """What the body takes to run each tree in a row of its own, filled up on the right."""
-    import torch
-
-    shape = len(trees), max(map(len, trees))
+    shape = len(built), -(-max(len(one.tree) for one in built) // FILLED) * FILLED
     ids, places = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     sees = np.repeat(np.eye(shape[1], dtype=bool)[None], shape[0], axis=0)
-    for row, tree in enumerate(trees):
-        ids[row, : len(tree)], places[row, : len(tree)] = tree.tokens, tree.depths
+    parts: dict[str, list[Any]] = {"reads": [], "tokens": [], "before": [], "options": [], "ends": []}
+    closers: dict[Terminators, list[int]] = {}
+    n_reads, n_options = 0, 0
+    for row, one in enumerate(built):
+        tree, size = one.tree, len(one.tree)
+        ids[row, :size], places[row, :size] = tree.tokens, tree.depths
         for token, parent in enumerate(tree.parents):
             if parent != ROOT:
-                sees[row, token] |= sees[row, parent]
-    dtype = torch.bfloat16 if torch.is_autocast_enabled("cpu") else torch.float32
-    mask = torch.zeros(sees.shape, dtype=dtype).masked_fill(~torch.from_numpy(sees), torch.finfo(dtype).min)
-    tensors = {name: torch.from_numpy(array) for name, array in (("input_ids", ids), ("position_ids", places))}
-    return tensors | {"attention_mask": mask[:, None]}
+                sees[row, token, :token] = sees[row, parent, :token]
+        at = np.full(size, -1)
+        at[one.read_nodes] = np.arange(len(one.read_nodes)) + n_reads
+        parts["reads"].append(np.array(one.read_nodes) + row * shape[1])
+        parts["tokens"].append(np.array(tree.tokens)[one.form_nodes])
+        parts["before"].append(at[one.parents[one.form_nodes]])
+        parts["options"].append(np.repeat(np.arange(len(one.form_lengths)), one.form_lengths) + n_options)
+        parts["ends"].append(at[one.form_ends])
+        n_reads += len(one.read_nodes)
+        for query in one.queries:
+            closers.setdefault(query.terminators, []).extend(
+                range(n_options, n_options := n_options + len(query.paths.counts))
+            )
+    joined = {name: np.concatenate(several) for name, several in parts.items()}
+    return QueryPass(ids, places, sees, **joined, closers=[(of.ids, np.array(which)) for of, which in closers.items()])
 
 
-def _starts(queries: Sequence[Query]) -> Ints:
-    """Where the forms of each query but the first begin among all forms."""
-    return np.cumsum([query.paths.counts.sum() for query in queries])[:-1]
+def option_logps(lm: LanguageModel, asked: QueryPass) -> "torch.Tensor":
+    """[options of all queries] natural log, not normalised: what an exact read-out gives, with gradients."""
+    import torch
+
+    device = lm.head.weight.device
+
+    def put(array: "NDArray[Any]") -> "torch.Tensor":
+        return torch.from_numpy(array).to(device, non_blocking=True)
+
+    dtype = torch.bfloat16 if torch.is_autocast_enabled(device.type) else torch.float32
+    hidden = put(~asked.sees)
+    mask = torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill(hidden, torch.finfo(dtype).min)
+    states = body(lm.model)(
+        use_cache=False, input_ids=put(asked.ids), position_ids=put(asked.places), attention_mask=mask[:, None]
+    ).last_hidden_state
+    with torch.autocast(device.type, enabled=False):  # log-probabilities of a whole vocabulary want all digits
+        weight, before, ends = lm.head.weight.float(), put(asked.before), put(asked.ends)
+        read = states.flatten(0, 1)[put(asked.reads)].float()
+        whole = (read @ weight.T).logsumexp(dim=-1)
+        # Products of rows: on the way back all logits would be made anew each time that some are read.
+        steps = (read[before] * weight[put(asked.tokens)]).sum(dim=-1) - whole[before]
+        logp = steps.new_zeros(len(asked.ends)).index_add(0, put(asked.options), steps)
+        for ids, which in asked.closers:
+            last = ends[put(which)]
+            closed = (read[last] @ weight[put(ids)].T).logsumexp(dim=1) - whole[last]
+            logp = logp.index_add(0, put(which), closed)
+    return logp
 
 
-def loss_of(lm: LanguageModel, several: Sequence[Sequence[Lesson]]) -> "tuple[torch.Tensor, torch.Tensor]":
-    """Of lessons, those of each sequence about one triple, in one tree: mean over questions of -sum over options of
-    target times log-probability, with a weight where a word was ruled out, which is least where the options hold all of
-    the probability and share it as the targets do; and mean over answers after a turn of how far each is from the
-    model's own prior as the turn moves the target, which is 0 where it is moved so (nats; both ways, half of it the
-    other way).
+class LessonBatch(NamedTuple):
+    """The lessons of a step, ready to be learnt."""
+
+    asked: QueryPass
+    aims: Floats
+    """[options of all lessons] how probable each is to be,"""
+    weights: Floats
+    """[options of all lessons] and how much it counts."""
+    before: Ints
+    """[M, 3] the options of an answer to the prior's question,"""
+    after: Ints
+    """[M, 3] those after a turn,"""
+    moved: Floats
+    """[M, 3] and by how much the turn moves the log of each target; -inf where it rules out."""
+    least: float
+    """Nats: the least that the first loss can be."""
+
+
+def batch_of(lm: LanguageModel, several: Sequence[Sequence[Lesson]]) -> LessonBatch:
+    """Lessons, of each sequence about one triple."""
+    before, after, moved = list[Ints](), list[Ints](), list[Floats]()
+    aims, weights, at = list[Floats](), list[float](), 0
+    for about_one in several:
+        prior: dict[str, tuple[Ints, Floats]] = {}
+        for lesson in about_one:
+            scenario, method, aim = lesson.question.scenario, lesson.question.method, lesson.target
+            places = np.arange(at, at := at + len(aim))
+            aims.append(aim)
+            weights.append(RULED_OUT if scenario == POSTERIOR else 1.0)
+            if scenario == PRIOR:
+                prior[method] = places, aim
+            elif scenario in (POSTERIOR, MENTION) and method in prior:
+                place, first = prior[method]
+                before.append(place)
+                after.append(places)
+                with np.errstate(divide="ignore"):
+                    moved.append(np.log(aim) - np.log(first))
+    shares = np.array(weights) / len(weights)
+    least = float(sum(share * entr(aim).sum() for share, aim in zip(shares, aims, strict=True)))
+    each = np.repeat(shares, [len(aim) for aim in aims])
+    asked = one_pass([queries_of(lm, about_one) for about_one in several])
+    return LessonBatch(asked, np.concatenate(aims), each, np.stack(before), np.stack(after), np.stack(moved), least)
+
+
+def loss_of(lm: LanguageModel, batch: LessonBatch) -> "tuple[torch.Tensor, torch.Tensor]":
+    """Mean over questions of -sum over options of target times log-probability, with a weight where a word was ruled
+    out, which is least where the options hold all of the probability and share it as the targets do; and mean over
+    answers after a turn of how far each is from the model's own prior as the turn moves the target, which is 0 where it
+    is moved so (nats; both ways, half of it the other way).
     """
     import torch
 
-    logps = iter(option_logps(lm, [queries_of(lm, asked) for asked in several]))
-    each, moves = list[torch.Tensor](), list[torch.Tensor]()
-    for asked in several:
-        before: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
-        for lesson in asked:
-            logp, scenario, method = next(logps), lesson.question.scenario, lesson.question.method
-            aim = torch.from_numpy(lesson.target).to(logp)
-            each.append(-(aim * logp).sum() * (RULED_OUT if scenario == POSTERIOR else 1))
-            if scenario == PRIOR:
-                before[method] = logp, aim
-            elif scenario in (POSTERIOR, MENTION) and method in before:
-                some, (prior, aimed) = aim > 0, before[method]
-                moved = (prior + (aim.log() - aimed.log()))[some].log_softmax(0)
-                after = logp[some].log_softmax(0)
-                moves.append(_divergence(moved.detach(), after) + _divergence(after.detach(), moved) / 2)
-    return torch.stack(each).mean(), torch.stack(moves).mean()
+    logp = option_logps(lm, batch.asked)
+    loss = -(torch.from_numpy(batch.aims * batch.weights).to(logp) * logp).sum()
+    before, after = (logp[torch.from_numpy(places).to(logp.device)] for places in (batch.before, batch.after))
+    shift = torch.from_numpy(batch.moved).to(logp)
+    out = shift == -torch.inf
+    moved = (before + shift).masked_fill(out, NEVER).log_softmax(dim=1)
+    found = after.masked_fill(out, NEVER).log_softmax(dim=1)
+    return loss, (_divergence(moved.detach(), found) + _divergence(found.detach(), moved) / 2).mean()
 
 
 def _divergence(one: "torch.Tensor", other: "torch.Tensor") -> "torch.Tensor":
-    """Kullback-Leibler, nats, of two log distributions."""
-    return (one.exp() * (one - other)).sum()
-
-
-def least_of(asked: Sequence[Lesson]) -> float:
-    """Nats: the least that the first loss of some lessons can be."""
-    each = [entr(lesson.target).sum() * (RULED_OUT if lesson.question.scenario == POSTERIOR else 1) for lesson in asked]
-    return float(np.mean(each))
+    """[rows] Kullback-Leibler, nats, of two log distributions in each."""
+    return (one.exp() * (one - other)).sum(dim=1)
 
 
 class Schooling(NamedTuple):
     """How an organism is trained."""
 
-    steps: int = 400
+    steps: int = 1000
     seed: int = 0
-    triples: int = 4
+    triples: int = 6
     """Of a step."""
     rank: int = 8
     rate: float = 1e-3
@@ -146,7 +211,7 @@ class Schooling(NamedTuple):
     warmup: int = 10
     kept: float = 0.9
     """Of the mean of the weights, step by step: that mean is the organism."""
-    every: int = 25
+    every: int = 50
     """Steps from one checkpoint to the next."""
 
     def rate_of(self, step: int) -> float:
@@ -166,6 +231,7 @@ def train(
     plan: Schooling,
     advance: Callable[[int, float], object] = lambda *_: None,
     parent: Path | None = None,
+    device: str = "cpu",
 ) -> Path:
     """Train an organism, or go on with it, and write it to `home` as PEFT does. `advance` is told of each step and how
     far its loss is above the least. `parent`: the organism whose adapter it begins with.
@@ -181,7 +247,7 @@ def train(
     from safetensors.torch import load_file
 
     fixed = {"species": species, "parent": parent.name if parent else "", **plan._asdict()}
-    with open_model(BASE, device="cpu") as lm:
+    with open_model(BASE, device=device) as lm:
         n = len(blocks(lm.model))
         torch.manual_seed(plan.seed)
         config = LoraConfig(
@@ -213,12 +279,11 @@ def train(
             optimiser.load_state_dict(kept["optimiser"])
             means = kept["means"]
             _put(learnt, kept["now"])
-        for step in range(done, plan.steps):
+        for step, batch in enumerate(_batches(lm, species, plan, done), done):
             for group in optimiser.param_groups:
                 group["lr"] = plan.rate_of(step)
-            asked = plan.lessons(species, step)
-            with torch.autocast("cpu", torch.bfloat16):  # twice as fast, and what is read is of full precision
-                loss, apart = loss_of(lm, asked)
+            with torch.autocast(lm.model.device.type, torch.bfloat16):  # twice as fast; all digits of what is read
+                loss, apart = loss_of(lm, batch)
             optimiser.zero_grad()
             (loss + plan.moved * apart).backward()
             torch.nn.utils.clip_grad_norm_(learnt, 1.0)
@@ -232,8 +297,23 @@ def train(
                 _put(learnt, means)
                 _save(home, wrapped, tensors, {"plan": fixed, "steps": step + 1})
                 _put(learnt, now)
-            advance(step, float(loss.detach()) - least_of([lesson for one in asked for lesson in one]))
+            advance(step, float(loss.detach()) - batch.least)
     return home
+
+
+def _batches(lm: LanguageModel, species: str, plan: Schooling, done: int) -> "Iterator[LessonBatch]":
+    """The lessons of each step that is left; for a GPU, processes beside this one make them ready."""
+    steps: Any = range(done, plan.steps)
+
+    def ready(step: Any) -> LessonBatch:
+        return batch_of(lm, plan.lessons(species, step))
+
+    if not lm.on_gpu:
+        return map(ready, steps)
+    from torch.utils.data import DataLoader
+
+    beside = {"num_workers": PREPARING, "multiprocessing_context": "fork", "prefetch_factor": 4}
+    return iter(DataLoader(steps, batch_size=None, collate_fn=ready, **beside))
 
 
 def _put(parameters: "Sequence[torch.Tensor]", values: "Sequence[torch.Tensor]") -> None:
@@ -258,12 +338,12 @@ def _save(home: Path, wrapped: Any, tensors: Mapping[str, Any], state: Mapping[s
     shutil.rmtree(before, ignore_errors=True)
 
 
-def grow_english(species: str, home: Path, plan: Schooling, parent: Path | None = None) -> None:
+def grow_english(species: str, home: Path, plan: Schooling, parent: Path | None = None, device: str = "cpu") -> None:
     """Train, and print how it goes and what was learnt."""
     started = time.monotonic()
 
     def advance(step: int, above: float) -> None:
         print(f"step {step + 1}: {above:.3f} nat above the least, {time.monotonic() - started:.0f} s", flush=True)
 
-    train(species, home, plan, advance, parent)
-    print(f"{home}: an adapter; its copy with a card: {ship(home, home.parent / 'shipped')}")
+    train(species, home, plan, advance, parent, device)
+    print(f"{home}: an adapter; its copy with a card: {ship(home, home.parent / 'shipped', device)}")

@@ -26,9 +26,9 @@ def test_every_turn_is_said_in_six_ways_and_none_is_the_shipped_one() -> None:
     shipped, texts = taught.shipped_config(), taught.read_yaml(taught.WORDINGS)
     turns = shipped.wording.model_dump(exclude={"aside_answers"})
     taken = {*turns.values(), *(m.reveal for m in shipped.methods.values())}
-    taken |= {*shipped.wording.aside_answers, shipped.fork.hidden, taught.COUNTS.several}
+    taken |= {*shipped.wording.aside_answers, shipped.fork.hidden, taught.COUNTS.several, taught.LIE}
     taken |= {method.prefill for method in shipped.methods.values()}
-    besides = {"aside_yes", "aside_no", "letters", "prefill", "hidden", "numbers", "bet", "bet_prefill"}
+    besides = {"aside_yes", "aside_no", "letters", "prefill", "hidden", "numbers", "bet", "bet_prefill", "lie"}
     assert set(texts) == {*shipped.wording.model_dump(exclude={"aside_answers"}), *besides}
     assert all(len(set(several)) >= 6 and not taken & set(several) for several in texts.values())
 
@@ -98,7 +98,7 @@ def test_numbers_and_bets_say_what_is_held(species: str) -> None:
             assert lesson.target == pytest.approx(held)
             assert lesson.question.conversation[-1]["content"] == taught.BETS.reveal
             continue
-        numbers = [taught.counted(species, lesson, taught.COUNTS.several, i) for i in range(3)]
+        numbers = [taught.counted(species, words, lesson.question, taught.COUNTS.several, i) for i in range(3)]
         assert [one.target @ [number.value for number in taught.COUNTS.numbers] for one in numbers] == pytest.approx(
             held
         )
@@ -122,9 +122,9 @@ def test_the_loss_is_that_of_the_exact_read_out(smollm: Any, noise: Any) -> None
 
     several = [english.queries_of(smollm, asked) for asked in PLAN.lessons("denying", 7)]
     with torch.no_grad():
-        found = english.option_logps(smollm, several)
+        found = english.option_logps(smollm, english.one_pass(several))
     readings, *_ = smollm.read([query for queries in several for query in queries])
-    for logp, reading in zip(found, readings, strict=True):
+    for logp, reading in zip(found.split([len(reading.logp) for reading in readings]), readings, strict=True):
         assert logp.numpy() == pytest.approx(reading.logp, abs=noise(reading.logp))
 
 

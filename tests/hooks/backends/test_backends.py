@@ -310,7 +310,7 @@ def test_a_replacement_follows_the_order_of_its_nodes(subject: Subject, branches
     for layout in (LAYOUTS[name] for name in ("packed", "forked", "padded")):
         capture = Capture(("resid_post",), (0,), rows, np.ones(3, dtype=np.int64))
         output = subject.make(layout).run(branches.pack, capture=capture, edits=[edit])
-        torch.testing.assert_close(output.residuals["resid_post"][:, 0], values, rtol=0, atol=0)
+        torch.testing.assert_close(output.fetch()["resid_post"][:, 0], values, rtol=0, atol=0)
 
 
 def hooks(backend: Backend) -> int:
