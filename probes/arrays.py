@@ -102,8 +102,8 @@ def probe_arrays(
     """
     if groups is None:
         raise UserError(
-            "groups: say by a name for each row which ones share content (a fact, its negation, its paraphrases), so that "
-            "they are held out together; groups=range(n) if no two do"
+            "groups: say by a name for each row which ones share content (a fact, its negation, its paraphrases), so "
+            "that they are held out together; groups=range(n) if no two do"
         )
     values, target = _array(x, "x"), make_target(name, _array(y, "y").astype(np.float64))
     values = values[:, None] if values.ndim == 2 else values

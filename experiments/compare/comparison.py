@@ -160,8 +160,8 @@ def _require_common(sides: Sequence[Side], pairs: Sequence[Pair]) -> None:
         )
     if not pairs:
         raise UserError(
-            f"{last.path}: has no kind and method of belief in common with {first.path}; --method says which methods are "
-            "compared"
+            f"{last.path}: has no kind and method of belief in common with {first.path}; --method says which "
+            "methods are compared"
         )
     for side in sides if len(sides) > 1 else ():
         of_side = [pair for pair in pairs if side.label in (pair.one.run, pair.two.run)]

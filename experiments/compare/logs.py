@@ -1,5 +1,5 @@
-"""Runs, tables and logs of other harnesses side by side: a question is known by its text and its options, and one method
-of each side is compared with one of each other, whatever they are called.
+"""Runs, tables and logs of other harnesses side by side: a question is known by its text and its options, and one
+method of each side is compared with one of each other, whatever they are called.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ CHOICE = "choice"
 
 
 def alongside(sides: Sequence[Side], methods: Sequence[str] = ()) -> list[Side]:
-    """The sides, runs of questions with options as logs have them where one is a log, each with one method where they are
-    named, or where a log has no other counterpart.
+    """The sides, runs of questions with options as logs have them where one is a log, each with one method where they
+    are named, or where a log has no other counterpart.
 
     Raises UserError for a method that is not there, and for a side that has several of which none is named.
     """

@@ -106,8 +106,8 @@ def _refuse_unknown(path: Path, row: Cells, used: set[str]) -> None:
         several = len(unknown) > 1
         raise UserError(
             f"{path}: nothing is made of the column{'s' * several} {', '.join(map(repr, unknown))}; "
-            f"{nearest(unknown[0], known)}; rename {'them' if several else 'it'}, or say that nothing is to be made of "
-            f"{'them' if several else 'it'}: "
+            f"{nearest(unknown[0], known)}; rename {'them' if several else 'it'}, or say that nothing is to be made "
+            f"of {'them' if several else 'it'}: "
             f"-o 'domains={{{path.stem}: {{kind: table, file: {json.dumps(str(path))}, unused: {json.dumps(unknown)}}}}}'"
         )
 

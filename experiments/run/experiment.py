@@ -173,7 +173,7 @@ class Experiment(ABC):
         return pd.DataFrame()
 
     def listed(self, config: Any) -> Sequence[str]:
-        """The ids of the user's own questions in their order, in which `answers.csv` has them; empty: as they were read."""
+        """The ids of the user's questions in their order, in which `answers.csv` has them; empty: as they were read."""
         return ()
 
     def rated(self, beliefs: pd.DataFrame, path: Path) -> pd.DataFrame:

@@ -55,7 +55,7 @@ def log_of(run: Path, shift: float, document: str = "{}") -> Path:
 
 def test_a_run_is_compared_with_a_log_of_its_questions(run: Path) -> None:
     log = log_of(run, 0.0)
-    with pytest.raises(UserError, match="has the methods .*texts.*; say by --method"):
+    with pytest.raises(UserError, match=r"has the methods .*texts.*; say by --method"):
         doxascope.compare(run, log)
     same = doxascope.compare(run, log, methods=["texts"], metrics=["log_loss"]).confirmed[0]
     assert (same.score.n_rows, same.score.n_only_first) == (len(ASKED), 0)

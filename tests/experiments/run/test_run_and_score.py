@@ -16,9 +16,9 @@ from doxascope.experiments.report.cells import as_row
 from doxascope.experiments.report.record import read
 from doxascope.experiments.report.terminal import to_text
 from doxascope.experiments.run.config import experiments, load_config, stored_config
-from doxascope.experiments.run.known import SHIPPED, summary_of_shipped
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.joint_scores import score_runs
+from doxascope.experiments.run.known import SHIPPED, summary_of_shipped
 from doxascope.experiments.run.plan import Plan, make_plan
 from doxascope.experiments.run.runner import report, run
 from doxascope.experiments.run.stated_beliefs import ANSWER_TOKENS
