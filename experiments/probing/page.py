@@ -108,7 +108,7 @@ WHY_NOT = {
     "of other groups than its mean does.",
     UNSURE: "Two tests have to agree that the target can be decoded at the registered place: permutations of whole "
     "groups, by which a small p says that these groups hold something of it, and the interval of R2 over resampled "
-    "groups, which has to lie above 0 for that to hold in others. At least one of them does not say so, and neither says "
+    "groups, which has to lie above 0 for that to hold in others. One of them does not say so, and neither says "
     "the opposite.",
     TOO_FEW: "Too few groups were read to say whether the target can be decoded at the registered place.",
     "decoded information": "A latent belief needs all of these claims; information about the target can be decoded "
