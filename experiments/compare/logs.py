@@ -10,10 +10,12 @@ import numpy as np
 from ...base.errors import UserError
 from ...metrics.tables.harness_logs import names_by_prompt, places_of, question_name
 from ...metrics.tables.sample_rows import GLUE
-from ...metrics.tables.samples import Multiclass
+from ...metrics.tables.samples import Forecasts, Multiclass
 from ..run.manifest import ITEMS, item_digests, json_digest
 from .sides import Side
 
+PAIR = 2
+"""Options of a question whose answer is a forecast of the first."""
 CHOICE = "choice"
 """Where the content of an item holds a question with its options."""
 
@@ -83,7 +85,7 @@ def _as_log(side: Side, logs: Sequence[Side]) -> Side:
     names = {item: renamed.get(name, name) for item, name in names.items()}
     places = {item: places_of(choice["options"]) for item, choice in asked.items()}
 
-    def as_log(sample: Multiclass) -> Multiclass:
+    def as_log(sample: Multiclass) -> Multiclass | Forecasts:
         items = [str(key).split(GLUE, maxsplit=1)[0] for key in sample.keys]  # pyright: ignore[reportOptionalIterable]
         belief, truth = sample.belief.copy(), sample.truth.copy()
         for row, item in enumerate(items):
@@ -92,6 +94,10 @@ def _as_log(side: Side, logs: Sequence[Side]) -> Side:
             if np.isfinite(truth[row]):
                 truth[row] = order.index(int(truth[row]))
         keys = np.array([names[item] + 2 * GLUE for item in items], dtype=object)
+        if (sample.sizes == PAIR).all():  # as logs have them: forecasts of the first
+            told = {name: getattr(sample, name) for name in ("kind", "method", "subset", "run", "clusters", "why")}
+            first = np.where(np.isfinite(truth), 1 - truth, np.nan)
+            return Forecasts(**told, belief=belief[:, 0], outcome=first, keys=keys)
         return replace(sample, belief=belief, truth=truth, by_order=None, keys=keys, content=None)
 
     samples = [as_log(sample) for sample in side.samples if isinstance(sample, Multiclass)]
