@@ -180,7 +180,7 @@ class SteerExperiment(Experiment):
                 both = both.assign(beyond=both["size"] - both["size_control"])
                 for subset, part in _by_strength(both):
                     score = _over_draws(part, config)
-                    named = {"method": f"layer {layer}, {name}", "subset": subset, "quantity": "beyond"}
+                    named: dict[str, Any] = {"method": f"layer {layer}, {name}", "subset": subset, "quantity": "beyond"}
                     yield Number(metric="beyond", score=score, code="F8", **named)
 
     def findings(
