@@ -72,7 +72,7 @@ class ArrayProbe:
 def probe_arrays(
     x: Any,
     y: ArrayLike,
-    groups: ArrayLike | None = None,
+    groups: ArrayLike | None,
     *,
     name: str = "probe",
     layers: Sequence[int] | None = None,
