@@ -310,15 +310,12 @@ def in_words(states: Sequence[str]) -> str:
 
 
 def _parts(conditions: Iterable[Condition], names: Mapping[str, str] | None = None) -> str:
-    """`coverage before and after; order of the options`: the parts of each, after a colon if it is a sentence."""
+    """`coverage: before and after; order of the options`: the parts of each."""
     parts: dict[str, list[str]] = {}
     for condition in conditions:
         parts.setdefault(condition.name, []).append(condition.part)
-    colon = ":" if names else ""
     texts = {name: " and ".join(filter(None, several)) for name, several in parts.items()}
-    return "; ".join(
-        (names or {}).get(name, name) + (f"{colon} {text}" if text else "") for name, text in texts.items()
-    )
+    return "; ".join((names or {}).get(name, name) + (f": {text}" if text else "") for name, text in texts.items())
 
 
 def _reach(condition: Condition) -> float:
