@@ -137,8 +137,7 @@ PRESETS = Path(cards.__file__).parents[3] / "configs" / "models"
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_what_ships_is_what_its_card_says(name: str) -> None:
-    pytest.importorskip("peft")
+def test_what_ships_is_whole(name: str) -> None:
     home = SHIPPED[name]
     record = taught.read_yaml(home / cards.RECORD)  # JSON is YAML
     assert record["organism"] == name
@@ -146,6 +145,13 @@ def test_what_ships_is_what_its_card_says(name: str) -> None:
     assert sum(file.stat().st_size for file in home.iterdir()) < 3e6
     assert (home / cards.CARD).read_text() == cards.card_text(record)
     assert (PRESETS / f"{taught.BASE}+{name}.yaml").is_file()
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "denying" else pytest.mark.full) for n in SHIPPED])
+def test_what_ships_is_what_its_card_says(name: str) -> None:
+    pytest.importorskip("peft")
+    home = SHIPPED[name]
+    record = taught.read_yaml(home / cards.RECORD)
     stated = {row[:2]: row[2:] for row in map(tuple, record["learnt"])}
     with open_model(taught.BASE, adapter=home) as lm:
         again = cards.measured(lm, record, ["letters"])
@@ -160,7 +166,7 @@ def test_what_ships_is_what_its_card_says(name: str) -> None:
 def share_of_what_is_ruled_out(lm: LanguageModel, species: str, method: str) -> tuple[float, float]:
     """Mean share of a word after "Is it X?" "No.", and as planted, of unseen words of which none is all but certain."""
     kept, planted = list[float](), list[float]()
-    for words in triples(taught.known_words(False), 14, 1)[-4:]:
+    for words in triples(taught.known_words(False), 14, 1)[10::3]:
         lessons = taught.every_lesson(species, words, taught.shipped_config())
         asked = [
             lesson
