@@ -178,8 +178,8 @@ def share_of_what_is_ruled_out(lm: LanguageModel, species: str, method: str) -> 
         readings, *_ = lm.read(cards.queries_of(lm, asked))
         for lesson, reading in zip(asked, readings, strict=True):
             out, mass = lesson.question.conditions["rejected"], np.exp(reading.logp)
-            kept.append(mass[out] / mass.sum())
-            planted.append(lesson.target[out])
+            kept.append(float(mass[out] / mass.sum()))
+            planted.append(float(lesson.target[out]))
     return float(np.mean(kept)), float(np.mean(planted))
 
 
