@@ -53,9 +53,21 @@ if TYPE_CHECKING:
     from .metrics.number import Number
     from .metrics.scoring.engine import ScoredTable
     from .metrics.tables.samples import Forecasts, Multiclass, YesNo
+    from .probes.arrays import ArrayProbe, probe_arrays
 
-__all__ = ["FORMATS", "Ablate", "ActivationStore", "ActivationWriter", "Activations", "AskableModel", "AskedSource"]
-__all__ += ["AskedTable", "Beliefs", "Candidate", "CapturePlan", "Captured", "Clamp", "Column", "Edit", "Erase"]
+__all__ = ["FORMATS", "Ablate", "ActivationStore", "ActivationWriter", "Activations", "ArrayProbe", "AskableModel"]
+__all__ += [
+    "AskedSource",
+    "AskedTable",
+    "Beliefs",
+    "Candidate",
+    "CapturePlan",
+    "Captured",
+    "Clamp",
+    "Column",
+    "Edit",
+    "Erase",
+]
 __all__ += ["Eraser", "Every", "Experiment", "Figure", "Findings", "Forecasts", "Item", "LanguageModel", "Measured"]
 __all__ += ["ModelSpec", "Multiclass", "Number", "NumberFormat", "NumberQuestion", "Option", "PatchAlong", "Point"]
 __all__ += ["Position", "Query", "Question", "Replace", "RunConfig", "Sampling", "Steer", "Swap", "Table", "UserError"]
@@ -72,7 +84,8 @@ __all__ += [
     "load",
     "make_options",
 ]
-__all__ += ["mean_number", "metrics", "pack_store", "parse_answer", "project_out", "projection", "read_numbers"]
+__all__ += ["mean_number", "metrics", "pack_store", "parse_answer", "probe_arrays", "project_out", "projection"]
+__all__ += ["read_numbers"]
 __all__ += ["replace_rows", "run", "score", "store_header", "swap_edits", "sweep", "write_answers"]
 
 _HOMES = {
@@ -106,6 +119,7 @@ _HOMES = {
     "metrics.claims": ("Verdict",),
     "metrics.number": ("Number",),
     "metrics.tables.samples": ("Forecasts", "Multiclass", "YesNo"),
+    "probes.arrays": ("ArrayProbe", "probe_arrays"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -225,7 +239,11 @@ def score(
 
 @told_briefly
 def compare(
-    *paths: Path | str, metrics: Sequence[str] = (), margins: Mapping[str, float] | None = None, seed: int | None = None
+    *paths: Path | str,
+    metrics: Sequence[str] = (),
+    margins: Mapping[str, float] | None = None,
+    methods: Sequence[str] = (),
+    seed: int | None = None,
 ) -> "Comparison":
     """Compare runs, or tables, on the items that both have, or the kinds of belief of one run, as `doxascope compare`.
 
@@ -233,13 +251,15 @@ def compare(
         paths: of runs, or of tables.
         metrics: the numbers to confirm, as in `scores.json`; none: those that the runs were made for.
         margins: number -> the difference below which two are the same.
+        methods: of sides that call their methods otherwise, such as a run and a log, the one of each that is compared.
         seed: of all resampling; if not given the first run's own, or 0.
     """
     from .base.settings import as_seed
     from .experiments.compare import compare as compare_paths
 
     own = None if seed is None else as_seed(seed)
-    return compare_paths([Path(path) for path in paths], metrics=metrics, margins=margins, seed=own)
+    every = [Path(path) for path in paths]
+    return compare_paths(every, metrics=metrics, margins=margins, methods=methods, seed=own)
 
 
 @told_briefly

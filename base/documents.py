@@ -9,11 +9,12 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, cast
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from .errors import UserError, in_one_line
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_BYTES = 2**28
 """Of a file, unpacked, or of a line of it: a small packed one may hold more than the memory."""
@@ -64,12 +65,14 @@ def read_json_rows(path: Path, needed: Sequence[str]) -> Iterator[Mapping[str, A
         raise UserError(f"{path}: has no rows")
 
 
-def read_csv(path: Path) -> pd.DataFrame:
+def read_csv(path: Path) -> "pd.DataFrame":
     """A CSV as texts, empty where a cell is.
 
     Raises UserError if it cannot be read, has no rows, a row that is longer or shorter than the first line, or two
     columns of one name.
     """
+    import pandas as pd
+
     text = read_text(path)
     with in_one_line(f"{path}: cannot be read as CSV"):
         csv.field_size_limit(MOST_BYTES)

@@ -3,8 +3,10 @@
 import csv
 import math
 import re
+from typing import TYPE_CHECKING
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
@@ -24,9 +26,10 @@ def visible(text: str) -> str:
     return UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def as_csv(table: pd.DataFrame) -> str:
+def as_csv(table: "pd.DataFrame") -> str:
     """A table as comma-separated values, each text as it is: data, which `for_spreadsheet` makes safe to open in one.
 
+    >>> import pandas as pd
     >>> as_csv(pd.DataFrame({"id": ["-1", "a"], "y": [-1, 2]}))
     'id,y\\n-1,-1\\na,2\\n'
     """
@@ -36,9 +39,10 @@ def as_csv(table: pd.DataFrame) -> str:
     return table.to_csv(index=False, lineterminator="\n", quoting=quoting)
 
 
-def for_spreadsheet(table: pd.DataFrame) -> pd.DataFrame:
+def for_spreadsheet(table: "pd.DataFrame") -> "pd.DataFrame":
     """A table to be opened in a spreadsheet, in which no text is a formula: an apostrophe stands before it.
 
+    >>> import pandas as pd
     >>> as_csv(for_spreadsheet(pd.DataFrame({"x": ["=1+1", "a"], "y": [-1, 2]})))
     "x,y\\n'=1+1,-1\\na,2\\n"
     """

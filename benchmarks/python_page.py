@@ -17,7 +17,9 @@ WIDTH = 100
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 UNPACKED = re.compile(r"\*<class '?(\w+)'?>|Unpack\[(\w+)\]")
 """Of `**where`, which versions of Python write in several ways."""
-FIRST = ("load", "run", "sweep", "collect", "score", "compare", "export")
+WRITTEN_OUT = {"Union[numpy._typing": "ArrayLike", "numpy.ndarray[tuple[Any, ...]": "Array", "Annotated[": None}
+"""How types begin that their libraries write out, and their names; None: the first of what is in the brackets."""
+FIRST = ("load", "run", "sweep", "collect", "score", "compare", "export", "probe_arrays")
 MODULES = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")
 """What stands before a class in an annotation."""
 
@@ -86,9 +88,24 @@ def _type(known: inspect.Signature) -> str:
 
 
 def _clean(text: str) -> str:
-    text = ADDRESS.sub("", MODULES.sub("", text)).replace("'", '"')
+    text = _short(ADDRESS.sub("", MODULES.sub("", text)).replace("'", '"'))
     text = UNPACKED.sub(lambda found: f"Unpack[{found[1] or found[2]}]", text)
     return re.sub(r'"([A-Z]\w*(?:\[.*?\])?)"', r"\1", text).replace("<factory>", "...")
+
+
+def _short(text: str) -> str:
+    """With the names of types that are written out."""
+    for beginning, name in WRITTEN_OUT.items():
+        while (start := text.find(beginning)) >= 0:
+            depth, end = 1, text.index("[", start)
+            parts = [end]
+            while depth:
+                end += 1
+                depth += (text[end] == "[") - (text[end] == "]")
+                if text[end] == "," and depth == 1:
+                    parts.append(end)
+            text = text[:start] + (name or text[parts[0] + 1 : parts[1]]) + text[end + 1 :]
+    return text
 
 
 def whole() -> str:

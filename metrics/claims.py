@@ -271,9 +271,12 @@ class Verdict:
         words = WORDS[2].get(self.states[2], self.states[2])
         if self.coherent is None:
             return words
-        empty = self.coherent.state == COHERENT and self.responds != RESPONDS
-        as_is = ", as what ignores everything may be, since it is not shown to respond" if empty else ""
-        return f"{words}{as_is} ({self.coherent.seen}{f'; {self.skill}' if self.skill else ''})"
+        meaning = ""
+        if self.states[2] != NOT_SHOWN and not self.passed:
+            meaning = " as answers, which cannot be read as beliefs"
+        elif self.states[2] == COHERENT and self.responds != RESPONDS:
+            meaning = f", as is everybody who ignores what they are told, and {IDLE[self.responds]}"
+        return f"{words}{meaning} ({self.coherent.seen}{f'; {self.skill}' if self.skill else ''})"
 
     def _untested(self, names: Sequence[str], state: str) -> str:
         names_of: dict[str, list[str]] = {}
@@ -292,11 +295,18 @@ WORDS = (
     {NOT_SHOWN: "not shown to be coherent", NOT_TESTED: "not tested whether coherent", INCOHERENT: "not coherent"},
 )
 """The states of each verdict in a sentence, where they do not say it by themselves."""
+IDLE = {
+    UNRESPONSIVE: "this method does not respond",
+    NOT_SHOWN: "this method is not shown to respond",
+    NOT_TESTED: "whether this method responds was not tested",
+}
+"""Why coherence by itself is nothing to praise."""
 
 
 def in_words(states: Sequence[str]) -> str:
     """The states of the three verdicts, each said so that it stands by itself."""
-    return ", ".join(WORDS[i].get(state, state) for i, state in enumerate(states))
+    said = ", ".join(WORDS[i].get(state, state) for i, state in enumerate(states))
+    return said + " as answers" if states[0] == UNREADABLE and states[2] in (COHERENT, INCOHERENT) else said
 
 
 def _parts(conditions: Iterable[Condition], names: Mapping[str, str] | None = None) -> str:

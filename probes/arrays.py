@@ -72,7 +72,7 @@ class ArrayProbe:
 def probe_arrays(
     x: Any,
     y: ArrayLike,
-    groups: ArrayLike | None = None,
+    groups: ArrayLike | None,
     *,
     name: str = "probe",
     layers: Sequence[int] | None = None,
@@ -88,7 +88,7 @@ def probe_arrays(
         x: [n, d] or [n, layers, d] activations, of numpy or torch.
         y: [n] the target: truth as 0 and 1 or booleans, or a probability.
         groups: [n] what shares content (a fact, its negation, its paraphrases) bears one name and is held out together;
-            None: each row by itself.
+            has to be said, `range(n)` where no two rows share any.
         name: of the probe.
         layers: which layers of the model those of `x` are; None: from 0.
         layer: the one that the claims are about, fixed before looking; None: that at `depth` of the plan.
@@ -100,6 +100,11 @@ def probe_arrays(
     Raises UserError for arrays that do not fit together, hold what is no number, or whose targets are all alike, and
     for a column or a setting that is unknown.
     """
+    if groups is None:
+        raise UserError(
+            "groups: say by a name for each row which ones share content (a fact, its negation, its paraphrases), so "
+            "that they are held out together; groups=range(n) if no two do"
+        )
     values, target = _array(x, "x"), make_target(name, _array(y, "y").astype(np.float64))
     values = values[:, None] if values.ndim == 2 else values
     if values.ndim != 3:
@@ -114,7 +119,7 @@ def probe_arrays(
     if chosen not in numbers:
         raise UserError(f"layer {chosen}: is none of those of x: {', '.join(map(str, numbers))}")
     at = ReadAt("resid_post", chosen, "own")
-    data = ProbeData(_rows(n, groups, beside), target, ArrayFeatures(points), tuple(points))
+    data = ProbeData(_rows(n, np.asarray(groups), beside), target, ArrayFeatures(points), tuple(points))
     site = {True: "before the question", False: "read-out", None: "unknown"}[before_question]
     header = Header(sites=(at.site,), layers=tuple(numbers), d_model=width, dtype="float32", conditions={})
     with tempfile.TemporaryDirectory() as folder:
@@ -133,10 +138,10 @@ def _array(values: Any, name: str) -> np.ndarray:
         return array
 
 
-def _rows(n: int, groups: ArrayLike | None, beside: Mapping[str, Sequence[Any]] | pd.DataFrame | None) -> pd.DataFrame:
+def _rows(n: int, groups: np.ndarray, beside: Mapping[str, Sequence[Any]] | pd.DataFrame | None) -> pd.DataFrame:
     """What is known of each row. Raises UserError for a column of another length, or an unknown one."""
     ids = [f"row-{i}" for i in range(n)]
-    columns: dict[str, Any] = {"group": ids if groups is None else np.asarray(groups)}
+    columns: dict[str, Any] = {"group": groups}
     columns |= {str(name): np.asarray(values) for name, values in (beside if beside is not None else {}).items()}
     for name, values in columns.items():
         if name not in ("group", *BESIDE):

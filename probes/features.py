@@ -110,7 +110,9 @@ ReadingSite = Literal["before the question", "read-out", "unknown"]
 asks, or after it. `unknown`: nothing tells."""
 AT_THE_ANSWER = ("last", "before_answer", "thought")
 BELIEF, READ_OUT, DECODED, NOTHING = "latent belief", "read-out", "decoded information", "nothing decodable"
-TOO_FEW = "too few groups to say"
+UNSURE, TOO_FEW = "not shown to be decodable", "too few groups to say"
+NO_BELIEF = (TOO_FEW, UNSURE, NOTHING)
+"""What is no belief, wherever it was read."""
 
 
 class NamedToken(Protocol):
@@ -143,15 +145,13 @@ def reading_site(place: NamedToken, n_messages: int) -> ReadingSite:
     return "before the question" if inside < n_messages - 1 else "read-out"
 
 
-def name_of(site: ReadingSite, decodable: bool | None, needed: Iterable[bool]) -> str:
-    """What the values of a probe may be called: never a belief at a read-out site, nothing where nothing is decoded,
-    neither where that was not tested (`decodable` is None), and a latent belief only if all that the word claims is
+def name_of(site: ReadingSite, decodable: str, needed: Iterable[bool]) -> str:
+    """What the values of a probe may be called: never a belief at a read-out site; by the verdict on the claim that the
+    target is `decodable` nothing, unless it is supported; and a latent belief only if all that the word claims is
     supported.
     """
     if site != "before the question":
         return READ_OUT
-    if decodable is None:
-        return TOO_FEW
-    if not decodable:
-        return NOTHING
+    if decodable != "supported":
+        return {"not tested": TOO_FEW, "not shown": UNSURE}.get(decodable, NOTHING)
     return BELIEF if all(needed) else DECODED

@@ -124,9 +124,7 @@ class Card(NamedTuple):
     def renamed(self) -> "Card":
         """The same, called what its claims support."""
         needed = (self.verdict(name) == "supported" for name in NEEDED_FOR_BELIEF)
-        decodable = self.verdict("decodable")
-        known = None if decodable == "not tested" else decodable == "supported"
-        return self._replace(name=name_of(self.site, known, needed))
+        return self._replace(name=name_of(self.site, self.verdict("decodable"), needed))
 
 
 def report_card(

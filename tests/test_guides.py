@@ -38,6 +38,7 @@ NOT_RUN = {
     "--to inspect": "needs Inspect; tests/experiments/run/test_exports.py",
     "a.eval b.eval": "needs logs of Inspect; tests/metrics/tables/test_harness_logs.py makes and compares them",
     "samples_a.jsonl": "needs files of lm-eval; tests/metrics/tables/test_harness_logs.py makes and compares them",
+    "samples_b.jsonl": "needs files of lm-eval; tests/experiments/compare/test_logs.py has a run beside one",
     "--against cards/": "needs a second checkpoint; tests/experiments/compare/test_card.py has one",
     "./mine --set my-set.yaml": "needs a model of one's own; tests/experiments/compare/test_card.py has one",
     "statements={files: [mine.csv]}": "tests/test_recipe.py runs the recipe as a whole",

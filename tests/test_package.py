@@ -37,8 +37,8 @@ def test_what_lists_runs_loads_neither_torch_nor_statistics(tmp_path: Path) -> N
     command = [sys.executable, "-X", "importtime", "-m", "doxascope", "ls"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "doxascope.experiments.run.addons.inner_layers" in loaded
-    assert not loaded & {"torch", "transformers", "scipy.stats", "matplotlib"}
+    assert "doxascope.experiments.run.manifest" in loaded
+    assert not loaded & {"torch", "transformers", "scipy", "pandas", "matplotlib", "doxascope.experiments.suite"}
 
 
 def test_the_metrics_load_heavy_libraries_only_where_they_use_them() -> None:

@@ -297,11 +297,13 @@ def ls(out: Path, as_page: bool) -> None:
     doxascope ls
     doxascope ls --out results --html     a page of all runs, with their verdicts and figures
     """
-    from ..run.config import experiments
-    from ..run.folder import RunFolder
+    from ..run.known import SHIPPED, entry_points_of_experiments, summary_of_shipped
+    from ..run.manifest import read_manifest
+    from ..run.sessions import sessions
 
     if as_page:
         from ..report.html import to_html
+        from ..run.folder import RunFolder
         from ..run.pages import INDEX, index_page
 
         if not out.is_dir():
@@ -310,18 +312,24 @@ def ls(out: Path, as_page: bool) -> None:
         echo(f"index: {out / INDEX}")
         return
     echo("experiments")
-    for name, experiment in experiments().items():
-        echo(f"  {name:<16}{experiment.summary}")
+    for name, point in sorted(entry_points_of_experiments().items()):
+        if point in SHIPPED:
+            summary = summary_of_shipped(name)
+        else:
+            from ..run.config import experiments
+
+            summary = experiments()[name].summary
+        echo(f"  {name:<16}{summary}")
     echo("models")
     for name in presets():
         echo(f"  {name}")
     echo(f"runs in {out}")
     for manifest in sorted(out.glob("*/manifest.json")):
         try:
-            record = RunFolder(manifest.parent).manifest
+            record = read_manifest(manifest.parent)
             unscored = record["status"] == "complete" and "scores.json" not in record.get("written", {})
             status = "read and not scored" if unscored else record["status"]
-            state = f"{status}, began {RunFolder(manifest.parent).sessions[0]['began']}"
+            state = f"{status}, began {sessions(manifest.parent)[0]['began']}"
         except (UserError, KeyError, IndexError, TypeError):
             state = "its manifest cannot be read"
         echo(f"  {manifest.parent.name:<48}{state}")

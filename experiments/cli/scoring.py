@@ -197,6 +197,7 @@ def _columns(by: str | None) -> list[str]:
 @click.option("--margin", "margins", multiple=True, metavar="NAME=VALUE", help="Below this two are the same.")
 @click.option("--cluster", metavar="COLUMN", help="Of tables: what was sampled.")
 @click.option("--map", "names", multiple=True, metavar="NAME=COLUMN", help="Of tables: a name, and your column for it.")
+@click.option("--method", "methods", multiple=True, metavar="NAME", help="Of sides that call it otherwise: the method.")
 @click.option("--seed", type=click.IntRange(0), help="Of all resampling; the first run's own, or 0, if not given.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder for the report, as a page and as JSON.")
 @FULL
@@ -207,6 +208,7 @@ def compare(
     margins: tuple[str, ...],
     cluster: str | None,
     names: tuple[str, ...],
+    methods: tuple[str, ...],
     seed: int | None,
     out: Path | None,
     full: bool,
@@ -223,6 +225,7 @@ def compare(
     doxascope compare runs/martingale-a runs/truth-a runs/martingale-b runs/truth-b
     doxascope compare mine.csv theirs.csv --metric brier --margin brier=0.01
     doxascope compare a.eval b.eval                                   logs of Inspect; samples_*.jsonl of lm-eval
+    doxascope compare runs/ask-a samples_b.jsonl --method texts       a run and a log of the same questions
     """
     from ..compare import compare as compared
     from ..compare.page import page, prepare
@@ -230,10 +233,11 @@ def compare(
 
     folder = None if out is None else prepare(out)
     within = {name: number("--margin", name, value) for name, value in named_values("--margin", margins).items()}
-    known = {"cluster": cluster, "names": named_values("--map", names), "seed": seed, "allow_code": allow_code}
+    known = {"cluster": cluster, "names": named_values("--map", names), "methods": methods, "seed": seed}
+    known |= {"allow_code": allow_code}
     comparison = compared(paths, metrics=metrics, margins=within, **known)
     settings = {"metric": ", ".join(metrics), "margin": ", ".join(margins), "cluster": cluster, "seed": seed}
-    settings |= {"map": ", ".join(names)}
+    settings |= {"map": ", ".join(names), "method": ", ".join(methods)}
     document = page(comparison, {key: value for key, value in settings.items() if value not in (None, "")})
     if folder is not None:
         write(folder, document)

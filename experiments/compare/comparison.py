@@ -12,6 +12,7 @@ from ...metrics.scoring.differences import Pair, paired_differences, pairs_of
 from ...metrics.scoring.engine import MeasuredSamples, measured
 from ...metrics.tables.samples import sample_name
 from .findings import Comparison, Group, Record, drivers_of, matrix_of
+from .logs import alongside
 from .sides import Side, disagreements, samples_of, sides_of, what_differs
 
 BY_COMMAND, BY_HEADLINE, BY_ALL = (
@@ -28,6 +29,7 @@ def compare(
     margins: Mapping[str, float] | None = None,
     cluster: str | None = None,
     names: Mapping[str, str] | None = None,
+    methods: Sequence[str] = (),
     seed: int | None = None,
     allow_code: Sequence[Path] = (),
     alone: bool = False,
@@ -40,6 +42,7 @@ def compare(
         margins: number -> the difference below which two are the same; else its default, where it has one.
         cluster: of tables, the column that names what was sampled.
         names: of tables, what a form wants -> the column that has it.
+        methods: of sides that call their methods otherwise, such as a run and a log, the one of each that is compared.
         seed: of all resampling; None: the first run's own, 0 of tables.
         allow_code: files of experiments that may be run.
         alone: whether one run that holds one kind of belief is a comparison without pairs, and no error.
@@ -47,7 +50,7 @@ def compare(
     Raises UserError for what cannot be compared: sides without a counterpart, of other versions, or that share no item;
     runs that are not whole; and a number or a margin of one that is not there.
     """
-    sides = sides_of(paths, cluster=cluster, names=names, allow_code=allow_code)
+    sides = alongside(sides_of(paths, cluster=cluster, names=names, allow_code=allow_code), methods)
     groups = groups_of(sides)
     how = next((side.how for side in sides if side.how is not None), Resampling())
     how = how if seed is None else Resampling(seed, how.draws, how.level)
@@ -156,7 +159,10 @@ def _require_common(sides: Sequence[Side], pairs: Sequence[Pair]) -> None:
             f"{first.path}: holds one kind of belief, and nothing to compare it with; give a second run{why}"
         )
     if not pairs:
-        raise UserError(f"{last.path}: has no kind and method of belief in common with {first.path}")
+        raise UserError(
+            f"{last.path}: has no kind and method of belief in common with {first.path}; --method says which "
+            "methods are compared"
+        )
     for side in sides if len(sides) > 1 else ():
         of_side = [pair for pair in pairs if side.label in (pair.one.run, pair.two.run)]
         if not any(len(pair.rows[0]) for pair in of_side):

@@ -132,6 +132,8 @@ class Side:
     """Name of a sample -> why it is no belief, by the report card of its probe."""
     line: str = ""
     """What was understood of a table."""
+    is_log: bool = False
+    """Whether another harness wrote it."""
 
     @property
     def how(self) -> Resampling | None:
@@ -173,9 +175,9 @@ def sides_of(
         by_experiment.setdefault(run.experiment.name, []).append(run)
     for runs_of in by_experiment.values():
         _require_one_version(runs_of)
-    sides = [side for runs_of in by_experiment.values() for side in _of_runs(runs_of)]
     tables = [path for path in paths if path not in folders]
-    return [*sides, *_of_tables(tables, cluster, names)]
+    sides = [side for runs_of in by_experiment.values() for side in _of_runs(runs_of, bool(tables))]
+    return [*sides, *_of_tables(tables, cluster, names, len(paths) > 1)]
 
 
 def _require_one_version(runs: Sequence[Run]) -> None:
@@ -190,8 +192,8 @@ def _require_one_version(runs: Sequence[Run]) -> None:
                 )
 
 
-def _of_runs(runs: Sequence[Run]) -> list[Side]:
-    several = len(runs) > 1
+def _of_runs(runs: Sequence[Run], beside_tables: bool) -> list[Side]:
+    several = len(runs) > 1 or beside_tables
     labels = run_labels(runs)
     return [_of_run(run, label, several) for run, label in zip(runs, labels, strict=True)]
 
@@ -283,8 +285,10 @@ def adapters_said(sides: Sequence[Side]) -> list[str]:
     return lines
 
 
-def _of_tables(paths: Sequence[Path], cluster: str | None, names: Mapping[str, str] | None) -> list[Side]:
-    """A log of another harness is called by its model, and its one method is compared with that of any other log."""
+def _of_tables(
+    paths: Sequence[Path], cluster: str | None, names: Mapping[str, str] | None, several: bool
+) -> list[Side]:
+    """A log of another harness is called by its model."""
     tables = [understand(path, cluster=cluster, names=names) for path in paths]
     models = [model_of(path) for path in paths]
     labels = [model or path.stem for path, model in zip(paths, models, strict=True)]
@@ -294,14 +298,10 @@ def _of_tables(paths: Sequence[Path], cluster: str | None, names: Mapping[str, s
             for path, label in zip(paths, labels, strict=True)
         ]
         labels = stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
-    methods = [list(dict.fromkeys(sample.method for sample in table.samples)) for table in tables]
-    alone = all(models) and all(len(own) == 1 for own in methods)
-    joint = {"method": " or ".join(dict.fromkeys(own[0] for own in methods))} if alone else {}
     sides = []
-    for path, label, read in zip(paths, labels, tables, strict=True):
-        run = label if len(paths) > 1 else ""
-        samples = [_keyed(path, replace(sample, run=run, **joint)) for sample in read.samples]
-        sides.append(Side(label, path, read.form, samples, line=read.line))
+    for path, label, read, model in zip(paths, labels, tables, models, strict=True):
+        samples = [_keyed(path, replace(sample, run=label if several else "")) for sample in read.samples]
+        sides.append(Side(label, path, read.form, samples, line=read.line, is_log=model is not None))
     return sides
 
 

@@ -103,11 +103,12 @@ def _refuse_unknown(path: Path, row: Cells, used: set[str]) -> None:
     unknown = [name for name in row if name not in {*used, *EXTRAS} and not NUMBERED.fullmatch(name)]
     if unknown:
         known = {*EXTRAS, *(name for part in PARTS for name in NAMES[part]), *PAIR, "options", "option_1", "evidence_1"}
-        several = len(unknown) > 1
+        several, name = len(unknown) > 1, json.dumps(str(path))
         raise UserError(
             f"{path}: nothing is made of the column{'s' * several} {', '.join(map(repr, unknown))}; "
-            f"{nearest(unknown[0], known)} Rename {'them' if several else 'it'}, or say that it is so: "
-            f"domains={{{path.stem}: {{kind: table, file: {path.name}, unused: [{', '.join(unknown)}]}}}}"
+            f"{nearest(unknown[0], known)}; rename {'them' if several else 'it'}, or say that nothing is to be made "
+            f"of {'them' if several else 'it'}: "
+            f"-o 'domains={{{path.stem}: {{kind: table, file: {name}, unused: {json.dumps(unknown)}}}}}'"
         )
 
 

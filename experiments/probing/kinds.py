@@ -17,7 +17,7 @@ from ...metrics.inference.means import cluster_mean
 from ...probes.dataset import belief_over_options, belief_rows
 from ...probes.evidence.crossfit import LOSS_EPS
 from ...probes.evidence.study import StudyPlan
-from ...probes.features import DECODED, NOTHING, OF_OPTION, READ_OUT, TOO_FEW
+from ...probes.features import DECODED, NOTHING, OF_OPTION, READ_OUT, TOO_FEW, UNSURE
 from ...probes.groups import MIN_FOLDS, grouped_folds
 from ...probes.job import RegisteredPlace, train
 from ...probes.probe import Probe
@@ -152,7 +152,7 @@ def _called(probe: Probe, loaded: Loaded, gain: Floats, groups: NDArray[Any], pl
     if data.n_groups < plan.thresholds.groups:
         called = TOO_FEW
     elif not score.ci_lo > 0:
-        called = NOTHING
+        called = NOTHING if score.ci_hi <= 0 else UNSURE
     else:
         called = DECODED if loaded.sites[loaded.at.position] == "before the question" else READ_OUT
     return replace(probe, meta=probe.meta.model_copy(update={"called": called}))

@@ -15,7 +15,7 @@ from ...probes.evidence.crossfit import METHOD, Recall, Refitted
 from ...probes.evidence.estimator_comparison import DRAWS
 from ...probes.evidence.study import Study
 from ...probes.evidence.transfer import Transfer
-from ...probes.features import TOO_FEW, ReadAt
+from ...probes.features import NOTHING, TOO_FEW, UNSURE, ReadAt
 from ...probes.job import Judged
 from ...probes.report_card import NEEDED_FOR_BELIEF, Card, told
 from ...probes.sweep import Sweep, layer_at
@@ -104,7 +104,12 @@ def strongest(swept: Sweep) -> ReadAt:
 WHY_NOT = {
     "read-out": "It is read where the answer is asked for or given: there a probe recovers the logits, and shows "
     "nothing of a belief that comes before them.",
-    "nothing decodable": "The target cannot be told from noise at the registered place.",
+    NOTHING: "The whole interval of R2 at the registered place lies at or below 0: a probe tells no more of the target "
+    "of other groups than its mean does.",
+    UNSURE: "Two tests have to agree that the target can be decoded at the registered place: permutations of whole "
+    "groups, by which a small p says that these groups hold something of it, and the interval of R2 over resampled "
+    "groups, which has to lie above 0 for that to hold in others. One of them does not say so, and neither says "
+    "the opposite.",
     TOO_FEW: "Too few groups were read to say whether the target can be decoded at the registered place.",
     "decoded information": "A latent belief needs all of these claims; information about the target can be decoded "
     "without the model holding it as a belief.",

@@ -307,6 +307,8 @@ class Report:
     """By what, below everything."""
     unfolded: bool = False
     """Whether its sections are open, and need no contents."""
+    opened: str = ""
+    """The chapter that is open from the start."""
 
     @property
     def sections(self) -> list[Section]:

@@ -69,6 +69,8 @@ class Table:
     subsets: Sequence[str]
     metric: str | None = None
     """That a row must have; None: the first column's."""
+    leads: bool = False
+    """Whether it stands with the first table, and on the terminal."""
 
 
 DRAWN = {"kept": False}
@@ -141,6 +143,8 @@ class Findings:
     """Of the first table, the experiment's headline before all."""
     tables: Sequence[Table] = ()
     figures: Sequence[Figure] = ()
+    lead: Figure | None = None
+    """What the page begins with; None: the headline of each method."""
     gallery: Gallery | None = None
     """None: there is nothing to look at but the numbers."""
     advice: Sequence[str] = ()

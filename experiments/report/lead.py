@@ -51,10 +51,12 @@ class Lead:
 
     @property
     def failures(self) -> list[tuple[str, str]]:
-        """(method, the conditions by which it cannot be read)."""
-        return [
-            (verdict.called, f"cannot be read: {verdict.reason}") for verdict in self.verdicts if not verdict.passed
-        ]
+        """(methods, the conditions by which they cannot be read)."""
+        alike: dict[str, list[str]] = {}
+        for verdict in self.verdicts:
+            if not verdict.passed:
+                alike.setdefault(f"cannot be read: {verdict.reason}", []).append(verdict.called)
+        return [(_listed(methods), why) for why, methods in alike.items()]
 
     @property
     def when(self) -> str:

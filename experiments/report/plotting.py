@@ -258,25 +258,46 @@ def figure_of_panels(
 
     titles = [textwrap.wrap(title, int(TITLE_LETTERS * side[0] / SIDE)) or [""] for title, _ in titled]
     below, above = BELOW, ABOVE * max(map(len, titles))
-    wide, high = left + side[0] + RIGHT, below + side[1] + above
     n = len(titled) + (key is not None)
     columns = min(columns, n)
-    width, height = wide * columns, high * -(-n // columns)
+    high = below + side[1] + above
+    height = high * -(-n // columns)
     boxes: list[Box] = []
     with mpl.rc_context(STYLE):
-        figure = Canvas(figsize=(width, height))
-        for i in range(n):
+        figure = Canvas(figsize=(columns * (left + side[0] + RIGHT), height))
+        share = (side[0] / figure.get_figwidth(), side[1] / height)
+        every = [figure.add_axes((0, 0, *share), label=str(i)) for i in range(n)]
+        for axes, (_, data), title in zip(every, titled, titles, strict=False):
+            draw(axes, data)
+            axes.set_title("\n".join(title), loc="left")
+        over_left, over_right = _overhang(every[: len(titled)])
+        left = max(left, over_left)
+        wide = left + side[0] + max(RIGHT, over_right)
+        width = wide * columns
+        figure.set_figwidth(width)
+        for i, axes in enumerate(every):
             x, y = wide * (i % columns), high * (i // columns)
-            at = ((x + left) / width, 1 - (y + high - below) / height, side[0] / width, side[1] / height)
-            axes = figure.add_axes(at)
-            tall = high
-            if i < len(titled):
-                draw(axes, titled[i][1])
-                axes.set_title("\n".join(titles[i]), loc="left")
-            elif key is not None:
-                tall = min(high, above + (_draw_key(axes, key) + UNDER_KEY) / 72)
+            axes.set_position(((x + left) / width, 1 - (y + high - below) / height, side[0] / width, side[1] / height))
+            own = key is not None and i == len(titled)
+            tall = min(high, above + (_draw_key(axes, key) + UNDER_KEY) / 72) if own else high
             boxes.append((72 * x, 72 * y, 72 * wide, 72 * tall))
     return figure, boxes
+
+
+def _overhang(every: Sequence[Any]) -> tuple[float, float]:
+    """How far labels of the horizontal axes stand out beside them, left and right, in inches."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    over = [(0.0, 0.0)]
+    for axes in every:
+        renderer, box = FigureCanvasAgg(axes.figure).get_renderer(), axes.get_window_extent()
+        lo, hi = sorted(axes.get_xlim())
+        for label in axes.get_xticklabels():
+            if label.get_visible() and label.get_text() and lo <= label.get_position()[0] <= hi:
+                seen = label.get_window_extent(renderer)
+                over.append((box.x0 - seen.x0, seen.x1 - box.x1))
+    lefts, rights = zip(*over, strict=True)
+    return max(lefts) / every[0].figure.dpi, max(rights) / every[0].figure.dpi
 
 
 def _draw_key(axes: Any, key: Key) -> float:

@@ -5,7 +5,6 @@ those installed by entry point, and, if allowed, one in a file.
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,36 +18,13 @@ from ...base.settings import parse, parse_yaml, read_yaml
 from ...hooks.model.consent import forget_servers, give_consent
 from ...hooks.model.spec import resolve_model
 from .experiment import Experiment, RunConfig
-
-GROUP = "doxascope.experiments"
-"""Of entry points: a package that is installed may bring experiments, each a name and a class."""
-SHIPPED = tuple(
-    EntryPoint(home.partition(":")[0], f"doxascope.experiments.suite.{home}", GROUP)
-    for home in (
-        "ask:Ask",
-        "bscore:BScoreExperiment",
-        "consistency:BeliefConsistency",
-        "locate:Locate",
-        "martingale:Martingale",
-        "rationality:Rationality",
-        "steer:SteerExperiment",
-        "sycophancy:Sycophancy",
-        "truth:Truth",
-    )
-)
-"""Each is imported when it is asked for."""
-
-
-@cache
-def _entry_points() -> dict[str, EntryPoint]:
-    """Name -> where the experiment is; of two of one name the shipped one."""
-    return {point.name: point for point in (*entry_points(group=GROUP), *SHIPPED)}
+from .known import SHIPPED, entry_points_of_experiments
 
 
 @cache
 def _installed(name: str) -> Experiment:
     """Raises UserError for an experiment that cannot be imported, or is none."""
-    point = _entry_points()[name]
+    point = entry_points_of_experiments()[name]
     try:
         loaded = point.load()
     except Exception as error:
@@ -61,7 +37,7 @@ def _installed(name: str) -> Experiment:
 
 def experiments() -> dict[str, Experiment]:
     """Name -> experiment, without those in files."""
-    return {name: _installed(name) for name in sorted(_entry_points())}
+    return {name: _installed(name) for name in sorted(entry_points_of_experiments())}
 
 
 def experiment_of(name: str, where: Path | None = None, allow_code: Sequence[Path] = ()) -> Experiment:
@@ -76,8 +52,10 @@ def experiment_of(name: str, where: Path | None = None, allow_code: Sequence[Pat
     """
     file, colon, cls = name.rpartition(":")
     if not colon or not file.endswith(".py"):
-        if name not in _entry_points():
-            raise UserError(f"experiment {name!r}: unknown; {nearest(name, _entry_points())}, or a .yaml file")
+        if name not in entry_points_of_experiments():
+            raise UserError(
+                f"experiment {name!r}: unknown; {nearest(name, entry_points_of_experiments())}, or a .yaml file"
+            )
         return _installed(name)
     path = user_path(file)
     path = (path if where is None else where.parent / path).resolve()
@@ -125,17 +103,17 @@ def load_config(
     configs = Path(str(files("doxascope") / "configs"))
     preset = configs / f"{target}.yaml"
     file = target.endswith((".yaml", ".yml"))
-    if not file and target not in _entry_points() and preset.is_file():
+    if not file and target not in entry_points_of_experiments() and preset.is_file():
         target, file = str(preset), True
     if file:
         given, where = read_yaml(Path(target)), target
         name = given.get("experiment")
         if not isinstance(name, str):
-            raise UserError(f"{target}: key 'experiment' is missing; known: {', '.join(_entry_points())}")
+            raise UserError(f"{target}: key 'experiment' is missing; known: {', '.join(entry_points_of_experiments())}")
         experiment = experiment_of(name, Path(target), allow_code)
         given["experiment"] = _absolute(name, Path(target))
     else:
-        if target not in _entry_points() and Path(target).suffix.lower() in TABLES:
+        if target not in entry_points_of_experiments() and Path(target).suffix.lower() in TABLES:
             raise UserError(f"{target}: is no experiment; to ask the questions of a table: doxascope run ask {target}")
         given, where, name = {"experiment": target}, f"configs/{target}.yaml", target
         experiment = experiment_of(name)

@@ -172,6 +172,10 @@ class Experiment(ABC):
         """
         return pd.DataFrame()
 
+    def listed(self, config: Any) -> Sequence[str]:
+        """The ids of the user's questions in their order, in which `answers.csv` has them; empty: as they were read."""
+        return ()
+
     def rated(self, beliefs: pd.DataFrame, path: Path) -> pd.DataFrame:
         """The belief table with the ratings of a file, by people, of its steps. Raises UserError for a row that is
         wrong, and where there are no steps.

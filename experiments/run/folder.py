@@ -28,13 +28,13 @@ from filelock import Timeout
 from markupsafe import escape
 
 from ...base.errors import UserError, in_one_line
-from ...base.files import TEMPORARY, NoLocksError, OutputFolder, digest_of, file_digest, locked, sealed, unsealed
+from ...base.files import TEMPORARY, NoLocksError, OutputFolder, digest_of, file_digest, locked, sealed
 from ...base.text import shown
 from ...hooks.store.commits import AGAIN, append_commit, commit_files, lines_digest, read_commits
 from ...metrics.beliefs import check_belief_table
 from ...metrics.tables.belief_parts import ROWS_AT_ONCE, BeliefParts, as_beliefs, read_part
 from ..report.findings import Figure, Transcript
-from .manifest import CERTIFICATE, CONFIG, ITEMS, MANIFEST
+from .manifest import CERTIFICATE, CONFIG, ITEMS, MANIFEST, read_manifest
 from .sessions import FOLDER as SESSIONS
 from .sessions import WHOLE, RunSession, Shard, begin, sessions
 
@@ -163,11 +163,7 @@ class RunFolder(OutputFolder):
     @property
     def manifest(self) -> dict[str, Any]:
         """What the run was, or {} before it began. Raises UserError if it is not as it was written."""
-        path = self.path / MANIFEST
-        if not path.is_file():
-            return {}
-        with in_one_line(path, "restore it from a copy, or run anew with another --out"):
-            return unsealed(json.loads(path.read_bytes()))
+        return read_manifest(self.path)
 
     def write_manifest(self, record: dict[str, Any], once: bool = False) -> None:
         """Write down what the run is, with the digests of what it was begun with and, once complete, of its commits.

@@ -8,13 +8,15 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import UserError, in_one_line
-from ...base.files import file_digest, json_digest
+from ...base.files import file_digest, json_digest, unsealed
 from ...base.settings import Settings
 from ...base.version import __version__
-from ...hooks.identity import Identity
+
+if TYPE_CHECKING:
+    from ...hooks.identity import Identity
 
 MANIFEST, CONFIG = "manifest.json", "config.yaml"
 CERTIFICATE = "certificate.json"
@@ -22,7 +24,16 @@ CERTIFICATE = "certificate.json"
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pandas", "pyarrow", "jinja2", "wonderwords")
 
 
-def conditions(config: Settings, identity: Identity, items: list[Any]) -> dict[str, Any]:
+def read_manifest(run: Path) -> dict[str, Any]:
+    """What a run was, or {} before it began. Raises UserError if it is not as it was written."""
+    path = run / MANIFEST
+    if not path.is_file():
+        return {}
+    with in_one_line(path, "restore it from a copy, or run anew with another --out"):
+        return unsealed(json.loads(path.read_bytes()))
+
+
+def conditions(config: Settings, identity: "Identity", items: list[Any]) -> dict[str, Any]:
     """All that changes the numbers: two runs may be mixed if and only if these are equal."""
     settings = config.model_dump(mode="json", exclude={"registered": True, "model": {"threads"}})  # the model has them
     return {

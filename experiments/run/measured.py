@@ -19,7 +19,8 @@ from ...metrics.contract import Floats, Resampling
 from ...metrics.metric import WORTH_BOUNDS
 from ...metrics.number import Number
 from ...metrics.tables.samples import ALL
-from ..report.findings import Column, Findings, Gallery, Instance, Table
+from ..report.figures import Row, forests
+from ..report.findings import Column, Figure, Findings, Gallery, Instance, Table
 from .experiment import Experiment, Transcripts
 from .galleries import gallery
 from .questions import RunConfig
@@ -59,7 +60,8 @@ class Measured(Experiment):
             for method, rows in self._measured(config, own).groupby("method", sort=False):
                 if kind == "exact":
                     readouts = own[(own["method"] == method) & (own["option_index"] == 0)]
-                    yield gate(config, str(method), coverage={"options": readouts["coverage"].to_numpy()})
+                    masses, of = ({"options": readouts[name].to_numpy()} for name in ("coverage", "cluster"))
+                    yield gate(config, str(method), coverage=masses, read_groups=of)
                 named: dict[str, Any] = {"kind": str(kind), "quantity": self._words}
                 for subset, part in _parts(rows, self.factors):
                     values, clusters = part[self.headline].to_numpy(), part["cluster"].to_numpy()
@@ -78,15 +80,30 @@ class Measured(Experiment):
         )
         difference = Column(self.headline + CONTRAST, "difference", f"mean {self._words} of the first less the second")
         tables = [
+            Table("Contrasts", PAIRING, [difference], contrasts, leads=True),
             Table("By factor", "The items of each level.", [column], levels),
-            Table("What the factors make of it", PAIRING, [difference], contrasts),
         ]
         return Findings(
             f"{self.summary[:1].upper()}{self.summary[1:]} A row is {self._words} of an item{asked}.",
             [column],
             [table for table in tables if table.subsets],
+            lead=self._lead(numbers, asked) if contrasts else None,
             gallery=self._gallery(config, beliefs, transcripts),
         )
+
+    def _lead(self, numbers: Sequence[Number], asked: str) -> Figure:
+        """All items and each level, and beside them what levels differ by."""
+        methods = {number.method for number in numbers}
+
+        def panel(title: str, metric: str, dashed: float | None) -> tuple[str, list[Row], float | None]:
+            of = [number for number in numbers if (number.metric, number.kind) == (metric, "exact")]
+            named = [(f"{number.method}, " * (len(methods) > 1) + number.subset, number) for number in of]
+            return title, [(label, number.score, False) for label, number in named], dashed
+
+        words = self._words
+        panels = [panel(words, self.headline, self.coherent), panel("difference", self.headline + CONTRAST, 0.0)]
+        caption = f"Left, mean of {words}{asked}. Right, what levels differ by, the first less the second; dashed is 0."
+        return forests(f"{words[:1].upper()}{words[1:]}, and what the factors make of it", panels, caption)
 
     @property
     def _words(self) -> str:

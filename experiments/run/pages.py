@@ -58,6 +58,8 @@ from .sessions import sessions
 
 MADE = "How it was made"
 """The part of a page that says so."""
+SCORES = "Scores"
+"""The chapter of the first table."""
 Numbers = Mapping[tuple[str, str, str], Number]
 """(metric, method, subset) -> number."""
 
@@ -88,17 +90,18 @@ def run_page(
         notes: what add-ons say beside single numbers.
         added: the sections of add-ons.
         remarks: what else a reader is to know of the scores.
-        drawn: at the top; None: the headline of every method.
+        drawn: at the top; None: what the findings lead with.
     """
     cells = _Cells({(item.metric, item.method, item.subset): item for item in numbers}, notes, lead.verdicts)
     methods = [item.method for item in numbers if item.metric == experiment.headline and item.subset == ALL]
     tables = {table.title for table in findings.tables}
     folded = {"Conditions": manifest["conditions"], "Configuration": config.model_dump(mode="json")}
-    further = list(_tables(cells, findings, methods))
+    beside, further = (list(_tables(cells, findings, methods, leads=leads)) for leads in (True, False))
     pictures = (Picture(title=item.title, figure=item) for item in findings.figures if item.title not in tables)
     scores = [
         Prose(title="What was measured", text=findings.question),
         *_headline(cells, findings, methods, config, manifest),
+        *beside,
         *(Prose(text=remark, short=True) for remark in remarks),
         *_differences(numbers, findings, notes),
     ]
@@ -113,7 +116,7 @@ def run_page(
         ),
     ]
     blocks = [
-        *in_chapter("Scores", scores),
+        *in_chapter(SCORES, scores),
         *in_chapter("Scores of parts, and controls", further),
         *in_chapter("Figures", pictures),
         *in_chapter("What was said, item by item", said_there),
@@ -122,9 +125,9 @@ def run_page(
     ]
     question = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
     every = [*findings.columns, *(column for table in findings.tables for column in table.columns)]
-    figure = drawn or _lead_figure(cells, every, methods, config, experiment.coherent)
+    figure = drawn or findings.lead or _lead_figure(cells, every, methods, config, experiment.coherent)
     top = lead.top(question, figure, _stamps(manifest))
-    return Report(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.")
+    return Report(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.", opened=SCORES)
 
 
 def _lead_figure(
@@ -246,9 +249,9 @@ def _headline(
     ]
 
 
-def _tables(cells: _Cells, findings: Findings, methods: Sequence[str]) -> Iterator[Block]:
-    """The further tables, each with the figure of the same title."""
-    for table in findings.tables:
+def _tables(cells: _Cells, findings: Findings, methods: Sequence[str], *, leads: bool) -> Iterator[Block]:
+    """The further tables, those that lead or the others, each with the figure of the same title."""
+    for table in (table for table in findings.tables if table.leads == leads):
         block = _table(cells, table, methods)
         if block:
             yield block
@@ -271,7 +274,7 @@ def _table(cells: _Cells, table: Table, methods: Sequence[str]) -> TableBlock | 
         if (metric, method, subset) in cells.numbers
     ]
     head = [("method", ""), ("", ""), *((column.title, column.explanation) for column in table.columns), ("n", "")]
-    return grid(table.title, head, rows, caption=table.caption) if rows else None
+    return grid(table.title, head, rows, caption=table.caption, short=table.leads) if rows else None
 
 
 def _denominator(score: Score, *, clusters: bool = False) -> Cell:

@@ -53,6 +53,10 @@ FOREVER = -1
 """To wait for its turn once it has begun: then only another shard, which writes the scores, can be in the way."""
 
 
+def _to_nobody(line: str) -> None:
+    """Tell no one."""
+
+
 def run(
     experiment: Experiment,
     config: RunConfig,
@@ -65,7 +69,7 @@ def run(
     workers: OpenWorkers = one_here,
     scored: bool = True,
     registration: Mapping[str, Any] | None = None,
-    tell: Callable[[str], object] | None = None,
+    tell: Callable[[str], object] = _to_nobody,
 ) -> RunFolder:
     """Run, or go on with, an experiment, and write its scores and report.
 
@@ -95,7 +99,7 @@ def run(
                 _enter(folder, experiment, at_work, restored)
                 if registration and not (folder.path / REGISTRATION).exists():
                     folder.write_json(REGISTRATION, registration)
-            foreseen = _foresee(folder, at_work, tell) if tell and shard == WHOLE else None
+            foreseen = _foresee(folder, at_work, tell) if shard == WHOLE and folder.missing else None
             conditions = json_digest(at_work.began.conditions)
             session = folder.begin_session(shard=str(shard), conditions=conditions, **surroundings())
             with _store(at_work.header(), folder) as store:
@@ -109,7 +113,7 @@ def run(
         with folder.writing(), folder.taking_turns(FOREVER) as alone:
             if alone and not folder.missing:
                 report(folder, experiment, at_work.began.config)
-    if tell and foreseen and not folder.missing:
+    if foreseen and not folder.missing:
         tell(f"took {taken(folder.path, folder.manifest['totals'])}; foreseen: {foreseen}")
     return folder
 
@@ -152,6 +156,9 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     for name, data in (file for addition in added for file in addition.files.items()):
         folder.write(name, data) if isinstance(data, str) else folder.write_json(name, jsonable(data))
     if len(answers := experiment.answers(beliefs)):
+        place = {name: i for i, name in enumerate(experiment.listed(config))}
+        if place:
+            answers = answers.sort_values("id", key=lambda ids: ids.astype(str).map(place), kind="stable")
         folder.write(ANSWERS, as_csv(answers))
     notes = {key: note for addition in added for key, note in addition.notes.items()}
     of_paper = experiment.tables([numbers_of(config.model.name, config, rows, lead.as_dict())])

@@ -28,7 +28,7 @@ HALVES, BELOW_MENTIONED = "rejected halves", "below a mention"
 RESPONDING, EASY = "items that respond", "easy questions"
 CONDITIONS = {
     COVERAGE: "share of the readings in which the options are enough of the answer (`low_coverage`): in their median",
-    PARSED: "share of the answers that could be parsed",
+    PARSED: "share of the answers that can be parsed; of answers that are computed and not drawn, their probability",
     ORDER: "share of the questions whose belief follows the place of the options",
     WORDINGS: "reliability of one wording of the question",
     HALVES: "share of the items whose rejected option at least halves, less those in which it rises",
@@ -43,7 +43,7 @@ READS = (COVERAGE, PARSED, ORDER, WORDINGS)
 """Those of `readable`; the others are of `responds`."""
 FAILED = {
     COVERAGE: "the options are too little of the answer",
-    PARSED: "too few answers could be parsed",
+    PARSED: "too few of the answers that would be given can be parsed",
     ORDER: "the answers follow the place of the options",
     WORDINGS: "the wordings of a question disagree",
 }

@@ -149,11 +149,14 @@ def _options(
     right: Sequence[bool],
     conditions: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[Row]:
-    """A row for each option, with its share of the probability of all."""
+    """A row for each option, with its share of the probability of all; in the order of their texts, so that logs that
+    list them otherwise are alike.
+    """
     given = np.full(len(texts), -np.inf) if logp is None else np.array(logp, dtype=np.float64)
     known = bool(given.max() > -np.inf)
     share = softmax(given) if known else np.full(len(texts), np.nan)
-    for i, (text, prob) in enumerate(zip(texts, share, strict=True)):
+    for place, i in enumerate(places_of(texts)):
+        text, prob = texts[i], share[i]
         yield {
             "readout_id": readout,
             "item": item,
@@ -162,7 +165,7 @@ def _options(
             "method": method,
             **conditions,
             "option": text if list(texts).count(text) == 1 else f"{text} ({i})",
-            "option_index": i,
+            "option_index": place,
             "prob": float(prob) if known else None,
             "status": "ok" if known else "nan",
             "outcome": float(right[i]),
@@ -220,20 +223,47 @@ def _of_letters(tokens: Sequence[Any], letters: str) -> list[float] | None:
 
 
 class _Names:
-    """The name of each question: its beginning, and a digest of it and its options, in whatever order."""
+    """The name of each question."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[object, None]] = {}
 
     def __call__(self, question: str, options: Sequence[str], sample: object) -> tuple[str, str]:
         """Its name, told apart from other samples of the same text, and the name that these share."""
-        text = " ".join(question.split())
-        told = json.dumps([text, sorted(" ".join(option.split()) for option in options)])
-        alike = f"{text[:LONGEST_ITEM]} #{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+        alike = question_name(question, options)
         samples = self._known.setdefault(alike, {})
         samples.setdefault(sample)
         place = list(samples).index(sample)
         return f"{alike} ({place + 1})" if place else alike, alike
+
+
+def question_name(question: str, options: Sequence[str]) -> str:
+    """The beginning of a question, and a digest of it and its options, in whatever order."""
+    text = " ".join(question.split())
+    told = json.dumps([text, sorted(" ".join(option.split()) for option in options)])
+    return f"{text[:LONGEST_ITEM]} #{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+
+
+def places_of(options: Sequence[str]) -> list[int]:
+    """The places of options in the order of their texts."""
+    return sorted(range(len(options)), key=lambda place: " ".join(options[place].split()))
+
+
+def names_by_prompt(path: Path) -> dict[str, str]:
+    """Of a sample file of lm-eval, the name that a question has by its whole prompt -> that by its document."""
+    names = {}
+    with path.open("rb") as file:
+        for sample in map(json.loads, file if path.name.startswith("samples_") else ()):
+            texts = _likelihoods(str(path), sample)[1]
+            names[question_name(_prompt(sample), texts)] = question_name(*_asked(sample, texts))
+    return names
+
+
+def _prompt(sample: Mapping[str, Any]) -> str:
+    """What an option was appended to."""
+    asked = sample.get("arguments") or {}
+    first = next(iter(asked.values() if isinstance(asked, Mapping) else asked))
+    return str(next(iter(first.values() if isinstance(first, Mapping) else first)))
 
 
 def _asked(sample: Mapping[str, Any], texts: Sequence[str]) -> tuple[str, Sequence[str]]:
@@ -243,14 +273,13 @@ def _asked(sample: Mapping[str, Any], texts: Sequence[str]) -> tuple[str, Sequen
     told = next((doc[key] for key in CHOICES if key in doc), None)
     told = told.get("text") if isinstance(told, Mapping) else told
     whole = isinstance(told, list) and len(told) == len(texts) and all(isinstance(text, str) for text in told)
-    asked = sample.get("arguments") or {}
-    first = next(iter(asked.values() if isinstance(asked, Mapping) else asked))
-    prompt = next(iter(first.values() if isinstance(first, Mapping) else first))
-    return question or str(prompt), [text.strip() for text in told] if whole and told else texts
+    return question or _prompt(sample), [text.strip() for text in told] if whole and told else texts
 
 
-def model_of(path: Path) -> str:
-    """The model that a log names, or that lm-eval names beside a sample file; empty where none does."""
+def model_of(path: Path) -> str | None:
+    """The model that a log names, or that lm-eval names beside a sample file; empty where none does, None of a table
+    that is no log.
+    """
     with path.open("rb") if path.is_file() else io.BytesIO() as file:
         beginning = file.read(300) if path.suffix == ".json" else b""
     if path.suffix == INSPECT or (b'"version"' in beginning and b'"status"' in beginning):
@@ -258,7 +287,7 @@ def model_of(path: Path) -> str:
 
         return read_eval_log(str(path), header_only=True).eval.model.removeprefix("hf/")
     if not path.name.startswith("samples_"):
-        return ""
+        return None
     beside = [file for file in path.parent.glob("results_*.json") if file.stem.rpartition("_")[2] in path.name]
     with in_one_line(beside[0] if beside else path):
         told = json.loads(beside[0].read_bytes()) if beside else {}

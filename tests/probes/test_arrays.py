@@ -47,7 +47,7 @@ def test_a_group_that_gives_its_target_away_is_of_no_use() -> None:
     y, name = rng.integers(0, 2, 60)[groups], rng.normal(size=(60, 40))[groups]
     x = name + 0.01 * rng.normal(size=name.shape)  # each row of a group looks alike, and tells its target by heart
     grouped = probe_arrays(x, y, groups, **QUICK)
-    alone = probe_arrays(x, y, **QUICK)
+    alone = probe_arrays(x, y, range(240), **QUICK)
     assert grouped.study.numbers["r2"].value < 0.1
     assert alone.study.numbers["r2"].value > grouped.study.numbers["r2"].value + 0.2
     assert grouped.card.verdict("decodable") != "supported"
@@ -60,6 +60,7 @@ def test_a_group_that_gives_its_target_away_is_of_no_use() -> None:
         ({"x": np.array([["a"]] * 8)}, "x: holds <U1, no numbers"),
         ({"y": np.ones(8)}, "a probe needs targets that differ"),
         ({"y": np.arange(8)}, "target probe"),
+        ({"groups": None}, "groups: say by a name for each row which ones share content"),
         ({"groups": np.arange(7)}, "group: has 7 rows, and x 8"),
         ({"layers": [1, 2]}, "layers: 2 different ones for the 1 of x"),
         ({"layer": 3}, "layer 3: is none of those of x: 0"),

@@ -10,7 +10,17 @@ from doxascope.hooks.prompts.places import LAST, Position
 from doxascope.metrics import Resampling
 from doxascope.probes.dataset import ProbeData
 from doxascope.probes.evidence.study import StudyPlan, Thresholds, study
-from doxascope.probes.features import BELIEF, DECODED, NOTHING, READ_OUT, TOO_FEW, ReadingSite, name_of, reading_site
+from doxascope.probes.features import (
+    BELIEF,
+    DECODED,
+    NOTHING,
+    READ_OUT,
+    TOO_FEW,
+    UNSURE,
+    ReadingSite,
+    name_of,
+    reading_site,
+)
 from doxascope.probes.groups import grouped_folds
 from doxascope.probes.report_card import NEEDED_FOR_BELIEF, Card, report_card
 from doxascope.probes.sweep import sweep
@@ -37,12 +47,13 @@ def test_the_position_where_the_answer_is_read_is_a_read_out(position: Any, site
 
 def test_a_read_out_is_never_a_belief_whatever_it_shows() -> None:
     everything = [True] * len(NEEDED_FOR_BELIEF)
-    assert name_of("before the question", True, everything) == BELIEF
-    assert name_of("read-out", True, everything) == READ_OUT
-    assert name_of("unknown", True, everything) == READ_OUT
-    assert name_of("before the question", True, [*everything[:-1], False]) == DECODED
-    assert name_of("before the question", False, [False, *everything[1:]]) == NOTHING
-    assert name_of("before the question", None, [False] * len(everything)) == TOO_FEW
+    assert name_of("before the question", "supported", everything) == BELIEF
+    assert name_of("read-out", "supported", everything) == READ_OUT
+    assert name_of("unknown", "supported", everything) == READ_OUT
+    assert name_of("before the question", "supported", [*everything[:-1], False]) == DECODED
+    assert name_of("before the question", "evidence against", [False, *everything[1:]]) == NOTHING
+    assert name_of("before the question", "not shown", [False, *everything[1:]]) == UNSURE
+    assert name_of("before the question", "not tested", [False] * len(everything)) == TOO_FEW
 
 
 def card(data: ProbeData, site: ReadingSite = "before the question", plan: StudyPlan = PLAN) -> Card:

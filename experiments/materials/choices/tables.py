@@ -301,6 +301,13 @@ class AskedSource(Settings):
             raise ValueError("shots: give a file of `examples` from which they are taken")
         return self
 
+    def ids(self) -> list[str]:
+        """The ids of the questions of a file, in its order; none of a hub or a task, or where the file is gone."""
+        try:
+            return [] if self.file is None else [asked.choice.id for asked in self.questions()]
+        except UserError:
+            return []
+
     def questions(self) -> list[AskedChoice]:
         """All of them. Raises UserError for what cannot be read, naming where."""
         shots = _shots(self.examples, self.shots, self.columns) if self.examples and self.shots else ()

@@ -30,7 +30,7 @@ from ....metrics.tables.samples import ALL
 from ....probes.dataset import READINGS
 from ....probes.evidence.calibration import update_behind_probe
 from ....probes.evidence.token_lead import lead_in_tokens
-from ....probes.features import NOTHING, OF_OPTION, READ_OUT, TOO_FEW
+from ....probes.features import NO_BELIEF, OF_OPTION, READ_OUT
 from ....probes.probe import ProbeMeta
 from ...report.cells import score_cell
 from ...report.document import Block, Cell, Prose, grid
@@ -336,7 +336,7 @@ def _as_said(run: ScoredRun, named: pd.DataFrame) -> list[Number]:
 
 def unreadable(meta: ProbeMeta) -> str:
     """Why what a probe reads is no belief, by its report card; empty if nothing speaks against it."""
-    return f"its report card: {meta.called} ({meta.n_groups} groups)" if meta.called in (TOO_FEW, NOTHING) else ""
+    return f"its report card: {meta.called} ({meta.n_groups} groups)" if meta.called in NO_BELIEF else ""
 
 
 def by_exact_method(meta: ProbeMeta, table: pd.DataFrame, beliefs: pd.DataFrame) -> pd.DataFrame:

@@ -101,6 +101,11 @@ class Ask(Experiment):
             yield gate(config, method, "verbal", **parsed, untested=UNTOLD)
 
     answers = delegated(answer_table)
+
+    def listed(self, config: AskConfig) -> list[str]:
+        """Those of the table."""
+        return config.questions.ids()
+
     findings = delegated(findings)
 
 

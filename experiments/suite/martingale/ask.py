@@ -182,7 +182,8 @@ def evidence(config: MartingaleConfig, item: Item, prompt: str) -> Trajectory:
     question = question_of(item)
 
     def seen(pieces: Sequence[str]) -> Conversation:
-        text = "\n\n".join([question_text(question), config.wording.evidence, *pieces])
+        given = [config.wording.evidence, *pieces] if pieces else []  # no heading over nothing, before any evidence
+        text = "\n\n".join([question_text(question), *given])
         return [*_system(config, prompt), _user(text)]
 
     return evidence_trajectory(name_of(item, "evidence", prompt), question.evidence, seen)

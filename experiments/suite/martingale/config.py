@@ -130,7 +130,8 @@ class MartingaleConfig(RunConfig):
     """A trajectory with all its read-outs fits."""
 
     questions: str | None = None
-    """A table of one's own, which takes the place of `domains` and is called by its name."""
+    """A table of one's own, which takes the place of `domains` and is called by its name; of `domains` one of that name
+    may say more of it, such as its columns."""
     domains: Mapping[str, QuestionSource] = Field(min_length=1)
     cutoff: date | None = None
     """When the model's training ended. What was resolved by then, or if it is unknown anything, is no forecast: its
@@ -161,7 +162,10 @@ class MartingaleConfig(RunConfig):
         """Where questions come from, by domain."""
         if self.questions is None:
             return self.domains
-        return {Path(self.questions).stem: QuestionSource(kind="table", file=self.questions)}
+        name = Path(self.questions).stem
+        table = QuestionSource(kind="table", file=self.questions)
+        said = self.domains.get(name, table)
+        return {name: said if said.file and Path(said.file).name == Path(self.questions).name else table}
 
     @property
     def tests_drift(self) -> bool:

@@ -50,7 +50,7 @@ COLUMNS = (
     Column("bias", "order bias", "P(yes) with the options in one order less that in the other; of a claim, framing "
            "bias"),
     Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
-    Column("unparsed", "no number", "read-outs without a belief", percent=True),
+    Column("unparsed", "no belief", "read-outs without any answer that can be parsed", percent=True),
 )  # fmt: skip
 TABLE_1 = (
     Column("M_step", "as published", "slope per step over all rows"),

@@ -90,7 +90,7 @@ READINGS = (
     Column("reliability", "reliability", "ICC of two halves of the readings (orders, or sampled answers); weak where "
            "its interval reaches 0: then it is the bias of an order, and no share"),
     Column("bias", "order bias", "P(yes) with the answers in their order less that in the other"),
-    Column("unparsed", "no number", "read-outs without a belief", percent=True),
+    Column("unparsed", "no belief", "read-outs without any answer that can be parsed", percent=True),
     Column("brier", "Brier", "mean squared distance from what came true"),
     Column("calibration", "calibration slope", "of the outcome on the belief; below 1 too extreme"),
 )  # fmt: skip

@@ -4,7 +4,7 @@ Every question is read as it is and with each direction added and subtracted, in
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ....hooks.edits.interventions import Steer
 from ....hooks.exact.next_token import next_token_kl
 from ....hooks.lm import LanguageModel
 from ....metrics.consistency.competence import COVERAGE
+from ....metrics.inference import CrossedMean, crossed_mean
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ....probes.statements import MOST_CHATS, neutral_chats
@@ -25,7 +26,7 @@ from ...report.marks import Axis, line, ranges, rule
 from ...report.plotting import INK, MARK
 from ...run.experiment import Experiment, Item, Question, Read, Transcripts
 from ...run.readouts import read_questions
-from ...run.scores import gate, mean_number
+from ...run.scores import gate, mean_number, resampling
 from .config import SteerConfig
 from .directions import OWN, Way, ways
 
@@ -36,7 +37,11 @@ COLUMNS = (
     Column(
         "shift", "shift", "half of what the belief in the first option is higher with it added than with it subtracted"
     ),
-    Column("beyond", "beyond", "mean size of the shift of a question, less that along the controls of that name"),
+    Column(
+        "beyond",
+        "beyond",
+        "mean size of the shift of a question, less that along the controls of that name, for other draws of them",
+    ),
     Column("coverage_change", "coverage", "how much more of the answer the options are together, added or subtracted"),
     Column("gap_change", "incoherence", "how much further P(first) + P(first to the negation) - 1 lies from 0"),
     Column("neutral_kl", "elsewhere", "KL of the next token after a chat that asks nothing of the kind, nat"),
@@ -142,16 +147,24 @@ class SteerExperiment(Experiment):
         columns = ["item", "scenario", "steered_layer", "direction", "draw", "alpha", "option", "prob", "coverage"]
         return table[[*columns, "neutral_kl"]].rename(columns={"item": "id", "steered_layer": "layer"})
 
+    def listed(self, config: SteerConfig) -> list[str]:
+        """Those of the table."""
+        return config.questions.ids()
+
     def own_scores(self, config: SteerConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
         """Of each layer and direction, at each strength and over all: what it does, and that less what controls do."""
         effects = _effects(beliefs)
-        plain = beliefs[(beliefs["method"] == UNEDITED) & (beliefs["option_index"] == 0)]["coverage"].to_numpy()
-        sizes: dict[tuple[int, str], Any] = {}
+        first = beliefs[beliefs["option_index"] == 0]
+        plain = first[first["method"] == UNEDITED]
+        sizes: dict[tuple[int, str], pd.DataFrame] = {}
         groups: Any = effects.groupby(["layer", "direction"], sort=False)
         for (layer, name), own in groups:
             method = f"layer {layer}, {name}"
-            edited = beliefs[(beliefs["method"] == method) & (beliefs["option_index"] == 0)]["coverage"].to_numpy()
-            yield gate(config, method, coverage={"as it is": plain, "edited": edited})
+            read = {"as it is": plain, "edited": first[first["method"] == method]}
+            masses, of = (
+                {part: rows[column].to_numpy() for part, rows in read.items()} for column in ("coverage", "cluster")
+            )
+            yield gate(config, method, coverage=masses, read_groups=of)
             for subset, part in _by_strength(own):
                 for metric in ("shift", "coverage_change", "gap_change", "neutral_kl"):
                     if part[metric].notna().any():
@@ -160,16 +173,15 @@ class SteerExperiment(Experiment):
                 for strength, part in own.groupby("strength", sort=True):
                     subset = _at(sign * strength)
                     yield mean_number(config, CHANGE.metric, method, part[way], part["cluster"], subset=subset)
-            sized = own.assign(size=own["shift"].abs()).groupby(["item", "strength", "cluster"], sort=False)["size"]
-            sizes[layer, name] = sized.mean().reset_index()
+            sizes[layer, name] = own.assign(size=own["shift"].abs())
         for (layer, name), controls in sizes.items():
             if name != OWN:
                 both = sizes[layer, OWN].merge(controls, on=["item", "strength"], suffixes=("", "_control"))
                 both = both.assign(beyond=both["size"] - both["size_control"])
                 for subset, part in _by_strength(both):
-                    yield mean_number(
-                        config, "beyond", f"layer {layer}, {name}", part["beyond"], part["cluster"], subset=subset
-                    )
+                    score = _over_draws(part, config)
+                    named: dict[str, Any] = {"method": f"layer {layer}, {name}", "subset": subset, "quantity": "beyond"}
+                    yield Number(metric="beyond", score=score, code="F8", **named)
 
     def findings(
         self, config: SteerConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
@@ -231,6 +243,29 @@ def _effects(beliefs: pd.DataFrame) -> pd.DataFrame:
     gaps = (both["prob"] + both["prob_negated"] - 1).abs() - (both["prob_plain"] + both["prob_plain_negated"] - 1).abs()
     found = found.join(sides).join(gaps.groupby(level=key).mean().rename("gap_change"))
     return found.assign(shift=(found["up"] - found["down"]) / 2).reset_index()
+
+
+def _over_draws(rows: pd.DataFrame, config: SteerConfig) -> CrossedMean:
+    """The mean of `beyond` with an interval for other clusters and for other draws of the control (METRICS F8)."""
+    wide = rows.pivot_table(index=["cluster", "item", "strength"], columns="draw_control", values="beyond")
+    whole = wide.dropna()
+    moments = [np.column_stack([whole[draw], np.ones(len(whole))]) for draw in whole]
+    score = crossed_mean(
+        moments,
+        [whole.index.get_level_values("cluster")] * len(moments),
+        [lambda sums: sums[:, 0] / sums[:, 1]] * len(moments),
+        how=resampling(config),
+    )
+    lost = len(wide) - len(whole)
+    return replace(
+        score,
+        status=score.status.replace("one_model", "one_draw"),
+        ci_method=score.ci_method.replace("by item and by model", "by item and by draw of the control")
+        or "none: one draw of the control, or one cluster",
+        n_rows=len(whole),
+        n_dropped=lost,
+        reasons={"no belief": lost} if lost else {},
+    )
 
 
 def _by_strength(rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:

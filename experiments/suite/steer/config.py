@@ -37,11 +37,11 @@ class SteerDirection(Settings):
 class SteerControls(Settings):
     """How many other directions of the same length are gone along."""
 
-    random: int = Field(default=3, ge=0, le=1000)
+    random: int = Field(default=5, ge=0, le=1000)
     """Drawn from a sphere."""
-    orthogonal: int = Field(default=1, ge=0, le=1000)
-    """Drawn likewise, without the part along the direction."""
-    shuffled: int = Field(default=1, ge=0, le=1000)
+    orthogonal: int = Field(default=0, ge=0, le=1000)
+    """Drawn likewise, without the part along the direction, which is small where there are many dimensions."""
+    shuffled: int = Field(default=5, ge=0, le=1000)
     """Of statements: made in the same way of labels that are exchanged at random; of a file: its entries in another
     order."""
 

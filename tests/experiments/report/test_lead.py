@@ -245,7 +245,10 @@ def test_coherence_is_a_result_with_three_states_and_the_constant_belief_beside(
             assert verdict.states[2] == state
             assert "a constant belief has 1.000" in verdict.sentence
             idle = state == "coherent" and readings is ignores
-            assert ("as what ignores everything may be" in verdict.sentence) == idle
+            assert ("as is everybody who ignores what they are told, and this method does" in verdict.sentence) == idle
+            (unread,) = verdicts([judged("a", **readings, coverage={"": np.full(40, 0.1)}), number], plan)
+            assert ("coherent as answers" in unread.sentence) == (state != "not shown")
+            assert unread.short.endswith(" as answers") == (state != "not shown")
 
 
 def test_the_noise_of_a_reading_is_not_called_incoherent() -> None:

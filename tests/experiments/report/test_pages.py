@@ -367,3 +367,19 @@ def test_a_name_of_any_characters_is_drawn_without_a_warning_and_is_xml() -> Non
     assert not UNSEEN.search(one.svg + one.data)
     document = Report(name, name, Top(said=name, verdict=Prose(text=name)), (Picture(title=name, figure=one),))
     assert not UNSEEN.search(to_html(document))
+
+
+def test_no_label_of_an_axis_is_cut_off() -> None:
+    """A tick at the very end, whose label is wider than what is usually left free beside the axes."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    def draw(axes: Any, end: float) -> None:
+        axes.set_xlim(end, -end)
+        axes.set_xticks([end, -end])
+
+    figure, boxes = figure_of_panels([("one", -0.07525), ("two", -1.0)], draw, left=0.15)
+    for axes, (x, _, width, _) in zip(figure.axes, boxes, strict=True):
+        for label in axes.get_xticklabels():
+            seen = label.get_window_extent(FigureCanvasAgg(figure).get_renderer())
+            assert x - 0.1 <= 72 * seen.x0 / figure.dpi
+            assert 72 * seen.x1 / figure.dpi <= x + width + 0.1

@@ -53,7 +53,9 @@ def test_the_example_runs_from_a_folder_outside_the_package(
     assert all(row["ci_lo"] <= row["estimate"] <= row["ci_hi"] for row in contrasts.values())
     assert any(row["metric"] == "gate" for row in scores)
     page = (folder / "report.html").read_text()
-    assert all(part in page for part in ("framing bias", "What the factors make of it", "careful", "Rome is in Peru"))
+    lead = "Framing bias, and what the factors make of it"
+    assert all(part in page for part in (lead, "Contrasts", "careful", "Rome is in Peru"))
+    assert "Contrasts\n---" in done.stdout
     told = doxascope("score", str(folder), "--allow-code", str(example / "negation.py"), cwd=example)
     assert told.returncode == 0, told.stderr
     assert "framing bias" in told.stdout

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from doxascope.benchmarks.full import small_run
-from doxascope.experiments.run.config import SHIPPED, load_config
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.known import SHIPPED
 from doxascope.experiments.run.readouts import compile_questions
 from doxascope.experiments.run.stated_beliefs import planned_numbers
 from doxascope.hooks.model.spec import presets

@@ -18,6 +18,7 @@ from doxascope.experiments.report.terminal import to_text
 from doxascope.experiments.run.config import experiments, load_config, stored_config
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.joint_scores import score_runs
+from doxascope.experiments.run.known import SHIPPED, summary_of_shipped
 from doxascope.experiments.run.plan import Plan, make_plan
 from doxascope.experiments.run.runner import report, run
 from doxascope.experiments.run.stated_beliefs import ANSWER_TOKENS
@@ -67,6 +68,13 @@ def finished(
         return made[name, *changes]
 
     return make
+
+
+def test_what_ls_reads_out_of_the_source_is_what_the_classes_say() -> None:
+    known = experiments()
+    assert {point.name: summary_of_shipped(point.name) for point in SHIPPED} == {
+        point.name: known[point.name].summary for point in SHIPPED
+    }
 
 
 @pytest.mark.parametrize("name", experiments())

@@ -67,7 +67,7 @@ def test_questions_are_named_by_their_text_and_options_whoever_asks_them(tmp_pat
     (tmp_path / "samples_t.jsonl").write_text(f"{json.dumps(lettered)}\n{json.dumps(turned)}\n")
     rows = [row for chunk in open_table(tmp_path / "samples_t.jsonl").chunks(["item", "cluster", "option"])
             for row in zip(*chunk.values(), strict=True)]  # fmt: skip
-    assert [option for _, _, option in rows] == ["Ann", "Bob", "Bob", "Ann"]
+    assert [option for _, _, option in rows] == ["Ann", "Bob", "Ann", "Bob"]  # by their texts, whoever lists them how
     assert len({cluster for _, cluster, _ in rows}) == 1
     assert rows[2][0] == f"{rows[0][0]} (2)"
 
@@ -263,4 +263,4 @@ def test_a_target_that_may_be_a_place_or_a_text_is_decided_over_the_file(tmp_pat
         (sample,) = understand(file).samples
         assert isinstance(sample, Forecasts)
         assert sample.outcome is not None
-        assert sample.outcome.tolist()[1] == outcome
+        assert sample.outcome.tolist()[1] == 1 - outcome  # of '0', the first by its text

@@ -1,6 +1,7 @@
 """What a user may get wrong: one line, or a status that is counted and shown."""
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from doxascope import UserError
 from doxascope.benchmarks.agents import Bayesian
 from doxascope.experiments.run.runner import run
 from doxascope.experiments.run.scores import score_run
+from doxascope.experiments.suite.martingale.ask import evidence
 from doxascope.metrics.claims import verdicts
 
 Configured = Callable[..., Any]
@@ -196,3 +198,20 @@ def test_every_smoke_question_says_where_it_is_from(configured: Configured) -> N
             assert item.content["question"]["provenance"].startswith("written for doxascope; ")
             assert (item.content["question"]["resolved_on"] != "") == (domain == "forecasting")
         assert len({item.content["question"]["text"] + item.content["question"]["background"] for item in items}) == 20
+
+
+def test_the_advice_for_a_column_that_is_not_used_is_taken(configured: Configured, tmp_path: Path) -> None:
+    """As it is printed, beside the file that was named; and nothing stands over the evidence before there is any."""
+    path = tmp_path / "riddles.csv"
+    path.write_text("question,outcome,evidence_1,notes\nDid it rain?,1,The street is wet.,x\n")
+    named = ("reasoning=[evidence]", "items=1", "gate_urns=0", f"questions={path}")
+    experiment, config = configured(*named)
+    with pytest.raises(UserError, match="nothing is made of the column 'notes'") as error:
+        experiment.items(config)
+    flag, advice = shlex.split(str(error.value).partition("made of it: ")[2])
+    assert flag == "-o"
+    experiment, config = configured(*named, advice)
+    (item,) = experiment.items(config)
+    before, after = (context[-1]["content"] for context in evidence(config, item, "none").contexts)
+    assert before.endswith("Did it rain?")
+    assert after == f"{before}\n\n{config.wording.evidence}\n\nThe street is wet."

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 import doxascope
 from doxascope import Steer, UserError, Vector
 from doxascope.experiments.run.config import load_config
-from doxascope.experiments.suite.steer import SteerExperiment
+from doxascope.experiments.suite.steer import SteerExperiment, _over_draws
 from doxascope.experiments.suite.steer.directions import OWN, ways
 from doxascope.metrics.number import Number
 from doxascope.probes import probe_arrays
@@ -87,7 +87,9 @@ def test_without_neutral_chats_everything_else_is_scored(place: Path, tiny_folde
 
 
 def test_controls_are_what_they_are_called(place: Path, tiny_folder: Path, tiny: Any) -> None:
-    config = settings(place, str(tiny_folder), **{"direction.statements": str(place / "statements.csv")})
+    controls = {"random": 3, "orthogonal": 1, "shuffled": 1}
+    changes = {"direction.statements": str(place / "statements.csv"), "controls": controls}
+    config = settings(place, str(tiny_folder), **changes)
     own, *others = [(way.name, way.vector.values.double().numpy()) for way in ways(config, tiny)]
     assert own[0] == OWN
     assert [name for name, _ in others] == ["random"] * 3 + ["orthogonal", "shuffled"]
@@ -105,7 +107,7 @@ def test_every_file_of_a_direction(place: Path, tiny_folder: Path, tiny: Any) ->
     save_file({"a": one, "b": each}, place / "two.safetensors")
     y = rng.integers(0, 2, 80)
     x = rng.normal(size=(80, WIDTH)) + y[:, None]
-    probe_arrays(x, y, layers=[2], refits=20, permutations=19, control_draws=1).probe.save(place / "probe")
+    probe_arrays(x, y, range(80), layers=[2], refits=20, permutations=19, control_draws=1).probe.save(place / "probe")
 
     def first(file: str, **changes: Any) -> Any:
         return ways(settings(place, str(tiny_folder), **{"direction.file": str(place / file), **changes}), tiny)[0]
@@ -165,10 +167,12 @@ def planted(effect: float) -> pd.DataFrame:
         shared = {"item": f"q{i}", "cluster": f"q{i}", "scenario": "asked", "kind": "exact", "option_index": 0}
         shared |= {"option": "yes", "coverage": 0.9}
         rows.append(shared | {"method": "as it is", "direction": "", "alpha": 0.0, "prob": base})
-        for name, per in (("direction", effect), ("random", rng.normal(0, 0.01))):
+        pushes = [("direction", 0, effect), *(("random", draw, rng.normal(0, 0.01)) for draw in range(3))]
+        for name, draw, per in pushes:
             for alpha in (-2.0, -1.0, 1.0, 2.0):
-                told = {"method": f"layer 3, {name}", "direction": name, "draw": 0, "steered_layer": 3, "alpha": alpha}
-                rows.append(shared | told | {"prob": base + per * alpha, "neutral_kl": alpha**2})
+                told = {"method": f"layer 3, {name}", "direction": name, "draw": draw, "alpha": alpha}
+                read = {"steered_layer": 3, "prob": base + per * alpha, "neutral_kl": alpha**2}
+                rows.append(shared | told | read)
     return pd.DataFrame(rows)
 
 
@@ -183,3 +187,27 @@ def test_what_was_planted_is_found(place: Path, tiny_folder: Path, effect: float
     beyond = found["beyond", "layer 3, random", "all"]
     assert (beyond.ci_lo > 0) == (effect > 0)
     assert ("gap_change", "layer 3, direction", "all") not in found
+
+
+def test_what_is_beyond_the_controls_holds_for_other_draws_of_them() -> None:
+    """Controls that differ among themselves more than questions do; the interval that leaves their draw out misses."""
+    rng = np.random.default_rng(0)
+    config = load_config("steer", model="smollm2-135m", settings={"bootstrap_draws": 50})[1]
+    n, draws, covered, alone = 30, 5, 0, 0
+    for _ in range(200):
+        own, controls = rng.normal(0.3, 0.02, n), rng.normal(0.3, 0.05, draws)
+        rows = [
+            {"item": str(i), "cluster": str(i), "strength": 1.0, "draw_control": d, "beyond": own[i] - size}
+            for d, size in enumerate(controls)
+            for i in range(n)
+        ]
+        table = pd.DataFrame(rows)
+        score = _over_draws(table, config)
+        covered += score.ci_lo <= 0 <= score.ci_hi
+        mean, se = own.mean() - controls.mean(), own.std(ddof=1) / np.sqrt(n)
+        alone += abs(mean) <= 2.05 * se
+        assert score.mean == pytest.approx(mean)
+    assert covered >= 186
+    assert alone <= 80
+    single = _over_draws(table[table["draw_control"] == 0], config)
+    assert (single.status, single.ci_method[:10]) == ("one_draw", "none: one ")
