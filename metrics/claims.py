@@ -52,7 +52,6 @@ COHERENCE: Mapping[str, Ends] = {
     "kappa_word": Ends(1, 0),
     "rms_logodds": Ends(0, 0),
     "M": Ends(0, NAN, "martingale"),
-    "M_within": Ends(0, NAN, "martingale"),
     "framing_bias": Ends(0, 0),
     "framing_logodds": Ends(0, 0),
     "excess": Ends(0, 0, "logodds"),
@@ -108,7 +107,7 @@ class Coherent:
     missing: float = 0.0
     """Share of the rows that are missing, where they might have shown otherwise."""
     otherwise: str = ""
-    """In which forms of the question it is shown to be incoherent, where the mean over all is within the margin."""
+    """What shows otherwise, where the number is within its margin: a form of the question, or a number beside it."""
 
     @property
     def seen(self) -> str:
@@ -120,7 +119,36 @@ class Coherent:
         return f"{self.metric} {shown(self.value)} {interval}".rstrip() + f", {asked}{lacking}{self.otherwise}{beside}"
 
 
-def coherent(number: Number, target: float, margin: float, test: Equivalence | CoherenceClaim | None) -> Coherent:
+class Guard(NamedTuple):
+    """What a number of coherence cannot see, and another of the same readings does."""
+
+    metric: str
+    most: float = math.inf
+    """It shows otherwise where its whole interval lies farther from 0 than this: its margin, and what .3 nat of reading
+    noise makes of a size."""
+    least: float = -math.inf
+    """It shows otherwise where its interval does not lie above this."""
+
+
+SIZE_OF_NOISE = 0.085
+"""Mean size of the difference of two readings of one belief of one half, each off by `READING_NOISE` nat."""
+GUARDS: Mapping[str, Guard] = {
+    "c2": Guard("kappa", least=0.0),
+    "M": Guard("mean_update", most=MARGINS["intercept"]),
+    "framing_bias": Guard("dutch_book_complement", most=100 * SIZE_OF_NOISE + MARGINS["dutch_book"]),
+    "lie": Guard("lie_size", most=SIZE_OF_NOISE + MARGINS["lie"]),
+}
+"""Number of coherence -> its guard (METRICS W4): ratios that are drawn afresh have a high c2 where they differ little,
+a drift has no M, and a signed mean is 0 where errors cancel."""
+
+
+def coherent(
+    number: Number,
+    target: float,
+    margin: float,
+    test: Equivalence | CoherenceClaim | None,
+    others: Sequence[Number] = (),
+) -> Coherent:
     """The verdict on one number.
 
     Args:
@@ -128,10 +156,12 @@ def coherent(number: Number, target: float, margin: float, test: Equivalence | C
         target: its value for a coherent belief.
         margin: the distance from it that would matter, fixed before reading.
         test: of its equivalence to that value; None, where it cannot be tested.
+        others: of the same readings, among them its guard (`GUARDS`).
 
     Where more than 2% of the rows are missing, coherence is shown only if it would be so with each of these as far off
     as it can be: a model that refuses where it errs is else coherent. What is read and incoherent stays so. Nor is it
-    shown by a mean over several forms of the question where the interval of one form lies outside.
+    shown by a mean over several forms of the question where the interval of one form lies outside, nor where its guard
+    shows otherwise.
     """
     score = number.score
     value, lo, hi = float(score.estimate), float(score.ci_lo), float(score.ci_hi)
@@ -144,6 +174,14 @@ def coherent(number: Number, target: float, margin: float, test: Equivalence | C
         for name, part in number.by_wording.items()
         if same and part.status in TRUSTED and beyond(replace(number, score=part), target, margin)
     ]
+    guard = GUARDS.get(number.metric, Guard(""))
+    broken += [
+        f"; but {other.quantity} {shown(float(seen.estimate))} {interval_text(seen.ci_lo, seen.ci_hi)}"
+        for other, seen in ((other, other.score) for other in others)
+        if same and (other.metric, other.subset) == (guard.metric, number.subset)
+        and seen.status in (*TRUSTED, "zero_cluster_variance")
+        and (seen.ci_lo <= guard.least or seen.ci_lo > guard.most or seen.ci_hi < -guard.most)
+    ]  # fmt: skip
     same = same and not hidden and not broken
     outside = score.status in TRUSTED and beyond(number, target, margin)
     state = COHERENT if same else INCOHERENT if outside else NOT_SHOWN
@@ -163,13 +201,15 @@ def beyond(number: Number, target: float, margin: float) -> bool:
     """
     if number.metric in UPPER_BOUNDS:
         return False
-    reach = reach_of(number.metric, margin)
-    return bool(number.score.ci_lo > target + reach or number.score.ci_hi < target - reach)
+    above, below = (reach_of(number.metric, margin, noise) for noise in (0.0, number.noise))
+    return bool(number.score.ci_lo > target + above or number.score.ci_hi < target - below)
 
 
-def reach_of(metric: str, margin: float) -> float:
-    """How far from coherence the noise of a reading may take a coherent agent, or the margin where that is wider."""
-    noise = SPREADS[metric].off if metric in SPREADS else 0.0
+def reach_of(metric: str, margin: float, noise: float = 0.0) -> float:
+    """How far from coherence the noise of a reading may take a coherent agent, or the margin where that is wider; in
+    this sample by `noise`, where it says more.
+    """
+    noise = max(noise, SPREADS[metric].off if metric in SPREADS else 0.0)
     return max(margin, noise + min(margin, noise))
 
 
@@ -310,15 +350,12 @@ def in_words(states: Sequence[str]) -> str:
 
 
 def _parts(conditions: Iterable[Condition], names: Mapping[str, str] | None = None) -> str:
-    """`coverage before and after; order of the options`: the parts of each, after a colon if it is a sentence."""
+    """`coverage: before and after; order of the options`: the parts of each."""
     parts: dict[str, list[str]] = {}
     for condition in conditions:
         parts.setdefault(condition.name, []).append(condition.part)
-    colon = ":" if names else ""
     texts = {name: " and ".join(filter(None, several)) for name, several in parts.items()}
-    return "; ".join(
-        (names or {}).get(name, name) + (f"{colon} {text}" if text else "") for name, text in texts.items()
-    )
+    return "; ".join((names or {}).get(name, name) + (f": {text}" if text else "") for name, text in texts.items())
 
 
 def _reach(condition: Condition) -> float:
@@ -369,7 +406,7 @@ def _of_method(numbers: Sequence[Number], plan: Registered | None) -> Coherent |
     if plan is not None and plan.margin is not None:
         for number in numbers:
             if (number.metric, number.subset) == (plan.metric, plan.subset):
-                return coherent(number, plan.coherent, plan.margin, plan.equivalence(number))
+                return coherent(number, plan.coherent, plan.margin, plan.equivalence(number), numbers)
     judged: list[tuple[bool, int, Coherent]] = []
     for number in numbers:
         if number.metric in COHERENCE and number.subset == ALL and math.isfinite(float(number.score.estimate)):
@@ -385,7 +422,7 @@ def _of_method(numbers: Sequence[Number], plan: Registered | None) -> Coherent |
                 continue
             untested_slope = number.metric == "M" and test is None  # after what is tested
             place = [*COHERENCE].index(number.metric)
-            judged.append((untested_slope, place, coherent(number, ends.coherent, margin, test)))
+            judged.append((untested_slope, place, coherent(number, ends.coherent, margin, test, numbers)))
     return min(judged, key=lambda ranked: ranked[:2])[2] if judged else None
 
 

@@ -39,6 +39,8 @@ class Line:
     equivalence: Equivalence | CoherenceClaim | None = None
     worst: float = 1.0
     """The farthest from coherence that one cluster can be, in the units of the score."""
+    noise: float = 0.0
+    """How far reading noise alone lowers it in this sample for a coherent agent, where that is known (METRICS W4)."""
     part: str = ""
     """Of the sample, what it is about; empty: all of it."""
     by_wording: Mapping[str, Score] = field(default_factory=dict)

@@ -49,6 +49,8 @@ class Number:
     """
     worst: float = 1.0
     """The farthest from coherence that one cluster can be, in the units of the score: what a claim must reckon with."""
+    noise: float = 0.0
+    """How far reading noise alone lowers it in this sample for a coherent agent, where that is known (METRICS W4)."""
     by_wording: Mapping[str, Score] = field(default_factory=dict)
     """Form of the question -> the same of it alone, where there are several."""
     family: str = ""

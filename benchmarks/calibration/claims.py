@@ -298,10 +298,10 @@ def gate_designs() -> list[Design]:
         *(
             Design(f"W-part-power-{items}-{noise:g}", WHITEBOX, f"all of {items} items respond, noise {noise:g}", power,
                    "all respond", _follows(Partly(noise=noise), items), both)
-            for items, noise in ((10, 0.05), (20, 0.1), (50, 0.15))
+            for items, noise in ((15, 0.05), (20, 0.1), (50, 0.15))
         ),
-        Design("W-part-power-extreme", WHITEBOX, "all of 20 items respond, beliefs near 0 and 1, noise .03", power,
-               "all respond", _follows(Partly(noise=0.03, spread=6), 20), both),
+        Design("W-part-power-extreme", WHITEBOX, "all of 40 items respond, beliefs near 0 and 1, noise .03", power,
+               "all respond", _follows(Partly(noise=0.03, spread=6), 40), both),
         *(
             Design(f"W-part-surer-{share:g}", WHITEBOX, f"{share:.0%} of 20 items respond, log-odds times 3, noise .01",
                    level if share < 1 else power, "at most half respond" if share < 1 else "all respond",

@@ -98,10 +98,11 @@ python -m doxascope.benchmarks.calibration.verdicts            # this page and v
 python -m doxascope.benchmarks.calibration.verdicts --missing  # agents without rows, and the page from the table
 ```
 
-**Net share** is the true share of triples in which the rejected word's share at least halves, less that in which it
-rises, in the template and beside the control where it is least; the verdict it calls for was written down first, in
-`benchmarks/calibration/verdicts_expected.csv`. A model *responds* above one half. It is *readable* if in more than half
-of the readings the words hold at least half of the answer. **c2** is coherent within {margin:g} bit of 1. Order effects
+**Net share** is the true share of triples in which the rejected word is given up (its share at least halves, in all
+contexts together and in most of them), less that in which it rises, in the template and beside the control where it is
+least; the verdict it calls for was written down first, in `benchmarks/calibration/verdicts_expected.csv`. A model
+*responds* above one half. It is *readable* if in more than half of the readings the words hold at least half of the
+answer, before and in each template. **c2** is coherent within {margin:g} bit of 1. Order effects
 and mention controls are not in the tables: every agent has the same small ones (.3 nat).
 
 Cells say how often the expected verdict came, and in brackets the opposite one; the rest is *not shown*. *On the edge*,
@@ -118,13 +119,13 @@ EDGE = """## How many triples it takes
 
 *Does not respond* is said as soon as one part, a template or a control, is shown to fall short: no part has to wait for
 the others, and where several fall short it is said more often. *Responds* takes more triples, since all parts have to
-be shown. Of Qwen3 1.7B, thinking, a triple's rejected word halves in .52 and rises in .23. **Most** is the power that
-no test of 5% error exceeds at a hundred triples which goes by these shares in the one part where their difference is
-least: that of the best test of them against the shares of one half that are hardest to tell from them (Neyman and
+be shown. Of Qwen3 1.7B, thinking, a triple's rejected word is given up in .49 and rises in .23. **Most** is the power
+that no test of 5% error exceeds at a hundred triples which goes by these shares in the one part where their difference
+is least: that of the best test of them against the shares of one half that are hardest to tell from them (Neyman and
 Pearson). Newcombe's interval reaches it, so that there is nothing to gain by another: what is missing are triples, and
-the last column is how many a normal test takes. At 154 triples the expected verdict came in .965 of 200 samples of it,
-and in .975 of Qwen2.5 0.5B (`tests/benchmarks/test_verdicts.py` draws sixty of them). Of agents that a hundred triples
-leave on the edge:
+the last column is how many a normal test takes. At 121 triples the expected verdict came in .95 of 200 samples of it,
+at 140 in .995 of Qwen2.5 0.5B (`tests/benchmarks/test_verdicts.py` draws sixty of them), and at 252 in .88 of Qwen3
+8B, which all parts have to show. Of agents that a hundred triples leave on the edge:
 
 | agent | net share | SD between triples | most, at 100 | found, at 100 | triples for 95% |
 |---|---:|---:|---:|---:|---:|

@@ -42,12 +42,15 @@ from doxascope.metrics import (
     responds,
 )
 from doxascope.metrics.claims import coherent
+from doxascope.metrics.consistency.competence import least_covered
 from doxascope.metrics.number import Number
 from doxascope.metrics.registration import Registered
 
 SEEDS = 200
 LARGE, FEWER = 1000, 4
 """Of samples so large a fourth of the seeds is drawn: there hardly any verdict is open."""
+OF_URNS = 5
+"""Of readers of urns so many times the seeds are drawn: they are read in a moment."""
 ITEMS, OF_PAPERS, OF_LARGE = 100, 5, 10
 """Of another paper's agents all seeds are drawn at so many items, a fifth at other sizes, a tenth at the largest."""
 POPULATION = 20_000
@@ -162,7 +165,11 @@ def verdicts_of(read: Read, kept: Floats, n: int) -> tuple[str, str, str]:
     """Of the first n triples; `kept` [all, 9] is consistency on two classes."""
     triple, template = np.repeat(np.arange(n), 9), np.tile(TEMPLATE, n)
     before, after = read.prior[:n][:, REJECTED], np.take_along_axis(read.post[:n], REJECTED[None, :, None], axis=2)
-    can = readable(coverage={"before": read.before[:n], "after": read.after[:n].ravel()}, read_groups={"after": triple})
+    least = least_covered(read.after[:n].ravel(), template)
+    can = readable(
+        coverage={"before": read.before[:n], "after": read.after[:n].ravel()[least]},
+        read_groups={"after": triple[least]},
+    )
     does = responds(
         template=template,
         prior_rejected=before.ravel(),
@@ -198,11 +205,14 @@ def expected(agent: Agent) -> dict[str, str]:
         at = name == TEMPLATE
         for first in (read.prior[:, REJECTED][..., None], *np.split(read.mentioned, len(CONTROLS), axis=2)):
             known = np.isfinite(gone[:, at]) & np.isfinite(first[:, at, 0])
-            last, whole = (np.where(known, x, 0).sum(axis=1) for x in (gone[:, at], first[:, at, 0]))
+            after, before = (np.where(known, x, 0) for x in (gone[:, at], first[:, at, 0]))
+            given_up = (before * ((after <= before / 2) * 1.0 - (after > before + 1e-12))).sum(axis=1)
+            last, whole = after.sum(axis=1), before.sum(axis=1)
             had = whole > 1e-12
-            side = ((last <= whole / 2) * 1.0 - (last > whole + 1e-12))[had]
+            side = (((last <= whole / 2) & (given_up > whole / 2)) * 1.0 - (last > whole + 1e-12))[had]
             net.append((float(side.mean()), float(side.std())))
-    covered = [(float(x.mean()), float(x.std())) for x in (read.before >= 0.5, (read.after >= 0.5).mean(axis=1))]
+    of_template = [(read.after[:, name == TEMPLATE] >= 0.5).mean(axis=1) for name in TEMPLATES]
+    covered = [(float(x.mean()), float(x.std())) for x in (read.before >= 0.5, *of_template)]
     each = consistency(read)
     known = np.isfinite(each)
     kept = float(each[known].mean())
@@ -337,7 +347,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             else:
                 made += rows_of(agent, own, asked.seeds)
     if "urns".startswith(asked.only) and not {name for name, *_ in URN_READERS} <= done:
-        made += urn_rows(asked.seeds)
+        made += urn_rows(OF_URNS * asked.seeds)
     if not made and not old:
         parser.error(f"--only: no agent begins with {asked.only!r}")
     new = {row["agent"] for row in made}

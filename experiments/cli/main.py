@@ -176,7 +176,7 @@ def _registered_even_so(config: "RunConfig") -> Iterator[None]:
     "--power", "pilots", multiple=True, metavar="RUN", type=click.Path(path_type=Path), help="A pilot run, or several."
 )
 @click.option("--effect", "effects", multiple=True, metavar="NAME=VALUE", help="What --power is to find.")
-@click.option("--card", metavar="NAME", help="Time, memory and passes of a GPU that was measured: h100.")
+@click.option("--card", metavar="NAME", help="Time, memory and passes of a GPU that was measured: h100, h200.")
 @click.option("--price", type=click.FloatRange(min=0), help="Of an hour of the machine, in any currency.")
 @click.option(
     "--out",
@@ -212,7 +212,7 @@ def plan(
     doxascope plan consistency --item t0000-012             masses of all its read-outs
     doxascope plan consistency --item t0000-012/prior/free  ids, boundary, every surface form
     doxascope plan martingale --power runs/pilot --effect M=0.1
-    doxascope plan consistency -m model.yaml -o items=500 --card h100 --price 2.5
+    doxascope plan consistency -m model.yaml -o items=500 --card h200 --price 2.5
     """
     from ..run.config import load_config
     from ..run.estimate import card_of, price_line, rates_of_runs
@@ -247,7 +247,7 @@ def plan(
     if price is not None:
         taken = planned.takes(rates)
         if taken is None or math.isnan(taken.seconds):
-            raise UserError("--price: how long it takes is not known; give --card h100, or --out with a finished run")
+            raise UserError("--price: how long it takes is not known; give --card h200, or --out with a finished run")
         echo(f"  costs {price_line(taken.seconds, price)}")
     first = planned.example[0]
     echo(f"\nfirst read-out, {first.readout_id}:")

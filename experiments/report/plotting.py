@@ -278,8 +278,9 @@ def figure_of_panels(
         for i, axes in enumerate(every):
             x, y = wide * (i % columns), high * (i // columns)
             axes.set_position(((x + left) / width, 1 - (y + high - below) / height, side[0] / width, side[1] / height))
-            own = key is not None and i == len(titled)
-            tall = min(high, above + (_draw_key(axes, key) + UNDER_KEY) / 72) if own else high
+            tall = high
+            if key is not None and i == len(titled):
+                tall = min(high, above + (_draw_key(axes, key) + UNDER_KEY) / 72)
             boxes.append((72 * x, 72 * y, 72 * wide, 72 * tall))
     return figure, boxes
 

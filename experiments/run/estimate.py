@@ -67,7 +67,7 @@ class GpuCard:
             raise UserError(f"--card: {self.name} was measured in bfloat16 alone; give -o model.dtype=bfloat16")
         if 2 * shape.parameters > self.memory:
             raise UserError(f"--card: {shape.parameters / 1e9:.0f} B parameters do not fit into {self.name}")
-        known = self.together if config.together else self.apart
+        known = self.apart if config.together is False else self.together
         operations, sampled = (_between(points, shape.parameters) for points in (known, self.sampled))
         return Rates(operations, sampled, f"{self.name}, as measured with random weights ({self.source})")
 
@@ -80,7 +80,15 @@ CARDS: Mapping[str, GpuCard] = {
         ((1.50e9, 282e12), (8.03e9, 436e12)),
         ((1.50e9, 15_186), (8.03e9, 9_998)),
         "benchmarks/results/gpu-20261122T1923.md and gpu-20261122T1925.md",
-    )
+    ),
+    "h200": GpuCard(
+        "one NVIDIA H200",
+        141e9,
+        ((1.50e9, 260e12), (8.03e9, 515e12)),
+        ((1.50e9, 416e12), (8.03e9, 516e12)),
+        ((1.50e9, 17_240), (8.03e9, 11_277)),
+        "benchmarks/results/gpu-20261126T0415.md and gpu-20261126T0416.md",
+    ),
 }
 
 
@@ -157,10 +165,15 @@ def rates_of_runs(out: Path, config: RunConfig) -> Rates | None:
             model, planned = record["conditions"]["model"], record["planned"]
             counts, seconds = Counts(**planned["counts"]), float(record["totals"]["seconds"])
             alike = (model["name"], model["threads"], planned["together"])
+            wanted = (
+                config.model.name,
+                config.model.threads or alike[1],
+                alike[2] if config.together is None else config.together,
+            )
             device, dtype = model["device"], model["dtype"]
         except (KeyError, TypeError, ValueError):  # another's, or damaged: it says nothing of time
             continue
-        if alike != (config.model.name, config.model.threads or alike[1], config.together) or not seconds > 0:
+        if alike != wanted or not seconds > 0:
             continue
         if config.model.dtype not in ("auto", dtype):
             continue

@@ -60,6 +60,8 @@ class Experiment(ABC):
     """
     coherent: ClassVar[float | None] = None
     """The headline of a coherent agent, where that is one number: a line on the figure that a page leads with."""
+    at_coherent: ClassVar[str] = "coherent"
+    """What that line is called."""
     beside: ClassVar[Collection[str]] = ()
     """Further metrics that the terminal shows of the subset `all`."""
     gate: ClassVar[Collection[str]] = ()

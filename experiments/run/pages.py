@@ -125,13 +125,13 @@ def run_page(
     ]
     question = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
     every = [*findings.columns, *(column for table in findings.tables for column in table.columns)]
-    figure = drawn or findings.lead or _lead_figure(cells, every, methods, config, experiment.coherent)
+    figure = drawn or findings.lead or _lead_figure(cells, every, methods, config, experiment)
     top = lead.top(question, figure, _stamps(manifest))
     return Report(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.", opened=SCORES)
 
 
 def _lead_figure(
-    cells: "_Cells", columns: Sequence[Column], methods: Sequence[str], config: RunConfig, coherent: float | None
+    cells: "_Cells", columns: Sequence[Column], methods: Sequence[str], config: RunConfig, experiment: Experiment
 ) -> Figure | None:
     """The registered number of every method, or the headline, of which a `coherent` agent's may be known, where the
     page has no column of it.
@@ -139,8 +139,8 @@ def _lead_figure(
     plan = config.registered
     registered = [column for column in columns if plan and column.metric == plan.metric and column.field is None]
     column = registered[0] if registered else columns[0]
-    reference = plan.coherent if plan and registered else coherent
-    dashed = "" if reference is None else f" Dashed: {reference:g}, coherent."
+    reference = plan.coherent if plan and registered else experiment.coherent
+    dashed = "" if reference is None else f" Dashed: {reference:g}, {experiment.at_coherent}."
     keys = [(column.metric, method, ALL) for method in methods]
     numbers = [cells.numbers[key] for key in keys if key in cells.numbers]
     rows = [

@@ -92,7 +92,7 @@ class Plan:
         yield from self.registered
 
 
-UNKNOWN = "how long, the first finished run of this model in --out tells; or --card h100"
+UNKNOWN = "how long, the first finished run of this model in --out tells; or --card h200"
 SAMPLING = "sampling in as large batches, and all that may be sampled; loading and scoring are not counted"
 
 

@@ -64,9 +64,9 @@ class RunConfig(Settings):
     """Most tokens of one forward pass. None: a run chooses by the device and the model's shape, and records it."""
     batch_items: int = Field(default=4, ge=1)
     """Items that are read in one tree and committed together."""
-    together: bool = False
-    """Whether the items of a batch share forward passes of `token_budget` tokens. What one reads is the same to the bit
-    whatever is beside it. For a GPU, with as many `batch_items` as fill a pass."""
+    together: bool | None = None
+    """Whether items share forward passes of `token_budget` tokens, as many as fill them. What an item reads is the same
+    to the bit whatever is beside it (batch invariance). None: on a GPU, with a model that is no mixture of experts."""
     low_coverage: float = Field(default=LOW_COVERAGE, ge=0, le=1)
     """Read-outs whose options hold less are flagged, not dropped."""
     temperatures: tuple[Annotated[float, Field(gt=0)], ...] = ()
@@ -110,9 +110,10 @@ class RunConfig(Settings):
         return self.unworded_format(name, (yes, no)).worded(yes, no)
 
     def on_device(self, budgets: Budgets) -> Self:
-        """With the token budget of a device, if none is set."""
-        chosen = self.budget if budgets.on_cpu else budgets.pack
-        return self if self.token_budget else self.model_copy(update={"token_budget": chosen})
+        """With the token budget of a device, and whether items share passes there, if that is not set."""
+        chosen = self.token_budget or (self.budget if budgets.on_cpu else budgets.pack)
+        together = budgets.invariant if self.together is None else self.together
+        return self.model_copy(update={"token_budget": chosen, "together": together})
 
     @model_validator(mode="before")
     @classmethod

@@ -48,6 +48,8 @@ class _Actor:
         allowed = [Path(file) for file in self._code]
         experiment = experiment_of(self._settings["experiment"], allow_code=allowed)
         config = parse(experiment.config_type, self._settings, "settings")
+        # It reads a batch at a time, which fills no pass.
+        config = config.model_copy(update={"together": bool(config.together)})
         give_consent(config, places=allowed)  # what the driver's command line allows
         return Worker(experiment, config, items_of(experiment, config))
 

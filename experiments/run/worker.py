@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from itertools import chain, islice
 from typing import Any, NamedTuple, Protocol, Self
 
 import pandas as pd
@@ -39,6 +40,9 @@ MOST_BATCHES = 1000
 hundred thousand items make two thousand files, and a kill costs a thousandth of the run."""
 PLANNED = 3
 """Items whose trees are built before a run begins, to say what it takes."""
+FILLED, MOST_ITEMS = 4, 64
+"""Passes that the items of a round fill where they share them and nothing is captured, and how many items those are at
+most: each waits in a thread."""
 COUNTED = ("packs", "tokens_run", "tokens_tree", "halvings")
 """Of what a batch has cost."""
 
@@ -180,28 +184,42 @@ class Worker:
         )
 
     def read(self, numbers: Iterable[int], store: ActivationWriter | None) -> Iterator[BatchRead]:
-        """Read batches, in their order; while a GPU is at one, the items of the next begin, if there are any. What is
+        """Read batches, in their order; while a GPU is at some, the items of the next begin, if there are any. What is
         captured goes into the store, where it counts once its batch is committed.
         """
         config, lm, groups = self.began.config, self.lm, batches(self.began.config, self.items)
-        begun: deque[tuple[int, int]] = deque()  # batches, and how many trees each has
+        begun: deque[int] = deque()
+        tokens: list[int] = []  # of each item that was read
 
-        def trees() -> Iterator[list[Callable[[LanguageModel], Read]]]:
+        def several() -> int:
+            """Items of a round: where they share passes, as many as fill some, once it is known how long they are."""
+            if not (config.together and tokens):
+                return config.batch_items
+            filled = (FILLED if config.capture is None else 1) * config.budget * len(tokens) / max(1, sum(tokens))
+            return config.batch_items * math.ceil(min(filled, MOST_ITEMS) / config.batch_items)
+
+        def rounds() -> Iterator[list[Callable[[LanguageModel], Read]]]:
+            reads: list[Callable[[LanguageModel], Read]] = []
             for number in numbers:
-                reads = [partial(self.experiment.read, config, item) for item in groups[number]]
-                starts = range(0, len(reads), config.batch_items)
-                begun.append((number, len(starts)))
-                yield from (reads[i : i + config.batch_items] for i in starts)
+                begun.append(number)
+                reads += [partial(self.experiment.read, config, item) for item in groups[number]]
+                while len(reads) >= (n := several()):
+                    yield reads[:n]
+                    reads = reads[n:]
+            if reads:
+                yield reads
 
         if config.together or lm.on_gpu:
-            readings = read_in_rounds(lm, trees(), together=config.together)
+            readings = read_in_rounds(lm, rounds(), together=bool(config.together))
         else:  # nothing is waited for
-            readings = ([read(lm) for read in reads] for reads in trees())
+            readings = ([read(lm) for read in reads] for reads in rounds())
         started = time.perf_counter()
-        for first_tree in readings:
-            number, n_trees = begun.popleft()
-            further = [reading for _ in range(n_trees - 1) for reading in next(readings)]
-            yield _batch_read(number, [*first_tree, *further], started, store)
+        every = chain.from_iterable(readings)
+        for first in every:
+            number = begun.popleft()
+            reads = [first, *islice(every, len(groups[number]) - 1)]
+            tokens += [read.cost.tokens_run for read in reads]
+            yield _batch_read(number, reads, started, store)
             started = time.perf_counter()
 
     def plan(self) -> Plan | None:

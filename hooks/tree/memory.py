@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...base.errors import UserError
 from ..model.blocks import input_device
+from ..model.shape import CHOSEN
 from .token_tree import Pack, TokenTree
 
 log = logging.getLogger("doxascope")
@@ -102,7 +103,7 @@ if TYPE_CHECKING:
 
 LARGEST = 16384
 """Tokens of a pack on a GPU, at most: an 8B model read 1.05 times as fast in such packs as in packs of 4,096
-(`benchmarks/results/gpu-20261122T1658.md`); longer ones were not tried."""
+(`benchmarks/results/gpu-20261122T1923.md`); longer ones were not tried."""
 PACK_SHARE, HELD_SHARE = 1 / 8, 1 / 2
 """Of the memory that the weights leave: for the activations of a pack, and for keys and values that are held."""
 
@@ -116,6 +117,8 @@ class Budgets:
     held: int
     """Most tokens whose keys and values are held while texts are sampled."""
     on_cpu: bool = False
+    invariant: bool = False
+    """Whether items share passes there, by default, since none reads another bit for it."""
 
 
 CPU_PACK = 1024
@@ -149,7 +152,8 @@ def budgets_within(free: float, config: "PretrainedConfig", size: int) -> Budget
     texts.
     """
     pack = min(LARGEST, max(CPU_PACK, _power_of_two(PACK_SHARE * free / working_bytes(config, size))))
-    return Budgets(pack, _held(HELD_SHARE * free, config, size))
+    routes = any(getattr(config.get_text_config(), name, None) for name in CHOSEN)
+    return Budgets(pack, _held(HELD_SHARE * free, config, size), invariant=not routes)
 
 
 def working_bytes(config: "PretrainedConfig", size: int) -> float:

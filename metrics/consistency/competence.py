@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ...base.text import shown
 from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, check_level, floats, outcomes, probabilities, refuse
@@ -31,9 +31,9 @@ CONDITIONS = {
     PARSED: "share of the answers that can be parsed; of answers that are computed and not drawn, their probability",
     ORDER: "share of the questions whose belief follows the place of the options",
     WORDINGS: "reliability of one wording of the question",
-    HALVES: "share of the items whose rejected option at least halves, less those in which it rises",
-    BELOW_MENTIONED: "share of the items in which it is at most half of its share after the same question with a reply "
-    "that decides nothing, less those in which it is more",
+    HALVES: "share of the items whose rejected option at least halves, on the whole and in most contexts by its share "
+    "before, less those in which it rises",
+    BELOW_MENTIONED: "the same against its share after the same question with a reply that decides nothing",
     RESPONDING: "share of the items whose own belief follows evidence of known posterior, less those that turn against "
     "it; items whose readings are too noisy to tell are left out",
     EASY: "accuracy on easy questions, beside that of a guess",
@@ -323,6 +323,16 @@ def _judged(
 
 READ_BY = frozenset(inspect.signature(readable).parameters) - {"untested", "how"}
 """The arguments of `readable`, among those of both verdicts."""
+
+
+def least_covered(coverage: Floats, template: ArrayLike, min_coverage: float = 0.5) -> NDArray[np.bool_]:
+    """[n] the readings of the template in which the fewest have `min_coverage`: where the options are what the model
+    would say there, they are so in the others.
+    """
+    names, codes = np.unique(np.asarray(template).astype(str), return_inverse=True)
+    known = np.isfinite(coverage)
+    enough, all_of = (np.bincount(codes, x, len(names)) for x in (known & (coverage >= min_coverage), known))
+    return codes == int(np.argmin(enough / np.maximum(all_of, 1)))
 
 
 def belief_gate(

@@ -26,8 +26,10 @@ RESOLVED = 2.0
 """Standard errors of an item's slope that a full response must make: in an item with more noise nobody can be seen to
 follow, or to turn."""
 FEWEST = 5
-"""Items with a slope of their own, of which so many can be shown to respond: if all of five follow, the lower bound is
-.504."""
+"""Items with a slope of their own, of which so many can be shown not to respond: if none of five follows, the upper
+bound is .476."""
+FEWEST_SHOWN = 11
+"""Items that can be shown to respond: of ten whose net share is .5 all follow in up to 5.6%."""
 
 
 class Responding(Score, headline="share"):
@@ -37,16 +39,26 @@ class Responding(Score, headline="share"):
     """Of the items: those that follow what they are told less those that turn against it."""
     follow: int = 0
     """Items that follow: whose own slope is more than a quarter of the pooled one, of probabilities or of log-odds; or
-    whose rejected option's share at least halves."""
+    whose rejected option is given up (`responding_share`)."""
     turn: int = 0
     """Items whose own slope is as far on the other side of 0; of a rejection, in which that share rises."""
+    unheard: tuple[int, int, int] = (0, 0, 0)
+    """Items that were told and do not count, since they are too noisy or have no answer: how many there are, and of
+    those how many lie above and below 0 nevertheless."""
 
     def at(self, level: float) -> "Responding":
-        """The same with the interval of another level."""
+        """The same with the interval of another level. Its lower end is no higher than the share of all items, the
+        unheard among them: whoever is loud where it does not respond, or refuses there, is else heard where it does. It
+        is that of all items where fewer can tell than it takes to show a response (`FEWEST_SHOWN`).
+        """
         if not self.n_clusters:
             return self
         lo, hi = share_difference(self.follow, self.turn, self.n_clusters, level)
-        return replace(self, ci_lo=lo, ci_hi=hi, params={"level": level})
+        n, above, below = self.unheard
+        up, down, n = self.follow + above, self.turn + below, self.n_clusters + n
+        if self.n_clusters < FEWEST_SHOWN:
+            lo = min(share_difference(up, down, n, level)[0], self.share)
+        return replace(self, ci_lo=min(lo, (up - down) / n), ci_hi=hi, params={"level": level})
 
     @property
     def withheld(self) -> str:
@@ -81,9 +93,9 @@ def items_responding(
     A pooled slope above 0 says that some items respond, not that most do: if a tenth of fifty do, it is. What does not
     respond has a slope that noise makes, as often above 0 as below. So the items below count against those above: the
     difference is no more than the share that responds, however large the noise is and however few the levels of an
-    item. Its interval is `share_difference`, with no item larger than another. Items whose evidence has less than a
-    quarter of the root mean square of all items' have no slope of their own; fewer than five others are
-    `too_few_items`.
+    item. Its interval is `share_difference`, with no item larger than another; its lower end is no higher than the
+    share of all, those that are too noisy with the slope that they have. Items whose evidence has less than a quarter
+    of the root mean square of all items' have no slope of their own; fewer than five others are `too_few_items`.
 
     Whoever answers more surely than Bayes' rule hardly moves where beliefs are near 0 or 1, and by much between: of
     probabilities most of such a reader's slopes lie far below the pooled one, while those of its log-odds are equal.
@@ -103,12 +115,14 @@ def items_responding(
     if noisy:
         clear = np.array([_resolved(moved, by, rows.codes) for moved, by in scales])
     kept = told_apart & clear.any(axis=0)
-    signs = sides.sum(axis=0)[kept]
-    reasons = {"too little evidence": int(sizes[~told_apart].sum()), "too noisy": int(sizes[told_apart & ~kept].sum())}
-    return _counted(signs, int(sizes[kept].sum()), rows.counts, reasons).at(how.level)
+    signs, loud = sides.sum(axis=0), told_apart & ~kept
+    reasons = {"too little evidence": int(sizes[~told_apart].sum()), "too noisy": int(sizes[loud].sum())}
+    return _counted(signs[kept], signs[loud], int(sizes[kept].sum()), rows.counts, reasons).at(how.level)
 
 
-def _counted(signs: Floats, n_rows: int, counts: Mapping[str, Any], reasons: Mapping[str, int]) -> Responding:
+def _counted(
+    signs: Floats, unheard: Floats, n_rows: int, counts: Mapping[str, Any], reasons: Mapping[str, int]
+) -> Responding:
     """The share of items that are above 0 less those below; with the rows that were left out, by reason."""
     left = {reason: n for reason, n in reasons.items() if n}
     counts = {
@@ -125,6 +139,7 @@ def _counted(signs: Floats, n_rows: int, counts: Mapping[str, Any], reasons: Map
         share=(follow - turn) / len(signs),
         follow=follow,
         turn=turn,
+        unheard=(len(unheard), int((unheard > 0).sum()), int((unheard < 0).sum())),
         ci_method=f"Newcombe, {follow} and {turn} of {len(signs)} items",
         status="ok" if len(signs) >= FEWEST else "too_few_items",
         **counts,
@@ -158,7 +173,7 @@ class RespondingShare(Score, headline="share"):
     share: float = NAN
     """The least, over templates and controls."""
     falls: Mapping[str, Responding] = field(default_factory=dict)
-    """Template -> items in which the rejected option's share at least halves, less those in which it rises."""
+    """Template -> items in which the rejected option is given up, less those in which its share rises."""
     below: Mapping[tuple[str, str], Responding] = field(default_factory=dict)
     """(template, control) -> items in which it is at most half of what it is after a mere mention, less those in which
     it is more."""
@@ -182,11 +197,13 @@ def responding_share(
         groups: [n] item, in which the contexts of a template are taken together. None: every row its own.
         templates: [n] in what way it was rejected. None: one.
 
-    An item responds where the share, over its contexts, at least halves; it turns where the share rises. Less than half
-    is no elimination, however sure: by sign alone whoever lowers the option by .2 nat everywhere would respond in all
-    items. The interval of a net share is Newcombe's for two kinds of one count, with no item larger than another, and
-    lies in [-1, 1]. Where an option had no share before there was nothing to give up: such items say nothing. Fewer
-    than five others are `too_few_items`.
+    An item responds where the share, over its contexts, at least halves, and does so in those that held more than half
+    of it before, less those in which it rises: half of the contexts are else enough, such as one order in which words
+    are named. It turns where the share rises. Less than half is no elimination, however sure: by sign alone whoever
+    lowers the option by .2 nat everywhere would respond in all items. The interval of a net share is Newcombe's for two
+    kinds of one count, with no item larger than another, and lies in [-1, 1]; its lower end is no higher than the share
+    of all, those without an answer as if they did not respond. Where an option had no share before there was nothing to
+    give up: such items say nothing. Fewer than five others are `too_few_items`.
     """
     after = probabilities(post, "post")
     controls = {} if mentioned is None else mentioned if isinstance(mentioned, Mapping) else {"": mentioned}
@@ -224,15 +241,20 @@ def responding_share(
 
 
 def _halved(before: Floats, after: Floats, items: NDArray[np.intp]) -> Responding:
-    """The share of items in which sums over contexts at least halve, less those in which they rise."""
+    """The share of items in which sums over contexts at least halve, as in most of what they sum, less those in which
+    they rise.
+    """
     known = np.isfinite(before) & np.isfinite(after)
     codes, unique = pd.factorize(items[known])
-    first, last = (np.bincount(codes, column[known], len(unique)) for column in (before, after))
+    before, after = before[known], after[known]
+    given_up = before * ((after <= before / 2 + TIE) * 1.0 - (after > before + TIE))
+    first, last, most = (np.bincount(codes, column, len(unique)) for column in (before, after, given_up))
     sizes = np.bincount(codes, minlength=len(unique))
     had = first > TIE
-    signs = (last <= first / 2 + TIE).astype(np.float64) - (last > first + TIE)
+    signs = ((last <= first / 2 + TIE) & (most > first / 2 + TIE)).astype(np.float64) - (last > first + TIE)
     counts = row_counts(int(known.sum()), int((~known).sum()))
-    return _counted(signs[had], int(sizes[had].sum()), counts, {"no share before": int(sizes[~had].sum())})
+    unanswered = np.zeros(len(set(items.tolist())) - len(unique))
+    return _counted(signs[had], unanswered, int(sizes[had].sum()), counts, {"no share before": int(sizes[~had].sum())})
 
 
 # Does the belief follow evidence whose posterior is known? (METRICS W4)

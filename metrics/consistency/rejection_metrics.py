@@ -26,7 +26,7 @@ from ..metric import (
 )
 from ..tables.samples import Options
 from . import rejection
-from .competence import BELOW_MENTIONED, GATE, BeliefGate, belief_gate, kappa_word
+from .competence import BELOW_MENTIONED, GATE, BeliefGate, belief_gate, kappa_word, least_covered
 from .sampling_bias import chance_corrected, expected_jsd_binomial, jsd_plugin_bias
 from .sampling_bias import consistency_kappa as kappa
 
@@ -248,15 +248,18 @@ def competence_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Are the options the answer, and is a rejected one given up, in every template? Two verdicts, and no result."""
     rows = np.arange(len(sample.rejected)), sample.rejected
     clusters = clusters_of(sample)
+    template = np.full(len(sample.prior), "") if sample.template is None else sample.template
+    after = sample.posterior.sum(axis=1)
+    least = least_covered(after, template, sample.min_coverage)
     score = belief_gate(
-        template=np.full(len(sample.prior), "") if sample.template is None else sample.template,
+        template=template,
         prior_rejected=_share(sample.prior, sample.rejected),
         post_rejected=_share(sample.posterior, sample.rejected),
         mentioned={name: rejection.counts_to_probabilities(masses)[rows] for name, masses in sample.mentions.items()}
         or None,
         groups=clusters,
-        coverage={"before": sample.prior.sum(axis=1), "after": sample.posterior.sum(axis=1)},
-        read_groups={"before": clusters, "after": clusters},
+        coverage={"before": sample.prior.sum(axis=1), "after": after[least]},
+        read_groups={"before": clusters, "after": clusters[least]},
         min_coverage=sample.min_coverage,
         untested={} if sample.mentions else {BELOW_MENTIONED: "no reply that decides nothing was asked for"},
         how=how,

@@ -16,7 +16,7 @@ from .regression import few_effective, herfindahl
 def t_interval(estimate: float, se: float, df: float, level: float) -> tuple[float, float]:
     """Two-sided interval of an estimate whose error is t distributed."""
     check_level(level)
-    reach = float(scipy.stats.t.ppf((1 + level) / 2, df)) * se
+    reach = float(scipy.special.stdtrit(df, (1 + level) / 2)) * se  # that of scipy.stats, which takes a second to load
     return estimate - reach, estimate + reach
 
 

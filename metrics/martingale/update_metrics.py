@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from ..consistency.reading_metrics import item_clusters, reliability_of
-from ..contract import Array, Resampling, Score
+from ..contract import TIE, Array, Resampling, Score
 from ..inference.paired import adjust
+from ..inference.planning import READING_NOISE
 from ..inference.pooling import Pooled, random_effects_pool
 from ..inference.reliability import WordingStudy, wording_study
 from ..metric import (
@@ -165,7 +166,18 @@ def _slope(
         quantity = f"{quantity}, within cells"
     score = withheld(score) if disagree(study) else score
     score = with_drop_reasons(score, pairs, pairs.posterior - pairs.prior)
-    return Line(metric_name, quantity, score, _beside(score, study), tosted(score, "martingale"))
+    noise = _slope_of_noise(prior[np.isfinite(post)], None if pairs.cell is None else pairs.cell[np.isfinite(post)])
+    return Line(metric_name, quantity, score, _beside(score, study), tosted(score, "martingale"), noise=noise)
+
+
+def _slope_of_noise(prior: Array, cell: Array | None) -> float:
+    """How far `READING_NOISE` nat lowers the slope of a perfect updater (METRICS A5): one less the reliability of the
+    priors, within cells; 0 where they do not vary.
+    """
+    of = pd.DataFrame({"prior": prior, "cell": 0 if cell is None else cell}).dropna()
+    spread = float((of["prior"] - of.groupby("cell")["prior"].transform("mean")).pow(2).mean())
+    noise = float((READING_NOISE * of["prior"] * (1 - of["prior"])).pow(2).mean())
+    return noise / spread if spread > TIE else 0.0
 
 
 def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:

@@ -139,7 +139,7 @@ class Pair:
         values, rivals = columns[0], others[0]
         if not len(values):
             return score
-        holes: Array = np.array([~np.isfinite(x.reshape(len(x), -1)).all(axis=1) for x in (values, rivals)])
+        holes: Array = np.array([np.any([_has_hole(x) for x in side], axis=0) for side in (columns, others)])
         lacking: Array = np.logical_xor(*holes)
         if not lacking.sum() > WORTH_BOUNDS * len(lacking):
             return score
@@ -214,6 +214,13 @@ class Pair:
             moved = difference(sums.sum(axis=0)[None]) - difference(sums.sum(axis=0) - sums)
         order = np.argsort(-np.abs(np.where(np.isfinite(moved), moved, 0.0)), kind="stable")
         return {str(names[i]): float(moved[i]) for i in order if math.isfinite(moved[i])}
+
+
+def _has_hole(column: Array) -> Array:
+    """[n] whether a row of numbers [n, ...] lacks one; none of other columns does."""
+    if column.dtype.kind != "f":
+        return np.zeros(len(column), dtype=bool)
+    return np.asarray(~np.isfinite(column.reshape(len(column), -1)).all(axis=1))
 
 
 def pairs_of(comparable: Comparable, rivals: Sequence[Collection[str]], samples: Sequence[Sample]) -> list[Pair]:

@@ -212,6 +212,7 @@ def _number(metric: Metric, sample: Sample, line: Line) -> Number:
         beside={name: UNDEFINED.sub("–", text) for name, text in line.beside.items()},
         equivalence=line.equivalence,
         worst=line.worst,
+        noise=line.noise,
         by_wording=line.by_wording,
         family=metric.name,
         code=metric.code,

@@ -60,7 +60,7 @@ class SteerExperiment(Experiment):
     gate = (COVERAGE,)
     config_type = SteerConfig
     material = "questions.file"
-    coherent = 0.0
+    coherent, at_coherent = 0.0, "moved by nothing"
 
     def __init__(self) -> None:
         self._ways: dict[tuple[str, int], list[Way]] = {}

@@ -9,6 +9,7 @@ import pytest
 
 import doxascope
 from doxascope import UserError
+from doxascope.experiments.run.folder import RunFolder
 
 OPTIONS = ("river", "apple", "stone")
 ASKED = [f"{a} {b} which" for a in ("apple", "stone", "word") for b in ("river", "you", "did")]
@@ -30,6 +31,10 @@ def test_answers_are_in_the_order_of_the_questions_with_the_id_first(run: Path) 
     assert answers.columns[0] == "id"
     assert list(dict.fromkeys(answers["id"])) == [f"q{i}" for i in range(len(ASKED))]
     assert answers.drop_duplicates("id", keep="first").index.tolist() == [*range(0, len(answers), 2)]
+
+
+def test_a_run_from_python_says_what_was_planned_as_one_of_the_command_line_does(run: Path) -> None:
+    assert {"counts", "together"} <= RunFolder.open(run).manifest["planned"].keys()
 
 
 def log_of(run: Path, shift: float, document: str = "{}") -> Path:

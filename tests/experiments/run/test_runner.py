@@ -13,6 +13,7 @@ from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.runner import report, run
 from doxascope.hooks.backends.libraries import TransformersBackend
+from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.spec import BACKENDS, resolve_model
 from doxascope.hooks.store.commits import rewrite
 
@@ -83,6 +84,34 @@ def test_items_that_share_passes_resume_to_the_same_bytes_and_read_those_of_each
     _, alone = load_config("consistency", [*wanted, "batch_items=1"], str(tiny_folder))
     apart = run(experiment, alone, tmp_path / "alone", scored=False)
     assert apart.beliefs()["logp"].to_numpy().tobytes() == whole.beliefs()["logp"].to_numpy().tobytes()
+
+
+def test_items_of_several_batches_share_passes_once_it_is_known_how_long_they_are(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [f"q{i},Is it {'very ' * (i % 4)}wet?,yes|no" for i in range(9)]
+    (tmp_path / "questions.csv").write_text("\n".join(["id,question,options", *rows]))
+    wanted = [
+        f"questions.file={tmp_path / 'questions.csv'}",
+        "answers=[texts]",
+        "together=true",
+        "bootstrap_draws=50",
+        "token_budget=1024",
+    ]
+    start, rounds = LanguageModel.start_reading, list[int]()
+
+    def counted(lm: LanguageModel, requests: Any, **settings: Any) -> Any:
+        rounds.append(len(requests))
+        return start(lm, requests, **settings)
+
+    monkeypatch.setattr(LanguageModel, "start_reading", counted)
+    read = {}
+    for n in (1, 9):
+        experiment, config = load_config("ask", [*wanted, f"batch_items={n}"], str(tiny_folder))
+        read[n] = run(experiment, config, tmp_path / str(n), scored=False).beliefs()["logp"].to_numpy().tobytes()
+    assert rounds[:2] == [1, 1]
+    assert max(rounds[2:-1]) > 1
+    assert read[1] == read[9]
 
 
 def test_sampled_beliefs_stand_beside_the_exact_ones_of_the_same_contexts(sampled: tuple[Any, Any, Any]) -> None:

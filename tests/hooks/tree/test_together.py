@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import AutoConfig
 
 from doxascope import load
 from doxascope.base.errors import UserError
 from doxascope.benchmarks.tiny_families import FAMILIES
+from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.rounds import read_in_rounds
 from doxascope.hooks.backends.captures import CapturePlan
 from doxascope.hooks.exact.option_beliefs import start_reading
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.places import LAST
+from doxascope.hooks.tree.memory import Budgets, budgets_within
 from doxascope.hooks.tree.token_tree import BLOCK, FILLER, TokenTree, cut_into_packs, join_packs
 
 SHAPE: dict[str, Any] = {
@@ -95,6 +98,32 @@ def test_a_set_alone_and_among_seven_others_reads_the_same_bytes(lm: Any, noise:
             assert one.tempered[0.5].tobytes() == other.tempered[0.5].tobytes()
             assert one.competitor == other.competitor
             np.testing.assert_allclose(one.logp, apart.logp, atol=noise(apart.logp))
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral", "gemma3_text", "gpt2", "phi3", "olmo2"])
+def test_in_bfloat16_a_set_reads_the_same_bytes_in_any_company(
+    family: str, save_architecture: Callable[..., Path]
+) -> None:
+    """Alone, first, last, and among others in another order."""
+    with load(str(save_architecture(family, FAMILIES[family])), dtype="bfloat16") as lm:
+        *requests, last = sets_of(lm, 6)
+        for company in ([last, *requests], [*requests, last], [requests[3], last, requests[0]]):
+            (alone,), among = together(lm, [last]), together(lm, company)[company.index(last)]
+            torch.testing.assert_close(among.captured.residuals, alone.captured.residuals, rtol=0, atol=0)
+            for reading, other in zip(among.readings, alone.readings, strict=True):
+                assert reading.logp.tobytes() == other.logp.tobytes()
+
+
+def test_items_share_passes_on_a_gpu_unless_experts_are_chosen_or_it_is_set(
+    save_architecture: Callable[..., Path],
+) -> None:
+    _, config = load_config("ask")
+    _, apart = load_config("ask", ["together=false"])
+    for family, shared in (("llama", True), ("gemma3_text", True), ("mixtral", False)):
+        budgets = budgets_within(8e10, AutoConfig.from_pretrained(save_architecture(family, FAMILIES[family])), 2)
+        assert config.on_device(budgets).together is shared
+        assert apart.on_device(budgets).together is False
+    assert config.on_device(Budgets(1024, 4096, on_cpu=True)).together is False
 
 
 def test_a_mixture_of_experts_reads_the_same_among_others_as_far_as_rounding_goes(

@@ -102,8 +102,10 @@ def test_shares_are_those_of_a_plain_count_and_the_interval_is_newcombe_s() -> N
     for template in ("a", "b"):
         for control in ("prior", "hedge", "no"):
             own = table[table["template"] == template].dropna()
-            sums = own.groupby("item")[[control, "post"]].sum()
-            follow = sum(post <= before / 2 for before, post in sums.to_numpy())
+            step = (own["post"] <= own[control] / 2) * 1.0 - (own["post"] > own[control])
+            sums = own.assign(given_up=own[control] * step).groupby("item")[[control, "post", "given_up"]].sum()
+            follow = sum(post <= before / 2 < up for before, post, up in sums.to_numpy())
+            sums = sums.drop(columns="given_up")
             turn = sum(post > before for before, post in sums.to_numpy())
             score = found.falls[template] if control == "prior" else found.below[template, control]
             assert (score.follow, score.turn, score.n_clusters) == (follow, turn, len(sums))
@@ -115,7 +117,9 @@ def test_shares_are_those_of_a_plain_count_and_the_interval_is_newcombe_s() -> N
             phi = -np.sqrt(p * q / ((1 - p) * (1 - q)))
             down = np.sqrt((p - ends[0]) ** 2 - 2 * phi * (p - ends[0]) * (ends[3] - q) + (ends[3] - q) ** 2)
             up = np.sqrt((ends[1] - p) ** 2 - 2 * phi * (ends[1] - p) * (q - ends[2]) + (q - ends[2]) ** 2)
-            assert (score.ci_lo, score.ci_hi) == pytest.approx((p - q - down, p - q + up))
+            missing = table.loc[table["template"] == template, "item"].nunique() - m
+            least = (follow - turn) / (m + missing)
+            assert (score.ci_lo, score.ci_hi) == pytest.approx((min(p - q - down, least), p - q + up))
     shares = [score.share for score in (*found.falls.values(), *found.below.values())]
     assert found.share == min(shares)
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import expit, log_softmax, logit
-from scipy.stats import binomtest
+from scipy.stats import binomtest, multinomial
 
 from doxascope.benchmarks.agents.testimony import Partly
 from doxascope.experiments.materials.questions import urns
@@ -38,9 +38,9 @@ def test_who_responds_on_half_of_fifty_items_or_fewer_fails(share: float, noise:
 @pytest.mark.parametrize(
     ("agent", "items"),
     [
-        (Partly(noise=0), 10),
-        (Partly(noise=0, spread=6), 20),
-        (Partly(noise=0.03, spread=6), 30),
+        (Partly(noise=0), 15),
+        (Partly(noise=0, spread=6), 40),
+        (Partly(noise=0.03, spread=6), 40),
         (Partly(noise=0.1), 30),
         (Partly(noise=0.03, levels=3), 20),
         (Partly(slope=0.3, noise=0.02), 20),
@@ -109,7 +109,7 @@ def test_honest_readers_of_urns_respond_though_each_reading_is_noisy(n: int, dra
         ]
         for turned in (0.0, 0.2)
     ]
-    assert states[0].count("responds") >= 93
+    assert states[0].count("responds") >= 91
     assert states[1].count("responds") <= 5
     ignores = [
         responds(responding=evidence_responding(*urn_readers(n, draws, noise, seed, slope=0.0))).state
@@ -136,6 +136,44 @@ def test_which_items_are_too_noisy_is_told_by_what_their_lines_leave_and_by_noth
     assert 0 < found.n_clusters < 15
     turned = evidence_responding(1 - belief, truth, items)
     assert (turned.n_clusters, turned.follow, turned.turn) == (found.n_clusters, found.turn, found.follow)
+
+
+@pytest.mark.parametrize("turned", [0.2, 0.25])
+@pytest.mark.parametrize("n", [5, 8, 10])
+def test_of_ten_items_or_fewer_no_response_is_shown(n: int, turned: float) -> None:
+    """All of eight that follow are also had in one of ten samples by who turns a quarter of them round."""
+    rng = np.random.default_rng(n)
+    items, evidence = np.repeat(np.arange(n), 2), np.tile([1.0, -1.0], n)
+    states = []
+    for _ in range(100):
+        side = np.where(rng.random(n) < turned, -1.0, 1.0)
+        found = items_responding(evidence * side[items], evidence, items)
+        states.append(responds(responding=found).state)
+    assert "responds" not in states
+    assert responds(responding=items_responding(evidence, evidence, items)).state == "not shown"
+    assert responds(responding=items_responding(0 * evidence, evidence, items)).state == "does not respond"
+
+
+def test_fewer_than_thirteen_items_are_shown_to_respond_in_one_of_twenty_at_most() -> None:
+    """Exactly, by the probabilities of all counts whose true difference is one half."""
+    for n in (5, 8, 11, 12):
+        shown = [(a, b) for a in range(n + 1) for b in range(n + 1 - a) if share_difference(a, b, n, 0.9)[0] > 0.5]
+        for q in np.linspace(0, 0.25, 11):
+            shares = [0.5 + q, q, max(0.5 - 2 * q, 0.0)]
+            assert sum(multinomial.pmf([a, b, n - a - b], n, shares) for a, b in shown) <= 0.05
+    assert (11, 0) in [(a, 0) for a in range(12) if share_difference(a, 0, 11, 0.9)[0] > 0.5]
+
+
+def test_who_is_loud_where_it_does_not_respond_is_not_heard_only_where_it_does() -> None:
+    """A reader that follows a third of forty urns, and says anything in the others: these are too noisy to count."""
+    states = []
+    for seed in range(40):
+        belief, truth, items = urn_readers(40, 8, 0.3, seed)
+        rng = np.random.default_rng(seed)
+        loud = (rng.random(40) > 1 / 3)[items]
+        noise = expit(3 * rng.standard_normal(len(truth)))
+        states.append(responds(responding=evidence_responding(np.where(loud, noise, belief), truth, items)).state)
+    assert states.count("responds") <= 4
 
 
 def test_a_constant_belief_does_not_respond() -> None:

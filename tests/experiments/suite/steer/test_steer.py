@@ -192,7 +192,8 @@ def test_what_was_planted_is_found(place: Path, tiny_folder: Path, effect: float
 def test_what_is_beyond_the_controls_holds_for_other_draws_of_them() -> None:
     """Controls that differ among themselves more than questions do; the interval that leaves their draw out misses."""
     rng = np.random.default_rng(0)
-    config = load_config("steer", model="smollm2-135m", settings={"bootstrap_draws": 50})[1]
+    config: Any = load_config("steer", model="smollm2-135m", settings={"bootstrap_draws": 50})[1]
+    table = pd.DataFrame()
     n, draws, covered, alone = 30, 5, 0, 0
     for _ in range(200):
         own, controls = rng.normal(0.3, 0.02, n), rng.normal(0.3, 0.05, draws)
