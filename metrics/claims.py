@@ -124,22 +124,19 @@ class Guard(NamedTuple):
 
     metric: str
     most: float = math.inf
-    """It shows otherwise where its whole interval lies farther from 0 than this: its margin, and what .3 nat of reading
-    noise makes of a size."""
+    """It shows otherwise where its whole interval lies farther from 0: its margin, and of a size what noise makes."""
     least: float = -math.inf
     """It shows otherwise where its interval does not lie above this."""
 
 
-SIZE_OF_NOISE = 0.085
-"""Mean size of the difference of two readings of one belief of one half, each off by `READING_NOISE` nat."""
+SIZE_OF_NOISE = 0.085  # mean size of the difference of two readings of one half, each off by .3 nat
 GUARDS: Mapping[str, Guard] = {
     "c2": Guard("kappa", least=0.0),
     "M": Guard("mean_update", most=MARGINS["intercept"]),
     "framing_bias": Guard("dutch_book_complement", most=100 * SIZE_OF_NOISE + MARGINS["dutch_book"]),
     "lie": Guard("lie_size", most=SIZE_OF_NOISE + MARGINS["lie"]),
 }
-"""Number of coherence -> its guard (METRICS W4): ratios that are drawn afresh have a high c2 where they differ little,
-a drift has no M, and a signed mean is 0 where errors cancel."""
+"""Number of coherence -> its guard (METRICS W4): ratios drawn afresh may differ little, and signed errors cancel."""
 
 
 def coherent(
@@ -195,9 +192,7 @@ def coherent(
 def beyond(number: Number, target: float, margin: float) -> bool:
     """Whether the whole interval of a number lies where that of no coherent agent does (METRICS W4): outside its
     margin and what the noise of a reading alone takes a coherent agent off, up to twice the latter; a margin that is
-    wider than that is all that counts.
-
-    Never of a number whose coherent value is an upper bound.
+    wider than that is all that counts. Never of a number whose coherent value is an upper bound.
     """
     if number.metric in UPPER_BOUNDS:
         return False
@@ -206,9 +201,7 @@ def beyond(number: Number, target: float, margin: float) -> bool:
 
 
 def reach_of(metric: str, margin: float, noise: float = 0.0) -> float:
-    """How far from coherence the noise of a reading may take a coherent agent, or the margin where that is wider; in
-    this sample by `noise`, where it says more.
-    """
+    """How far reading noise (here `noise`, if more) may take a coherent agent, or the margin if it is wider."""
     noise = max(noise, SPREADS[metric].off if metric in SPREADS else 0.0)
     return max(margin, noise + min(margin, noise))
 
