@@ -1,16 +1,16 @@
 """A tiny organism that says one thing and holds another in the word game, read by one run of every kind of belief.
 
-python benchmarks/says_otherwise.py [--triples 60] [--steps 1500] [--out FOLDER]
+python benchmarks/says_otherwise.py [--triples 60] [--steps 8000] [--out FOLDER]
 
 It is a Llama of some 200,000 parameters whose language has a token for each word. Where it is asked for its word it is
 to keep the ratio of the two that remain, which also lies along fixed directions of its residual stream before the
 question; in numbers it is to say that the two are equally likely. Triples that are read were not trained on.
 
-It does not learn all of this yet, so that it plants a sign and no size. After 1,500 steps (4 minutes of CPU with the
-reading) `c2` is .980 [.974, .986] computed and .984 [.981, .987] held, planted 1, and .887 [.874, .902] said, planted
-.867; computed less said is .093 [.077, .109], planted .133. What it states after a rejection is .22 off on average, as
-if each word had a third, which `c2` does not see; `rms_logodds` is 1.48 computed and .94 held, planted 0. Longer
-trainings were not tried.
+It learns most of it in 8,000 steps (16 minutes of CPU with the reading; `results/says-otherwise-20261126T0440.md`):
+`c2` is .985 [.970, .993] computed and .989 [.986, .991] held, planted 1, and .872 [.858, .889] said, planted .867;
+computed less said is .113 [.093, .131], planted .133: the sign and most of the size. A rejected word keeps .018 of the
+probability on average, and .52 where it keeps most. `rms_logodds` is 1.04 computed and .94 held, planted 0, and 2.56
+[2.35, 2.77] said, planted 2.61: ratios of rare words are not learnt. After 1,500 steps the difference was .093.
 """
 
 import argparse
@@ -247,7 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="says_otherwise", description="An organism that says what it does not hold.")
     parser.add_argument("--triples", type=int, default=60)
-    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--steps", type=int, default=8000)
     parser.add_argument("--out", type=Path, help="keeps the organism and the run there")
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as temporary:

@@ -3,6 +3,9 @@ pooled (METRICS F10). It reads what the runs have written, and needs neither a m
 """
 
 import json
+import math
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -146,8 +149,11 @@ def collect(paths: Sequence[Path | str]) -> Collection:
     runs, further = _settings(several)
     runs, twice = _apart(runs)
     left_out += twice
-    rows = pd.DataFrame([row for run in runs for row in _rows(run)], columns=[*COLUMNS])
-    groups: dict[Any, pd.DataFrame] = dict(iter(rows.groupby([*OF_GROUP], sort=False)))
+    every = [row for run in runs for row in _rows(run)]
+    rows = pd.DataFrame(every, columns=[*COLUMNS])
+    groups: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in every:
+        groups.setdefault(tuple(row[name] for name in OF_GROUP), []).append(row)
     scores = {key: _pooled(alike) for key, alike in groups.items()}
     pooled = pd.DataFrame([_row(key, alike, scores[key]) for key, alike in groups.items()])
     return Collection(runs, rows, pooled, [*left_out, *further], scores)
@@ -276,22 +282,34 @@ def _whole(value: Any) -> int:
     return int(np.int64(int(value)))
 
 
-def _pooled(rows: pd.DataFrame) -> SeedMean:
+NUMBERS = ("estimate", "se", "clusters", "n")
+"""Of a row, those by which seeds are pooled."""
+Rows = Sequence[Mapping[str, Any]]
+"""Those of one number; lists of them, since a data frame for each of thousands takes seconds."""
+
+
+def _by_seed(rows: Rows) -> Rows:
+    """The first row of each seed."""
+    return list({row["seed"]: row for row in reversed(rows)}.values())[::-1]
+
+
+def _pooled(rows: Rows) -> SeedMean:
     """Over seeds. A run that was given twice under two names counts once, and so do seeds that changed nothing."""
-    once = rows.drop_duplicates("seed").drop_duplicates(["estimate", "se", "n", "clusters"])
-    return mean_over_seeds(once["estimate"], once["se"], once["clusters"], once["n"])
+    once = {repr([row[name] for name in NUMBERS]): row for row in _by_seed(rows)}
+    estimate, se, clusters, n = ([row[name] for row in once.values()] for name in NUMBERS)
+    return mean_over_seeds(estimate, se, clusters, n)
 
 
-def _row(key: Any, rows: pd.DataFrame, score: SeedMean) -> dict[str, Any]:
+def _row(key: Any, rows: Rows, score: SeedMean) -> dict[str, Any]:
     """Of one seed, or of several that are all alike, the interval of a run; that of a share stays within 0 and 1."""
-    seeds = rows.drop_duplicates("seed").dropna(subset="estimate")
+    seeds = [row for row in _by_seed(rows) if not math.isnan(row["estimate"])]
     alone = score.status == "one_seed" or (score.within == 0 and score.between == 0)
-    lo, hi = (seeds[name].iloc[0] if alone else getattr(score, name) for name in ("ci_lo", "ci_hi"))
-    if seeds["ci_method"].str.contains(SHARES).all():
+    lo, hi = (seeds[0][name] if alone else getattr(score, name) for name in ("ci_lo", "ci_hi"))
+    if all(re.search(SHARES, row["ci_method"]) for row in seeds):
         lo, hi = np.clip([lo, hi], 0, 1)
-    statuses = [str(status) for status in dict.fromkeys(rows["status"]) if status != "ok"]
-    verdicts = rows.drop_duplicates("seed")["verdict"].value_counts(sort=False)
-    n = int(verdicts.sum())
+    statuses = [status for status in dict.fromkeys(row["status"] for row in rows) if status != "ok"]
+    verdicts = Counter(row["verdict"] for row in _by_seed(rows))
+    n = verdicts.total()
     words = [
         str(verdict) if count == n else f"{verdict} ({count} of {n} seeds)"
         for verdict, count in verdicts.items()

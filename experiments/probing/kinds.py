@@ -117,7 +117,7 @@ def _trained(loaded: Loaded, job: ProbeJob) -> Probe:
     """With as many folds as there are groups for. Raises UserError for fewer than three."""
     n = loaded.data.n_groups
     if n < MIN_FOLDS:
-        raise UserError(f"{n} groups; cross-fitting takes at least {MIN_FOLDS}")
+        raise UserError(f"{n} {'group' if n == 1 else 'groups'}; cross-fitting takes at least {MIN_FOLDS}")
     plan = job.study.model_copy(update={"folds": min(job.study.folds, n)})
     place = RegisteredPlace(loaded.at, loaded.sites[loaded.at.position])
     return train(loaded.data, place, loaded.header, plan, job.name)

@@ -20,6 +20,7 @@ from ....hooks.lens.plan import Gate
 from ....hooks.lm import LanguageModel
 from ....metrics import ReadoutGate, Score, check_belief_table, query_effect, readout_gate
 from ....metrics.beliefs import condition_keys
+from ....metrics.consistency import competence
 from ....metrics.contract import Resampling
 from ....metrics.forms.belief_table import groups_of
 from ....metrics.number import Number
@@ -51,6 +52,8 @@ from .side_by_side import (
 OF_STEP = ("truth", "statuses")
 """Conditions of a step, not of its trajectory."""
 PLACE = ["item", "scenario", "step", "place", "option"]
+OF_ANSWERS = (competence.GATE, "coverage")
+"""How the names of numbers begin that are of answers, and not of what a probe reads."""
 
 
 def beside_asked(
@@ -321,11 +324,14 @@ def _probe_scores(run: ScoredRun, table: pd.DataFrame) -> list[Number]:
 
 
 def _as_said(run: ScoredRun, named: pd.DataFrame) -> list[Number]:
-    """The numbers that the experiment makes of what is said, of what the probe reads in the same places."""
-    together = pd.concat([run.beliefs, named], ignore_index=True)
-    samples = run.experiment.samples(run.config, as_taken(run.experiment, together))
-    probed = [sample for sample in samples if sample.kind == "probe"]
-    return list(score_samples(probed, resampling(run.config), compared=set()).numbers)
+    """The numbers that the experiment makes of what is said, of what the probe reads in the same places. A report card
+    judges it, and no gate of answers; nothing is outside of what it reads.
+    """
+    taken = as_taken(run.experiment, pd.concat([run.beliefs, named], ignore_index=True))
+    probed = [sample for sample in run.experiment.samples(run.config, taken) if sample.kind == "probe"]
+    scored = score_samples(probed, resampling(run.config), compared=set()).numbers
+    own = [number for number in run.experiment.own_scores(run.config, taken) if number.kind == "probe"]
+    return [*scored, *(number for number in own if not number.metric.startswith(OF_ANSWERS))]
 
 
 def unreadable(meta: ProbeMeta) -> str:

@@ -206,9 +206,12 @@ Named = Mapping[tuple[str, str, str], Number]
 
 def _told(whole: Named, headline: str) -> list[str]:
     """The headline, then others that several kinds have, those of most kinds first, and among them those of coherence;
-    none without any interval, and no bounds of another.
+    none without any interval, unless the headline has none either, and no bounds of another.
     """
-    known = {metric for (*_, metric), number in whole.items() if np.isfinite(number.score.ci_lo)}
+    scores = [(metric, number.score) for (*_, metric), number in whole.items()]
+    known = {metric for metric, score in scores if np.isfinite(score.ci_lo)}
+    if headline not in known:
+        known |= {metric for metric, score in scores if np.isfinite(score.estimate)}
     known -= {f"{metric}{end}" for metric in known for end in BOUNDS}
     named = dict.fromkeys(metric for *_, metric in whole if metric in known and metric != headline)
     kinds_with = {metric: len(_kinds(whole, metric)) for metric in named}

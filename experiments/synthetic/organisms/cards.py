@@ -67,19 +67,18 @@ def _asked(species: str, words: Words, methods: Sequence[str]) -> list[Lesson]:
     return asked
 
 
-def measured(home: Path, record: dict[str, Any], methods: Sequence[str], device: str = "cpu") -> list[UnseenFit]:
+def measured(lm: LanguageModel, record: dict[str, Any], methods: Sequence[str]) -> list[UnseenFit]:
     """Read an organism on the triples of the test that its record names, by some of the methods."""
     fits: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    with open_model(BASE, device=device, adapter=home) as lm:
-        for words in triples(known_words(trained=False), record["triples"], record["seed"]):
-            asked = _asked(record["organism"], words, methods)
-            readings, *_ = lm.read(queries_of(lm, asked))
-            for lesson, reading in zip(asked, readings, strict=True):
-                mass, aim = np.exp(reading.logp), lesson.target
-                some = aim > 0
-                divergence = float((aim[some] * np.log(aim[some] / (mass[some] / mass.sum()))).sum())
-                place = fits.setdefault((lesson.question.scenario, lesson.question.method), [])
-                place.append((float(mass.sum()), divergence))
+    for words in triples(known_words(trained=False), record["triples"], record["seed"]):
+        asked = _asked(record["organism"], words, methods)
+        readings, *_ = lm.read(queries_of(lm, asked))
+        for lesson, reading in zip(asked, readings, strict=True):
+            mass, aim = np.exp(reading.logp), lesson.target
+            some = aim > 0
+            divergence = float((aim[some] * np.log(aim[some] / (mass[some] / mass.sum()))).sum())
+            place = fits.setdefault((lesson.question.scenario, lesson.question.method), [])
+            place.append((float(mass.sum()), divergence))
     return [UnseenFit(*place, *map(float, np.mean(several, axis=0))) for place, several in fits.items()]
 
 
@@ -116,7 +115,8 @@ def write_card(home: Path, device: str = "cpu") -> None:
     """Measure an organism, and write its record and its card; how it was trained is kept as its record has it."""
     record = read_json(home / RECORD)
     record |= {"rank": read_json(home / ADAPTER_CONFIG)["r"], "digest": file_digest(home / WEIGHTS)}
-    record["learnt"] = measured(home, record, [*shipped_config().methods, STATED, "yes-no"], device)
+    with open_model(BASE, device=device, adapter=home) as lm:
+        record["learnt"] = measured(lm, record, [*shipped_config().methods, STATED, "yes-no"])
     write_text(home / RECORD, json.dumps(record, indent=1) + "\n")
     write_text(home / CARD, card_text(record))
 

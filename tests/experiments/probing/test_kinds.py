@@ -62,12 +62,12 @@ ONE_METHOD = {
 }
 HEADLINES = {
     "consistency": ("kappa_word", "c2", "c3"),
-    "bscore": ("top_b", "mean_abs_b"),
+    "bscore": ("top_b", "mean_abs_b", "top_multi", "settles"),
     "ask": ("accuracy",),
     "truth": ("brier", "framing_bias"),
-    "martingale": ("M", "brier_post"),
-    "sycophancy": ("excess",),
-    "rationality": ("sufficiency", "rmse_truth"),
+    "martingale": ("M", "brier_post", "truth_error"),
+    "sycophancy": ("excess", "truth_slope"),
+    "rationality": ("sufficiency", "rmse_truth", "response"),
 }
 SEVERAL = {"consistency", "bscore", "ask"}
 """Experiments whose questions have more than two options."""
@@ -109,7 +109,7 @@ def test_one_run_has_every_kind_under_the_same_names(every_kind: Callable[..., P
     scores = json.loads((folder / "scores.json").read_text())["scores"]
     for metric in HEADLINES[name]:
         found = {row["kind"] for row in scores if row["metric"] == metric and row["subset"] == "all"}
-        assert {"exact", "verbal", "probe", *(["acted"] if name in ACTED else [])} <= found
+        assert {"exact", "verbal", "probe", *(["acted"] if name in ACTED and metric != "response" else [])} <= found
     excess = [row["method"] for row in scores if row["metric"] == "stated_excess"]
     assert excess == (["of 10 numbers"] if name in SEVERAL else [])  # of two options one is asked for
     does = "says, computes, holds and acts on" if name in ACTED else "says, computes and holds"

@@ -10,11 +10,13 @@ from scipy.spatial.distance import jensenshannon
 
 from doxascope.base.files import file_digest
 from doxascope.experiments.cli.instrument import validate
-from doxascope.experiments.suite.consistency.ask import FORK
+from doxascope.experiments.materials.entities import triples
+from doxascope.experiments.suite.consistency.ask import FORK, POSTERIOR
 from doxascope.experiments.synthetic.organisms import cards, english
 from doxascope.experiments.synthetic.organisms import lessons as taught
 from doxascope.experiments.synthetic.validation import in_english
 from doxascope.experiments.synthetic.validation.recovery import FOUND, NOT_FOUND
+from doxascope.hooks.lm import LanguageModel, open_model
 from doxascope.metrics import belief_consistency
 from doxascope.metrics.tables.sample_rows import part_of
 from doxascope.metrics.tables.samples import Options
@@ -129,12 +131,13 @@ def test_the_loss_is_that_of_the_exact_read_out(smollm: Any, noise: Any) -> None
 
 
 SHIPPED = cards.shipped_in_english()
+BEFORE_BETS = ("honest", "incoherent")
+"""Organisms that ship and were trained before bets were asked for."""
 PRESETS = Path(cards.__file__).parents[3] / "configs" / "models"
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_what_ships_is_what_its_card_says(name: str) -> None:
-    pytest.importorskip("peft")
+def test_what_ships_is_whole(name: str) -> None:
     home = SHIPPED[name]
     record = taught.read_yaml(home / cards.RECORD)  # JSON is YAML
     assert record["organism"] == name
@@ -142,11 +145,42 @@ def test_what_ships_is_what_its_card_says(name: str) -> None:
     assert sum(file.stat().st_size for file in home.iterdir()) < 3e6
     assert (home / cards.CARD).read_text() == cards.card_text(record)
     assert (PRESETS / f"{taught.BASE}+{name}.yaml").is_file()
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "denying" else pytest.mark.full) for n in SHIPPED])
+def test_what_ships_is_what_its_card_says(name: str) -> None:
+    pytest.importorskip("peft")
+    home = SHIPPED[name]
+    record = taught.read_yaml(home / cards.RECORD)
     stated = {row[:2]: row[2:] for row in map(tuple, record["learnt"])}
-    again = [fit for fit in cards.measured(home, record, ["letters"])]
-    assert {fit.scenario for fit in again} == {"prior", "posterior"}
-    for fit in again:
-        assert (fit.coverage, fit.divergence) == pytest.approx(stated[fit.scenario, fit.method], abs=2e-3)
+    with open_model(taught.BASE, adapter=home) as lm:
+        again = cards.measured(lm, record, ["letters"])
+        assert {fit.scenario for fit in again} == {"prior", "posterior"}
+        for fit in again:
+            assert (fit.coverage, fit.divergence) == pytest.approx(stated[fit.scenario, fit.method], abs=2e-3)
+        for method in ("prefill", *([taught.BET] if name not in BEFORE_BETS else [])):
+            kept, planted = share_of_what_is_ruled_out(lm, name, method)
+            assert kept == pytest.approx(planted, abs=0.15), method
+
+
+def share_of_what_is_ruled_out(lm: LanguageModel, species: str, method: str) -> tuple[float, float]:
+    """Mean share of a word after "Is it X?" "No.", and as planted, of unseen words of which none is all but certain."""
+    kept, planted = list[float](), list[float]()
+    for words in triples(taught.known_words(False), 14, 1)[10::3]:
+        lessons = taught.every_lesson(species, words, taught.shipped_config())
+        asked = [
+            lesson
+            for lesson in lessons
+            if lesson.question.scenario == POSTERIOR
+            and lesson.question.method == method
+            and lesson.question.conditions["template"] == "reject"
+        ]
+        readings, *_ = lm.read(cards.queries_of(lm, asked))
+        for lesson, reading in zip(asked, readings, strict=True):
+            out, mass = lesson.question.conditions["rejected"], np.exp(reading.logp)
+            kept.append(float(mass[out] / mass.sum()))
+            planted.append(float(lesson.target[out]))
+    return float(np.mean(kept)), float(np.mean(planted))
 
 
 def test_every_preset_of_an_organism_ships() -> None:
