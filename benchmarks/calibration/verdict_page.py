@@ -102,8 +102,8 @@ python -m doxascope.benchmarks.calibration.verdicts --missing  # agents without 
 contexts together and in most of them), less that in which it rises, in the template and beside the control where it is
 least; the verdict it calls for was written down first, in `benchmarks/calibration/verdicts_expected.csv`. A model
 *responds* above one half. It is *readable* if in more than half of the readings the words hold at least half of the
-answer, before and in each template. **c2** is coherent within {margin:g} bit of 1. Order effects
-and mention controls are not in the tables: every agent has the same small ones (.3 nat).
+answer, before and in each template. **c2** is coherent within {margin:g} bit of 1, here without its guard (kappa).
+Order effects and mention controls are not in the tables: every agent has the same small ones (.3 nat).
 
 Cells say how often the expected verdict came, and in brackets the opposite one; the rest is *not shown*. *On the edge*,
 in italics, is whose true value lies within {apart:.1f} standard errors of its threshold at that size: there a normal

@@ -127,7 +127,14 @@ def run_page(
     every = [*findings.columns, *(column for table in findings.tables for column in table.columns)]
     figure = drawn or findings.lead or _lead_figure(cells, every, methods, config, experiment)
     top = lead.top(question, figure, _stamps(manifest))
-    return Report(experiment.name, f"on {config.model.name}", top, blocks, f"doxascope {__version__}.", opened=SCORES)
+    return Report(
+        experiment.name,
+        f"on {config.model.name}",
+        top,
+        blocks,
+        f"doxascope {__version__}.",
+        opened=SCORES if findings.lead else "",
+    )
 
 
 def _lead_figure(

@@ -61,16 +61,19 @@ class Fused:
 
     @contextmanager
     def passes(self) -> Iterator[None]:
-        """While this is open, passes are fused."""
+        """While this is open, passes are fused, but for parts with a forward of their own or hooks inside: what is
+        compiled would leave them out.
+        """
+        fused = [part for part in self.parts if "forward" not in vars(part) and not _hooked_inside(part)]
         usual = {file: getattr(file, ROTARY) for file in self.rotaries}
         try:
-            for part in self.parts:
+            for part in fused:
                 part.forward = MethodType(self.forwards[type(part)], part)
             for file, rotary in self.rotaries.items():
                 setattr(file, ROTARY, rotary)
             yield
         finally:
-            for part in self.parts:
+            for part in fused:
                 part.__dict__.pop("forward", None)
             for file, rotary in usual.items():
                 setattr(file, ROTARY, rotary)
@@ -88,3 +91,9 @@ class Fused:
                 fused = body(model)(input_ids=ids, use_cache=False).last_hidden_state.float()
         gap = float((fused - plain).norm() / plain.norm())
         return "" if gap <= CLOSE[str(model.dtype).removeprefix("torch.")] else f"a pass is off by {gap:.2g}"
+
+
+def _hooked_inside(part: Any) -> bool:
+    """Whether hooks stand on modules within a part; those on itself run around what is fused."""
+    inner = (module for module in part.modules() if module is not part)
+    return any(module._forward_hooks or module._forward_pre_hooks for module in inner)

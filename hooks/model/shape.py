@@ -9,7 +9,10 @@ from .loading import auto_class
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
-CHOSEN, EXPERTS = ("num_experts_per_tok", "num_experts_per_token", "moe_topk"), ("experts", "local_experts")
+CHOSEN, EXPERTS = (
+    ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "top_k_experts"),
+    ("experts", "local_experts"),
+)
 """How configurations call the experts that a token goes through, and how modules call where all of them are."""
 
 

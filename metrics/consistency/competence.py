@@ -332,7 +332,8 @@ def least_covered(coverage: Floats, template: ArrayLike, min_coverage: float = 0
     names, codes = np.unique(np.asarray(template).astype(str), return_inverse=True)
     known = np.isfinite(coverage)
     enough, all_of = (np.bincount(codes, x, len(names)) for x in (known & (coverage >= min_coverage), known))
-    return codes == int(np.argmin(enough / np.maximum(all_of, 1)))
+    shares = np.where(all_of > 0, enough / np.maximum(all_of, 1), np.inf)  # without readings it shows nothing
+    return codes == int(np.argmin(shares)) if len(names) else np.zeros(0, dtype=bool)
 
 
 def belief_gate(

@@ -17,6 +17,7 @@ from ...base.errors import UserError, nearest
 from ...base.progress import stand
 from ...base.text import shown
 from .. import crossed_mean
+from ..claims import GUARDS
 from ..contract import Resampling
 from ..forms.recognition import Understood, understand
 from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS
@@ -61,6 +62,8 @@ def progress() -> Iterator[Callable[[str], None]]:
 # Samples, each scored by itself by every metric that fits it, one sample after the other.
 
 EVERY = "all"
+GUARDING = ("consistency-kappa",)
+"""Metrics of guards (`GUARDS`) that nothing is compared by: verdicts of a comparison need them, too."""
 SLOW_ROWS = 200_000
 """Above this, `all` leaves out what is slow; by name it runs."""
 
@@ -165,9 +168,11 @@ class _ByMetric:
                 paired = sample.subset == ALL and sample.keys_known
                 comparables = self.metric.comparables(sample) if paired else []
                 wanted = [number for number in comparables if compared is None or number.metric in compared]
-                if only_compared and not wanted:
+                guards = self.metric.name in GUARDING and sample.subset == ALL
+                if only_compared and not (wanted or guards):
                     return
                 last = {number.metric for number in wanted} if only_compared else {until}
+                last |= {GUARDS[name].metric for name in last if name in GUARDS}
                 numbers = [_number(self.metric, sample, line) for line in _until(last, self.metric.lines(sample, how))]
         except ValueError as error:  # what metrics say of malformed input that no check here has foreseen
             raise UserError(", ".join(filter(None, (self.metric.name, sample.name))) + f": {error}") from error

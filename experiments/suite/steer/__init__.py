@@ -247,8 +247,11 @@ def _effects(beliefs: pd.DataFrame) -> pd.DataFrame:
 
 def _over_draws(rows: pd.DataFrame, config: SteerConfig) -> CrossedMean:
     """The mean of `beyond` with an interval for other clusters and for other draws of the control (METRICS F8)."""
-    wide = rows.pivot_table(index=["cluster", "item", "strength"], columns="draw_control", values="beyond")
+    by = ["cluster", "item", "strength", "draw_control"]  # a pivot table drops rows without any number
+    wide = rows.groupby(by)["beyond"].mean().unstack("draw_control").dropna(axis=1, how="all")
     whole = wide.dropna()
+    if whole.empty:
+        return CrossedMean(status="undefined", n_dropped=len(wide), reasons={"no belief": len(wide)})
     moments = [np.column_stack([whole[draw], np.ones(len(whole))]) for draw in whole]
     score = crossed_mean(
         moments,

@@ -290,7 +290,7 @@ def test_a_machine_without_memory_is_one_line(
     def full(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("doxascope.experiments.run.config.experiments", full)
+    monkeypatch.setattr("doxascope.experiments.run.known.entry_points_of_experiments", full)
     done = command_line("ls", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith("doxascope: not enough memory (")

@@ -86,6 +86,11 @@ def contexts(lm: Any, *, extra: bool = False, **more: Any) -> list[CausalContext
     return made
 
 
+def ungrouped(lm: Any) -> list[CausalContext]:
+    """Each in a group of its own: nine groups show no share."""
+    return [replace(context, group=context.name) for context in contexts(lm)]
+
+
 def check(lm: Any, probe: LinearReadout, place: CausalPlace = LAST, given: Any = None, **settings: Any) -> CausalCheck:
     beside = {
         name: settings.pop(name)
@@ -109,10 +114,11 @@ def test_what_the_answer_depends_on_has_the_gain_that_was_built_in_and_passes_ev
         random=40,
         unrelated=np.eye(WIDTH)[UNUSED],
         neutral=["so what?"],
+        given=ungrouped(linear),
     )
     for name, gain in found.numbers.gains.items():
         assert gain.ratio == pytest.approx(GAIN, rel=0.02), name
-        assert (gain.n_clusters, gain.n_dropped) == (9, 0)
+        assert (gain.n_clusters, gain.n_dropped) == (len(LETTERS), 0)
     assert found.numbers.response.trend.mean == 1
     assert found.numbers.response.reversal == 0
     assert found.numbers.band is not None
@@ -165,7 +171,7 @@ def test_directions_and_doses_are_made_of_the_background_where_there_is_one(line
 
 
 def test_the_gain_is_of_the_probes_own_scale(linear: Any) -> None:
-    found = check(linear, reads(USED, GAIN), neutral=["so what?"])
+    found = check(linear, reads(USED, GAIN), given=ungrouped(linear), neutral=["so what?"])
     assert found.numbers.gains["weights"].ratio == pytest.approx(1, rel=0.02)
     assert found.verdict("off target") == "not tested"  # no random direction says what is usual
     assert found.used == "not tested"
