@@ -66,7 +66,8 @@ class RunConfig(Settings):
     """Items that are read in one tree and committed together."""
     together: bool | None = None
     """Whether items share forward passes of `token_budget` tokens, as many as fill them. What an item reads is the same
-    to the bit whatever is beside it (batch invariance). None: on a GPU, with a model that is no mixture of experts."""
+    to the bit whatever is beside it (batch invariance). None: on a GPU, with a model that is no mixture of experts,
+    and not quantised."""
     low_coverage: float = Field(default=LOW_COVERAGE, ge=0, le=1)
     """Read-outs whose options hold less are flagged, not dropped."""
     temperatures: tuple[Annotated[float, Field(gt=0)], ...] = ()

@@ -42,7 +42,7 @@ PLANNED = 3
 """Items whose trees are built before a run begins, to say what it takes."""
 FILLED, MOST_ITEMS = 4, 64
 """Passes that the items of a round fill where they share them and nothing is captured, and how many items those are at
-most: each waits in a thread."""
+most: each waits in a thread. A kill costs two rounds, and an error in an item its own."""
 COUNTED = ("packs", "tokens_run", "tokens_tree", "halvings")
 """Of what a batch has cost."""
 

@@ -160,14 +160,17 @@ def start_reading(
             lens_layers=lens.layers if lens else (),
         )
         nodes, hidden = pack.nodes, output.hidden
-        if joined and hidden.device.type != "cpu":  # a GPU's products of few rows are not summed as those of many
+        filled = joined and hidden.device.type != "cpu"  # a GPU's products of few rows are not summed as those of many
+        if filled:
             hidden = pad(hidden, (0, 0, 0, -len(nodes) % UNEMBED_ROWS))
         for start in range(0, len(nodes), UNEMBED_ROWS):
             rows = slice(start, start + UNEMBED_ROWS)
             steps.keep(nodes[rows], head.log_probs(hidden[rows], passing=True))
         if lens:
-            for rows in row_blocks(np.flatnonzero(inner[nodes]), -(-INNER_ROWS // len(views))):
-                steps.keep_inner(nodes[rows], lens.hidden(output.streams[rows]), head)
+            size = -(-INNER_ROWS // len(views))
+            for rows in row_blocks(np.flatnonzero(inner[nodes]), size):
+                taken = np.resize(rows, size) if filled else rows
+                steps.keep_inner(nodes[rows], lens.hidden(output.streams[taken]), head)
         if collector:
             collector.collect(pack, output)
         for piece in [piece for _, piece in pack.pieces] or [pack]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
 CHOSEN, EXPERTS = (
-    ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "top_k_experts"),
+    ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "top_k_experts"),
     ("experts", "local_experts"),
 )
 """How configurations call the experts that a token goes through, and how modules call where all of them are."""

@@ -152,8 +152,11 @@ def budgets_within(free: float, config: "PretrainedConfig", size: int) -> Budget
     texts.
     """
     pack = min(LARGEST, max(CPU_PACK, _power_of_two(PACK_SHARE * free / working_bytes(config, size))))
-    routes = any(getattr(config.get_text_config(), name, None) for name in CHOSEN)
-    return Budgets(pack, _held(HELD_SHARE * free, config, size), invariant=not routes)
+    text = config.get_text_config()
+    routes = any(getattr(part, name, None) for part in (text, getattr(text, "ffn_config", None)) for name in CHOSEN)
+    # Int8 and fp8 take the scale, or the outliers, of activations over all tokens of a pass.
+    scales = any(getattr(part, "quantization_config", None) is not None for part in (config, text))
+    return Budgets(pack, _held(HELD_SHARE * free, config, size), invariant=not (routes or scales))
 
 
 def working_bytes(config: "PretrainedConfig", size: int) -> float:

@@ -275,7 +275,7 @@ def train(
             if state["plan"] != fixed:
                 raise UserError(f"{home}: was begun otherwise ({state['plan']}); go on so, or choose another folder")
             done = int(state["steps"])
-            kept = torch.load(home / CHECKPOINT, weights_only=True)
+            kept = torch.load(home / CHECKPOINT, map_location=lm.model.device, weights_only=True)
             optimiser.load_state_dict(kept["optimiser"])
             means = kept["means"]
             _put(learnt, kept["now"])
