@@ -124,7 +124,8 @@ def arbitrage(p: ArrayLike, payoffs: ArrayLike) -> Floats:
         left = ((most - sure > ENOUGH) & (step > ENOUGH))[:, 0]
         if not left.any():
             break
-        rows, stated, law, gain, step, most, sure = (x[left] for x in (rows, stated, law, gain, step, most, sure))
+        rows = rows[left]
+        stated, law, gain, step, most, sure = (x[left] for x in (stated, law, gain, step, most, sure))
         moved = law * np.exp(step * (sure - gain))
         moved /= moved.sum(axis=1, keepdims=True)
         better = paid(moved, stated)

@@ -28,8 +28,8 @@ def _related(path: Any, data: Data, clusters: Array | None) -> Sample:
 
 def _learning(path: Any, data: Data, clusters: Array | None) -> Sample:
     names = suffixes(list(data), "loglik_")
-    fields = {name: side_by_side(data, f"{name}_", names) for name in ("prior", "loglik", "posterior")}
-    return Learning(**fields, clusters=clusters)
+    prior, loglik, posterior = (side_by_side(data, f"{name}_", names) for name in ("prior", "loglik", "posterior"))
+    return Learning(prior=prior, loglik=loglik, posterior=posterior, clusters=clusters)
 
 
 def _implanted(path: Any, data: Data, clusters: Array | None) -> Sample:
