@@ -254,10 +254,11 @@ def test_who_denies_is_told_from_who_is_honest_by_what_it_says_beyond_its_bets()
         clusters=clusters,
         keys=np.arange(36).astype(str),
     )
-    denying, copying, honest = (
-        tuple(in_english.planted(species, asked, words, held=held) for held in (False, True))
-        for species in ("denying", "sycophantic-in-words", "honest")
-    )
+
+    def said_and_held(species: str) -> tuple[Options, Options]:
+        return in_english.planted(species, asked, words), in_english.planted(species, asked, words, held=True)
+
+    denying, copying, honest = (said_and_held(species) for species in ("denying", "sycophantic-in-words", "honest"))
     backwards = part_of(honest[1], np.arange(36)[::-1], "other order")
     own, other, more = in_english.beyond(denying, (honest[0], backwards), RESAMPLING)
     assert (own.estimate, other.estimate, more.estimate) == pytest.approx((1 / 3, 0, 1 / 3))  # each word in its turn
