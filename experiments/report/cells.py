@@ -67,9 +67,10 @@ def as_row(number: Number) -> dict[str, Any]:
 
 
 def jsonable(value: Any) -> Any:
-    """The same in what JSON has."""
+    """The same in what JSON has; named tuples, too, as what they name."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
+    value = value._asdict() if hasattr(value, "_asdict") else value
     if isinstance(value, Mapping):
         return {str(key): jsonable(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
