@@ -8,6 +8,8 @@ import string
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -30,6 +32,8 @@ LONGEST = (
     *("test_card", "test_sweep", "test_faults", "test_swap", "test_consistency", "test_templates"),
 )
 """Files that take longest: they are begun first, so that no worker is left alone with one at the end."""
+UNUSED = ("ranking", "points")
+"""Formats that no tiny run asks for."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -244,6 +248,26 @@ def tiny_folder(save_llama: Callable[..., Path], make_tokenizer: Callable[..., A
     """A tiny random Llama with a chat template."""
     tokenizer = make_tokenizer(("apple stone river which word did you choose",) * 3)
     return save_llama(tokenizer, "tiny-llama", num_hidden_layers=3)
+
+
+@pytest.fixture(scope="session")
+def tiny_for(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[[str], Path]:
+    """A tiny model whose tokenizer knows the words of an experiment's settings; else it would spell every prompt."""
+    from transformers import AutoTokenizer
+
+    from doxascope.hooks.verbal.number_formats import FORMATS
+
+    speller = AutoTokenizer.from_pretrained(tiny_folder)
+
+    @cache
+    def make(experiment: str) -> Path:
+        shipped = [Path(str(files("doxascope") / "configs" / f"{experiment}.yaml")).read_text()]
+        texts = shipped + [form.instruction for name, form in FORMATS.items() if name not in UNUSED]
+        tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)
+        tokenizer.chat_template = speller.chat_template
+        return save_llama(tokenizer, f"tiny-{experiment}", max_position_embeddings=4096)
+
+    return make
 
 
 @pytest.fixture(scope="session")
