@@ -218,7 +218,7 @@ class Multinomial(Estimator):
         basis, z = np.linalg.qr(z.T) if z.shape[1] > len(z) else (None, z)
         z = z if basis is None else z.T
         n, k = y.shape
-        fit = LogisticRegression(C=1 / self.penalty, max_iter=1000)
+        fit: Any = LogisticRegression(C=1 / self.penalty, max_iter=1000)
         fit.fit(np.repeat(z, k, axis=0), np.tile(np.arange(k), n), sample_weight=y.ravel())
         weights = fit.coef_ if basis is None else fit.coef_ @ basis.T
         both = zip(weights, fit.intercept_, strict=True)

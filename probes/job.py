@@ -114,19 +114,21 @@ def _over_options(probe: Probe, x: Floats, prob: Floats, folds: NDArray[np.intp]
     at_once = plan.over_options == "multinomial"
     fits = (multinomial if at_once else one_against_rest)(x, prob, folds, plan.penalties)
     slope, intercepts = softmax_calibration(fits.score, prob)
-    middle = np.sort(fits.penalties, axis=0)[len(fits.penalties) // 2]
-    every = [(Multinomial if at_once else RidgeOnLogOdds)(float(penalty)) for penalty in middle]
-    together = every[0].fit(x, prob) if isinstance(every[0], Multinomial) else None
+    middle = np.sort(fits.penalties, axis=0)[len(fits.penalties) // 2].tolist()
+    if at_once:
+        every, whole = [*map(Multinomial, middle)], Multinomial(middle[0]).fit(x, prob)
+    else:
+        every = [*map(RidgeOnLogOdds, middle)]
+        whole = [estimator.fit(x, column) for estimator, column in zip(every, prob.T, strict=True)]
     probes = []
-    for j, (estimator, column) in enumerate(zip(every, prob.T, strict=True)):
+    for j, (estimator, readout) in enumerate(zip(every, whole, strict=True)):
         meta = probe.meta.model_copy(update={"options": prob.shape[1], "params": estimator.get_params()})
         if at_once:
             meta = meta.model_copy(update={"estimator": plan.over_options})
         if j:
             meta = meta.model_copy(update={"name": f"{meta.name}.{j}", "options": 2})
-        whole = together[j] if together else estimator.fit(x, column)
         crossed = tuple(readouts[j] for readouts in fits.readouts)
-        probes.append(Probe(whole.calibrated(slope, float(intercepts[j])), meta, crossed, probe.fold_of))
+        probes.append(Probe(readout.calibrated(slope, float(intercepts[j])), meta, crossed, probe.fold_of))
     return replace(probes[0], others=tuple(probes[1:]))
 
 

@@ -70,7 +70,8 @@ def jsonable(value: Any) -> Any:
     """The same in what JSON has; named tuples, too, as what they name."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
-    value = value._asdict() if hasattr(value, "_asdict") else value
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, Mapping):
         return {str(key): jsonable(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | np.ndarray):

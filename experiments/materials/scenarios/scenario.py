@@ -244,7 +244,8 @@ def _of_row(row: Mapping[str, str], stem: str, number: int, where: str) -> list[
     if not several:
         return [_scenario(row, stem, number, where)]
     k, name = len(several.get("x", ())), row.get("id") or f"{stem}-{number}"
-    if k < 3 or (unlike := [part for part in ("not_x", *several) if len(several.get(part, ())) != k]):
+    unlike = [part for part in ("not_x", *several) if len(several.get(part, " ")) != k]
+    if k < 3 or unlike:
         fault = f"{unlike[0]} has {len(several.get(unlike[0], ' '))} texts and x {k}" if k > 2 else "x has fewer than 3"
         raise UserError(f"{where}: scenario {number}: {fault}; give one for each outcome, with | between them")
     rows = [{**row, **{part: texts[i] for part, texts in several.items()}, "id": f"{name}/{i}"} for i in range(k)]
