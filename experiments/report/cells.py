@@ -70,8 +70,8 @@ def jsonable(value: Any) -> Any:
     """The same in what JSON has; named tuples, too, as what they name."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
-    elif hasattr(value, "_asdict"):
-        value = value._asdict()
+    as_named = getattr(value, "_asdict", None)
+    value = value if as_named is None else as_named()
     if isinstance(value, Mapping):
         return {str(key): jsonable(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
