@@ -230,7 +230,7 @@ def save_llama(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             "initializer_range": 0.2,
         }
         torch.manual_seed(0)
-        ids = {"vocab_size": len(tokenizer), "eos_token_id": tokenizer.eos_token_id}
+        ids: dict[str, Any] = {"vocab_size": len(tokenizer), "eos_token_id": tokenizer.eos_token_id}
         folder = tmp_path_factory.mktemp("models") / name
         LlamaForCausalLM(LlamaConfig(**ids, **sizes | changes)).save_pretrained(folder)
         tokenizer.save_pretrained(folder)

@@ -189,7 +189,7 @@ def _as_asked(
 def _questions(asked: AskedChoice, row: Cells, outcome: float, provenance: str) -> tuple[BinaryQuestion, ...]:
     choice = asked.choice
     evidence, posterior = _steps(row, "evidence"), tuple(map(float, _steps(row, "posterior")))
-    shared = {
+    shared: dict[str, Any] = {
         "cluster": choice.cluster,
         "provenance": provenance,
         "background": label_text(row.get("background")),

@@ -173,7 +173,7 @@ def _merge(settings: type[BaseModel], base: dict[str, Any], changes: dict[str, A
         inner = field.annotation if field else None
         nested = isinstance(inner, type) and issubclass(inner, BaseModel) and key != "model"
         whole = not (nested and isinstance(value, dict) and isinstance(base.get(key), dict))
-        merged[key] = value if whole else _merge(inner, base[key], value)  # pyright: ignore[reportArgumentType]
+        merged[key] = value if whole else _merge(inner, base[key], value)  # type: ignore
     return merged
 
 

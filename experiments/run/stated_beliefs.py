@@ -164,7 +164,7 @@ def _asked(
 
     def positions(place: BeliefPlace) -> Positions:
         if capture is None or capture.positions is not None:
-            return (capture and capture.positions) or {}
+            return {} if capture is None else capture.positions or {}
         before = {"before-question": before_question(place.context, place.thought)}
         return {**before, **place.positions, "number": LAST}
 

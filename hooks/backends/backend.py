@@ -153,7 +153,7 @@ class _Spans:
             self.dtype, rows = hidden.dtype, _cells(hidden, cells)
             if self.single:
                 return rows
-            return torch.segment_reduce(rows.float(), "sum", lengths=lengths.to(rows.device))
+            return torch.segment_reduce(rows.float(), "sum", lengths=lengths.to(rows.device))  # type: ignore
 
         return distinct, pick
 

@@ -144,7 +144,7 @@ def _convert(gguf: Path, folder: Path) -> None:
 
     # Files beside it may name code; left unsaid, transformers would ask at the terminal whether to run that.
     options: dict[str, Any] = {"gguf_file": gguf.name, "trust_remote_code": False}
-    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, **options)
+    tokenizer: Any = AutoTokenizer.from_pretrained(gguf.parent, **options)
     with ONE_LOADS:
         model: Any = AutoModelForCausalLM.from_pretrained(gguf.parent, dtype=torch.float32, **options)
     # The weights are plain floats by now, but the model still calls itself quantised and would not be saved.

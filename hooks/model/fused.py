@@ -83,7 +83,7 @@ class Fused:
         import torch
 
         draw = torch.Generator().manual_seed(0)
-        words = int(model.get_input_embeddings().weight.shape[0])  # pyright: ignore[reportIndexIssue, reportArgumentType]
+        words = int(model.get_input_embeddings().weight.shape[0])  # type: ignore
         ids = torch.randint(words, (1, TRIAL), generator=draw).to(input_device(model))
         with torch.inference_mode():
             plain = body(model)(input_ids=ids, use_cache=False).last_hidden_state.float()

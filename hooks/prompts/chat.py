@@ -346,7 +346,7 @@ class ChatRenderer:
         return self._tokeniser.ids(texts)
 
     def _shown(self, ids: Sequence[int]) -> list[str]:
-        return [self.tokenizer.decode([i]) for i in ids]  # pyright: ignore[reportReturnType]
+        return [self.tokenizer.decode([i]) for i in ids]  # type: ignore
 
 
 ANSWER = "Assistant:"

@@ -90,7 +90,7 @@ def _compiled() -> Any:
     import torch
     from torch.nn.attention.flex_attention import flex_attention
 
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 2 * LENGTHS)
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 2 * LENGTHS)  # type: ignore
     return torch.compile(flex_attention, dynamic=False)
 
 

@@ -45,7 +45,7 @@ def tiny_for(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[[st
     """A tiny model whose tokenizer knows the words of an experiment's settings; else it would spell every prompt."""
     from transformers import AutoTokenizer
 
-    speller = AutoTokenizer.from_pretrained(tiny_folder)
+    speller: Any = AutoTokenizer.from_pretrained(tiny_folder)
 
     @cache
     def make(experiment: str) -> Path:

@@ -230,9 +230,10 @@ def _load(path: Path, name: str, needed: Sequence[str], read: Callable[[Row], It
                         left_out += 1
                         continue
                     own_id = fields.get("id", f"{name}-{number:05}")
-                    known = {"id": own_id, "cluster": own_id, "category": name}
+                    known: dict[str, Any] = {"id": own_id, "cluster": own_id, "category": name}
                     known |= {"provenance": f"{path.name}, row {number}", **fields}
-                    choices[-1] = Choice(**{**known, "options": options, "truth": str(fields.get("truth", "")).strip()})
+                    known |= {"options": options, "truth": str(fields.get("truth", "")).strip()}
+                    choices[-1] = Choice(**known)
         except UserError as error:
             raise UserError(f"{path}: row {number + 1}: {error}") from None
     if left_out:

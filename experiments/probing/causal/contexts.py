@@ -312,7 +312,7 @@ class Session:
         return {"layers": self.place.layer, "at": self.place.edited, "sites": self.place.site} | changed
 
     def _capture(self) -> CapturePlan:
-        return CapturePlan(sites=(self.place.site,), layers=self.layers)  # pyright: ignore[reportArgumentType]
+        return CapturePlan(sites=(self.place.site,), layers=self.layers)  # type: ignore
 
     def _query(self, name: str, asked: CausalQuestion) -> Query:
         return self.lm.reader.query(

@@ -76,7 +76,13 @@ def beside_asked(
     def number(
         method: str, metric: str, score: Score, quantity: str, beside: Mapping[str, str] | None = None, code: str = "W6"
     ) -> Number:
-        about = {"kind": kind_read, "subset": subset, "quantity": quantity, "code": code, "beside": beside or {}}
+        about: dict[str, Any] = {
+            "kind": kind_read,
+            "subset": subset,
+            "quantity": quantity,
+            "code": code,
+            "beside": beside or {},
+        }
         return Number(metric=metric, method=f"{method} {name_read}", score=score, **about)
 
     for kind in ("exact", "verbal"):

@@ -28,7 +28,11 @@ SINGLE, MULTI, CONFIDENCE, CONTROL = "single", "multi", "confidence", "control"
 
 def choice_of(item: Item) -> Choice:
     """The question of an item."""
-    content = {**item.content, "options": tuple(item.content["options"]), "target": tuple(item.content["target"])}
+    content: dict[str, Any] = {
+        **item.content,
+        "options": tuple(item.content["options"]),
+        "target": tuple(item.content["target"]),
+    }
     return Choice(**content)
 
 

@@ -62,7 +62,7 @@ def _fit(config: RationalityConfig, features: Floats, actions: np.ndarray) -> An
             max_depth=config.depth, max_iter=config.iterations, min_samples_leaf=5, random_state=config.seed
         )
         return model.fit(features, actions)
-    from catboost import CatBoostClassifier  # pyright: ignore[reportMissingImports]
+    from catboost import CatBoostClassifier  # type: ignore
 
     model = CatBoostClassifier(
         depth=config.depth,
