@@ -37,7 +37,6 @@ def load_table(
         path: .csv, .jsonl (also packed by gzip), .json or .parquet. A row for each question, with its evidence in
             `evidence_1, evidence_2, ...` or as a list in `evidence`; or a row for each `step` of it.
         columns: the names of its columns, where they are none that is known.
-        unused: columns that are left alone.
 
     Raises UserError for a file that cannot be read or has no rows; for a column of which nothing is made, with the
     nearest that is known; and, by row, for what is no question, option, outcome or step.

@@ -217,11 +217,6 @@ def judge_rows(
     """The rows of the belief table for every judge of `config.stated`, without the columns of an experiment and an
     item, and what each was asked. A model that judges itself is loaded once.
 
-    Args:
-        config: of the run.
-        show: what each judge is shown.
-        lm: the model whose beliefs are read.
-
     Raises UserError for a judge that has no chat template.
     """
     judges = config.stated.judges

@@ -50,12 +50,7 @@ class PackOutput:
 
 
 class Backend(ABC):
-    """Runs packs on one model instance, which is its own.
-
-    Args:
-        model: whose blocks are tapped.
-        layout: how packs are laid out for it.
-    """
+    """Runs packs on one model instance, which is its own."""
 
     def __init__(self, model: "PreTrainedModel", layout: Callable[["PreTrainedModel"], Layout] = Packed) -> None:
         self.model, self.layout = model, layout(model)

@@ -36,7 +36,6 @@ def refuse_incomplete(model: "PreTrainedModel", info: Mapping[str, Any]) -> None
     It knows which heads are tied, and which buffers a checkpoint need not have. A model without layers is refused, too.
 
     Args:
-        model: as loaded.
         info: what `from_pretrained` returns with `output_loading_info`.
     """
     shapes = [f"{name} {[*shape]} for {[*wanted]}" for name, shape, wanted in info["mismatched_keys"]]

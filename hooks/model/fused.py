@@ -35,12 +35,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Fused:
-    """Passes of a model with fused parts, where that works; where it fails, that is said and nothing is fused.
-
-    Args:
-        model: a transformers model.
-        compiler: makes a function a quicker one.
-    """
+    """Passes of a model with fused parts, where that works; where it fails, that is said and nothing is fused."""
 
     def __init__(self, model: "PreTrainedModel", compiler: Callable[..., Any] = compiled) -> None:
         every = blocks(model)

@@ -280,7 +280,6 @@ def load_plain(path: Path, categories: tuple[str, ...] = ()) -> list[Choice]:
     Questions of one topic share a cluster; without a topic each is its own.
 
     Args:
-        path: the file.
         categories: names that a category may have besides those of the paper.
 
     Raises UserError for a file that is no such list, a category that is unknown, and as `Choice` does.

@@ -52,8 +52,6 @@ def asked_choices(
 
     Args:
         rows: column -> cell; capitals of the names do not count.
-        where: where they are from, for messages.
-        columns: the names of the columns.
         examples: solved questions that go before every one that brings none.
 
     Raises UserError for a column that is missing, and, by row, for a question without text or with fewer than two

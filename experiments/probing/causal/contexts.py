@@ -357,7 +357,6 @@ def readings_of(n: int, numbered: Iterable[tuple[int, Arrays]]) -> dict[Arm, Flo
     """Arm -> [n, outcomes], the unedited branch among them; NaN in contexts where it was not made.
 
     Args:
-        n: contexts.
         numbered: number of a context, and what was read in it.
     """
     readings: dict[Arm, Floats] = {}

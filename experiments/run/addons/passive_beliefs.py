@@ -63,12 +63,9 @@ def beside_asked(
     the updates behind the errors of reading.
 
     Args:
-        run: with the beliefs that were asked for.
         table: rows of what was read in passing, with the condition `token`.
-        kind_read: of those.
         name_read: of what read them; it follows the name of each method of asking.
         trajectories: whether they may be compared step by step: only where they were read before the question.
-        subset: of the numbers.
     """
     passive = by_place(table, [*PLACE, "cluster"])
     how = resampling(run.config)

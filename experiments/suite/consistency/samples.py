@@ -252,7 +252,6 @@ def order_share(config: ConsistencyConfig, table: pd.DataFrame) -> OrderShare:
     """The share for one method.
 
     Args:
-        config: of the run.
         table: instances of one method. A triple's score in one order is the mean consistency (`c2`) of its instances;
             a triple in one of whose orders no instance has it is dropped and counted.
     """

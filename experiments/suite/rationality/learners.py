@@ -17,7 +17,6 @@ def out_of_fold(config: RationalityConfig, features: Floats, actions: np.ndarray
     """[n, k] probability of each action, predicted for a context from other contexts.
 
     Args:
-        config: learner and seed.
         features: [n, m]; NaN where something was not revealed.
         actions: [n] numbers 0 .. k - 1.
         groups: [n] context, which no fold divides.

@@ -359,11 +359,7 @@ def validate(
 
     Args:
         names: of the organisms; none: all.
-        effort: how much is read.
         folder: of organisms that were trained anew; None: the shipped ones.
-        device: on which they run.
-        backend: that reads them.
-        advance: is told of each that is done.
 
     Raises UserError for a name that is none, and for an organism whose files are damaged.
     """
