@@ -46,8 +46,10 @@ class Lead:
         alike: dict[str, list[str]] = {}
         for verdict in self.verdicts:
             alike.setdefault(verdict.short, []).append(verdict.method)
-        said = ". ".join(f"{_listed(methods)}: {part}" for part, methods in alike.items())
-        return f"{said[:1].upper()}{said[1:]}."
+        said = (
+            (_listed([f'"{name}"' if " " in name else name for name in names]), part) for part, names in alike.items()
+        )
+        return " ".join(f"{names[:1].upper()}{names[1:]}: {part}." for names, part in said)
 
     @property
     def failures(self) -> list[tuple[str, str]]:
@@ -90,7 +92,7 @@ class Lead:
     def primary(self) -> tuple[str, str, list[str]]:
         """What the registered number is called, its value, and what is to be read with it."""
         if self.registered is None:
-            return "none was registered", "–", [f"All {len(self.numbers)} numbers here are exploratory."]
+            return "none was registered", "", [f"All {len(self.numbers)} numbers here are exploratory."]
         plan, number = self.registered, self.registered.among(self.numbers)
         if number is None:
             others = f"All {len(self.numbers)} numbers here are exploratory."

@@ -130,7 +130,7 @@ def test_runs_are_collected_into_one_table_with_seeds_pooled(study: Path) -> Non
     se = np.sqrt((rows["se"] ** 2).mean() + rows["estimate"].var(ddof=1) / SEEDS)
     assert (one["ci_hi"] - one["estimate"]) / se > 1.96
     assert (one["seeds"], one["n"]) == (SEEDS, rows["n"].sum())
-    assert "tested whether coherent" in one["verdict"]
+    assert "coherence not tested" in one["verdict"]
     table = found.table()
     assert list(table.index) == ["step-100", "step-200"]
     assert {"ask accuracy letters"} < set(table.columns)

@@ -195,11 +195,10 @@ def judged(method: str, **readings: Any) -> Number:
 @pytest.mark.parametrize(
     ("share", "said"),
     [
-        (0.9, "Readable; not tested whether it responds; not tested whether coherent."),
+        (0.9, "Readable; response not tested; coherence not tested."),
         (
             0.1,
-            "Unreadable (the options are too little of the answer); not tested whether it responds; not tested whether "
-            "coherent.",
+            "Unreadable (the options make up too little of the answer); response not tested; coherence not tested.",
         ),
     ],
 )
@@ -212,10 +211,10 @@ def test_the_sentence_says_three_things(share: float, said: str) -> None:
     assert lead.failures == (
         []
         if verdict.passed
-        else [("a (ratio of rare answers)", "cannot be read: the options are too little of the answer")]
+        else [("a (ratio of rare answers)", "cannot be read: the options make up too little of the answer")]
     )
     others = [judged(name, parse_rate={"": answers}) for name in "bcd"]
-    told = "readable, not tested whether it responds, not tested whether coherent."
+    told = "readable, response not tested, coherence not tested."
     for k, names in ((1, ("a and b", "b")), (3, ("a, b, c and d", "b, c and d"))):
         several = Lead(verdicts([number, *others[:k]]), []).sentence
         assert several.lower() == (f"{names[0]}: {told}" if share > 0.5 else f"a: un{told} {names[1]}: {told}")
@@ -227,7 +226,7 @@ def test_a_table_without_a_gate_leads_with_its_verdict_on_coherence() -> None:
     pairs = Pairs(prior=prior, posterior=prior + 0.3 * (prior - 0.5) + rng.uniform(-0.02, 0.02, 300))
     numbers = score_samples([Updates(views={"": pairs})], Resampling(draws=99), "martingale").numbers
     said = Lead(verdicts(numbers), numbers).sentence
-    assert said.startswith("Not tested whether readable; not tested whether it responds; not coherent (M 0.3")
+    assert said.startswith("Readability not tested; response not tested; not coherent (M 0.3")
     assert [one.metric for one in numbers if verdicts([one])] == ["M"]
 
 
