@@ -17,7 +17,7 @@ from ...metrics.scoring.engine import ScoredTable
 from ...metrics.tables.sample_rows import Updates
 from ...metrics.tables.samples import ALL, Cells
 from .cells import adjusted_over, as_row, beside, family_size, scored_table
-from .document import Block, Picture, Prose, Report, grid
+from .document import Block, Picture, Prose, Report, grid, in_chapter
 from .figures import forest
 from .findings import Figure
 from .html import REPORT
@@ -55,6 +55,7 @@ def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Report:
         title = name or "Scores"
         blocks += [scored_table(whole, _notes, title=title, short=True)] if whole else []
         blocks += [scored_table(rest, _notes, title="" if whole else title, caption="Of parts.")] if rest else []
+    blocks = in_chapter("Scores", blocks)
     if scored.differences:
         caption = f"Clusters of both resampled together; {adjusted_over(family_size(scored.differences))}."
         title = "Differences on the same items"

@@ -45,13 +45,14 @@ def write(exported: Exported, out: OutputFolder) -> list[str]:
         epochs[readout.item] += 1
         samples.append(_sample(readout, epochs[readout.item], len(samples), exported.model))
     began, ended = exported.when
+    each = set(epochs.values())
     log = EvalLog(
         status="success",
         eval=EvalSpec(
             eval_id=exported.folder.path.name, run_id=exported.folder.path.name, created=began,
             task=f"doxascope-{exported.experiment}", model=exported.hub_name,
             dataset=EvalDataset(name=exported.experiment, samples=len(epochs), sample_ids=list(epochs)),
-            config=EvalConfig(epochs=max(epochs.values(), default=1)), packages={"doxascope": __version__},
+            config=EvalConfig(epochs=each.pop() if len(each) == 1 else None), packages={"doxascope": __version__},
             metadata={OURS: 1, "verdict": exported.verdict, "model": dict(exported.conditions["model"])},
         ),
         results=EvalResults(
@@ -96,7 +97,7 @@ def _sample(readout: ReadOut, epoch: int, place: int, model: str) -> "EvalSample
     ]
     likeliest = "" if readout.answer is None else readout.texts[readout.answer]
     last = ChatMessageAssistant(
-        content=f"{transcript['prefill']}{likeliest}",
+        content=readout.reply,
         id=f"{name}last",
         metadata={"computed": "the likeliest option of the belief that was read; nothing was generated"},
     )

@@ -64,6 +64,14 @@ class ReadOut:
         return best[0] if len(best) == 1 else None
 
     @property
+    def reply(self) -> str:
+        """The beginning of the answer, with the likeliest option behind it."""
+        begun = "" if self.transcript is None else self.transcript["prefill"]
+        said = "" if self.answer is None else self.texts[self.answer]
+        apart = " " if said and (begun[-1:].isalnum() or begun.endswith(":")) else ""
+        return f"{begun}{apart}{said}"
+
+    @property
     def truth(self) -> int | None:
         """The place of the option that is known to be true; None where that is not known, or not of one of them."""
         outcomes = [option.get("outcome", math.nan) for option in self.options]

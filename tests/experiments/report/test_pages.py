@@ -304,6 +304,12 @@ def test_a_page_is_no_wider_than_its_window(browsed: dict[str, Any], kind: str, 
     assert (found["instances"] > 0) == (kind == "run")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_folds_into_seven_parts_at_most(pages: dict[str, str], kind: str) -> None:
+    text = pages[kind]
+    assert text.count('<details class="section"') - text.count("<!-- part gate -->") <= 7
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("kind", ["score", "compare", "run"])
 def test_the_figure_stands_in_the_first_screen_and_is_half_as_wide_as_the_page(
