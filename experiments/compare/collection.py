@@ -165,7 +165,18 @@ def collect(paths: Sequence[Path | str]) -> Collection:
         groups.setdefault(tuple(row[name] for name in OF_GROUP), []).append(row)
     scores = {key: _pooled(alike) for key, alike in groups.items()}
     pooled = pd.DataFrame([_row(key, alike, scores[key]) for key, alike in groups.items()])
-    return Collection(runs, rows, pooled, [*left_out, *further], scores)
+    return Collection(runs, rows, pooled, [*left_out, *further, *_alike(every)], scores)
+
+
+def _alike(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for each model of which several seeds have read the same."""
+    seeds: dict[tuple[str, ...], dict[str, None]] = {}
+    for row in rows:
+        known = tuple(row[name] for name in ("experiment", "model", "setting", "read"))
+        seeds.setdefault(known, {}).setdefault(str(row["seed"]))
+    for (experiment, model, *_), alike in seeds.items():
+        if len(alike) > 1:
+            yield f"{experiment}, {model}: seeds {', '.join(sorted(alike, key=int))} have read the same, and count as one."
 
 
 def _runs_in(path: Path) -> Iterator[tuple[RunFolder, bool]]:

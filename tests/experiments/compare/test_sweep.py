@@ -20,6 +20,7 @@ import yaml
 import doxascope
 from doxascope import UserError
 from doxascope.base.files import file_digest, sealed, unsealed
+from doxascope.base.parallel import ray_cluster
 from doxascope.experiments.compare import collection_figures
 from doxascope.experiments.compare.collection import COLUMNS, collect
 from doxascope.experiments.compare.collection_figures import STEP, _families, _places, lines_of
@@ -372,8 +373,9 @@ def test_seeds_that_change_nothing_are_one(study: Path, tmp_path: Path) -> None:
     scores = json.loads((runs[0] / "scores.json").read_text())["scores"]
     for run in runs[1:]:
         _rescore(run, lambda stored: stored.update(scores=scores))
-    pooled = collect([tmp_path]).pooled
-    assert set(pooled["seeds"]) <= {0, 1}
+    found = collect([tmp_path])
+    assert set(found.pooled["seeds"]) <= {0, 1}
+    assert "ask, step-100: seeds 0, 1, 2 have read the same, and count as one." in found.left_out
     _rescore(runs[1], lambda stored: _number(stored, "log_loss").update(estimate=1.25))
     changed = collect([tmp_path]).pooled.query("subset == 'all'").set_index("metric")["seeds"]
     assert changed["log_loss"] == changed["accuracy"] == 2  # a number that agrees by chance is of two seeds
@@ -437,10 +439,18 @@ def test_jobs_of_slurm_are_made_by_submitit(place: Path, study: Path, monkeypatc
 
 
 def test_workers_of_ray_make_the_same_runs(place: Path, study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ray", reason="ray is not installed: pip install doxascope[ray]")
+    ray = pytest.importorskip("ray", reason="ray is not installed: pip install doxascope[ray]")
     monkeypatch.chdir(place)
     plan = load_plan(["plan.yaml"], {"models": ["./step-100"], "seeds": 1})
-    made = sweep(plan, place / "by-ray", workers=ray_workers(1))
+    clusters: list[int] = []
+
+    def cluster(threads: int) -> Any:
+        clusters.append(threads)
+        return ray_cluster(None, threads)
+
+    made = sweep(plan, place / "by-ray", workers=ray_workers(1), cluster=cluster)
+    assert clusters == [1]  # for both runs
+    assert not ray.is_initialized()
     assert [run.path.name.split("-")[0] for run in made] == ["ask", "truth"]
     for run in made:
         assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
