@@ -63,9 +63,9 @@ def test_the_page_leads_with_verdict_gate_and_primary_and_counts_the_rest(ran: C
     stored = json.loads((folder.path / "scores.json").read_text())
     places = [
         page.index(text)
-        for text in ("eadable", "The three verdicts", "Primary number",
-                     "coverage_prior of letters",
-                     f"exploratory: {len(stored['scores']) - 1} further numbers", "What was measured", "<h2>Scores<")
+        for text in ("eadable", "Primary number", "coverage_prior of letters",
+                     f"exploratory: {len(stored['scores']) - 1} further numbers", "The three verdicts",
+                     "What was measured", "<h2>Scores<")
     ]  # fmt: skip
     assert places == sorted(places)
     assert "3 of the 5 clusters that were planned are in it" in page
