@@ -176,7 +176,8 @@ def _alike(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         seeds.setdefault(known, {}).setdefault(str(row["seed"]))
     for (experiment, model, *_), alike in seeds.items():
         if len(alike) > 1:
-            yield f"{experiment}, {model}: seeds {', '.join(sorted(alike, key=int))} have read the same, and count as one."
+            named = ", ".join(sorted(alike, key=int))
+            yield f"{experiment}, {model}: seeds {named} have read the same, and count as one."
 
 
 def _runs_in(path: Path) -> Iterator[tuple[RunFolder, bool]]:

@@ -171,14 +171,19 @@ def sentence(record: Record) -> str:
     score, (left, right) = record.score, record.pair.names
     if math.isnan(score.difference):
         return f"{record.pair.metric}: {left} and {right} cannot be compared ({score.status})."
-    apart = f"{shown(score.difference)} {interval_text(score.ci_lo, score.ci_hi)}".rstrip()
-    numbers = f"{shown(score.first)} and {shown(score.second)}, {apart} apart"
     p = adjusted_p(score)
-    tested = f", adjusted p {p}" if p else ""
-    least = "" if math.isnan(score.mde) else f"; minimum detectable effect {shown(score.mde)} at 80% power"
+    tested = [f"adjusted p {p}"] if p else []
     test = record.number.equivalence
-    margin = f"; margin of the same ±{test.params['hi']:g}" if isinstance(test, Equivalence) else ""
-    return f"{record.pair.metric}: {left} and {right}: {record.finding} ({numbers}{tested}{margin}{least})."
+    tested += [f"margin of the same ±{test.params['hi']:g}"] if isinstance(test, Equivalence) else []
+    tested += [] if math.isnan(score.mde) else [f"minimum detectable effect {shown(score.mde)} at 80% power"]
+    method, *alone = left.split(", ")
+    of, shared = (f" of {method}", f"{method}, ") if alone and right.startswith(f"{method}, ") else ("", "")
+    apart = f"{shown(score.difference)} {interval_text(score.ci_lo, score.ci_hi)}".rstrip()
+    return (
+        f"{record.pair.metric}{of}: {left.removeprefix(shared)} has {shown(score.first)} and "
+        f"{right.removeprefix(shared)} {shown(score.second)}: {record.finding}. The first less the second is {apart}"
+        + (f" ({'; '.join(tested)})." if tested else ".")
+    )
 
 
 def _head(group: Group) -> Iterator[Block]:
