@@ -9,7 +9,7 @@ from typing import Any
 from ...base.errors import UserError
 from ...base.files import OutputFolder
 from ...base.version import __version__
-from ...metrics.claims import verdicts
+from ...metrics.claims import COHERENCE, verdicts
 from ...metrics.martingale.update_metrics import as_cells
 from ...metrics.metric import registered
 from ...metrics.number import Number
@@ -89,12 +89,15 @@ def _lead_figure(scored: ScoredTable) -> Figure | None:
         return None
     failed = {(one.method, one.kind) for one in verdicts(scored.numbers) if not one.passed}
     rows = [
-        (one.name or one.quantity, one.score, (", ".join(filter(None, (one.method, one.run))), one.kind) in failed)
+        (one.name or "all rows", one.score, (", ".join(filter(None, (one.method, one.run))), one.kind) in failed)
         for one in whole
         if (one.metric, one.quantity) == (lead.metric, lead.quantity)
     ]
     name = lead.quantity or lead.metric
-    return forest(name[:1].upper() + name[1:], rows, name, "With its interval, of everything that has this number.")
+    coherent = COHERENCE[lead.metric].coherent if lead.metric in COHERENCE else None
+    caption = "With its interval, of everything that has this number."
+    caption += "" if coherent is None else f" Dashed: {coherent:g}, a coherent belief."
+    return forest(name[:1].upper() + name[1:], rows, name, caption, reference=coherent)
 
 
 def _notes(number: Number) -> list[str]:
