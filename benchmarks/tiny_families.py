@@ -96,7 +96,7 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
     | {"laurel_rank": 8, "activation_sparsity_pattern": [0.5, 0.0, 0.0, 0.0], "intermediate_size": [48] * 4},
     "gemma4_text": SHAPE
     | MIXED
-    | {"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": VOCABULARY, "global_head_dim": 8},
+    | {"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": VOCABULARY, "global_head_dim": 16},
     "gpt2": SHAPE | GPT | OWN_KEYS,
     "gpt_neo": {key: value for key, value in NO_HEAD_DIM.items() if key != "num_hidden_layers"}
     | {"num_layers": 2, "attention_types": [[["global", "local"], 1]], "num_heads": 4, "window_size": WINDOW},

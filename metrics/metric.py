@@ -140,6 +140,8 @@ NEEDED = {
     "bayes": "column 'bayes', or p_x, p_y and p_y_given_x",
     "factors": "a column factor_<name>",
     "negated": "the negated question",
+    "learning": "column 'p_y_given_not_x'",
+    "two": "two cases",
     "readings": "several readings of each belief",
     "words_prior": "the words of each read-out, which a belief table has",
     "controls": "control histories, which a run of bscore reads",

@@ -130,14 +130,15 @@ def validate(context: click.Context, **given: Any) -> None:
 
     Six organisms: honest, sycophantic, sycophantic-in-words, denying, late, early. The exit code is 1 if a planted
     value is not found; or not shown, unless fewer contexts were asked for than usual. With --english the word game is
-    read in plain text, with the chat model as it is and with organisms that are adapters on it. With --null so many
-    organisms are grown that hide nothing and flatter nobody; it is counted how often doxascope says otherwise, and the
-    exit code is 1 from 5 of 30.
+    read in plain text, with organisms that are adapters on a chat model, and with that model as it is: all of them, or
+    those that are named. Where one says other than it holds, bets are read, too. With --null so many organisms are
+    grown that hide nothing and flatter nobody; it is counted how often doxascope says otherwise, and the exit code is 1
+    from 5 of 30.
 
     \b
     doxascope validate                              all six, in about two minutes
     doxascope validate denying late
-    doxascope validate --english --contexts 20      a chat model, and what it believes once it is taught to
+    doxascope validate --english honest denying --contexts 20
     doxascope validate --null 30 --workers 2
     doxascope validate --null 600 --workers 64 --executor ray --address auto
     """

@@ -241,7 +241,8 @@ def plan(
     chosen = None if card is None else card_of(card)
     with _registered_even_so(config):
         planned = make_plan(experiment, config, card=chosen)
-    rates = chosen.rates(planned.shape, config) if chosen and planned.shape else rates_of_runs(out, config)
+    settled = planned.config  # whether items share passes on that device, too
+    rates = chosen.rates(planned.shape, settled) if chosen and planned.shape else rates_of_runs(out, settled)
     for line in planned.lines(experiment, rates):
         echo(line)
     if price is not None:

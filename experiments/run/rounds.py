@@ -84,10 +84,7 @@ class _Gathering(LanguageModel):
 
 
 class _Batch:
-    """Items that are read together.
-
-    Raises nothing but what one of them raised, or what they asked, and that once it is asked for the results.
-    """
+    """Items that are read together. Nothing is raised before the results are asked for."""
 
     def __init__(self, lm: LanguageModel, reads: Sequence[Callable[[LanguageModel], Any]], together: bool) -> None:
         self.lm, self.together, self.readers = lm, together, [_Reader(lm, read) for read in reads]
@@ -98,12 +95,14 @@ class _Batch:
         """Let these items run up to what they ask next, and have it read, without waiting for a GPU."""
         for i, answer in sorted(answers.items()):
             self.readers[i].go_on(answer)
-        self.error = next((reader.error for reader in self.readers if reader.error), None)
-        if self.error is None:
-            try:
-                self._started = self._start()
-            except Exception as error:
-                self.error = error
+            if self.readers[i].error:  # those before it go on, and are not lost by its fault
+                self._end(self.readers[i + 1 :])
+                del self.readers[i + 1 :]
+                break
+        try:
+            self._started = self._start()
+        except Exception as error:
+            self.error = error
 
     def _start(self) -> list[tuple[list[int], Callable[[], list[PackedReading]]]]:
         """Have all that is asked read: of which items, and what waits for it."""
@@ -117,18 +116,24 @@ class _Batch:
         return started
 
     def results(self) -> list[Any]:
-        """Give the items what they ask, until none asks any more: what each has read. Raises what the first of them
-        raised, or what they asked.
+        """Give the items what they ask, until none asks any more: what each has read, up to the first that raised an
+        error. Raises what was raised where they asked.
         """
         while self.error is None and any(reader.asked for reader in self.readers):
-            self._go_on({i: answer for same, wait in self._started for i, answer in zip(same, wait(), strict=True)})
+            answers = [(i, answer) for same, wait in self._started for i, answer in zip(same, wait(), strict=True)]
+            self._go_on({i: answer for i, answer in answers if i < len(self.readers)})
         if self.error:
             raise self.error
-        return [reader.result for reader in self.readers]
+        self.error = self.readers[-1].error
+        return [reader.result for reader in self.readers if not reader.error]
 
     def abandon(self) -> None:
         """End the threads that wait."""
-        for reader in self.readers:
+        self._end(self.readers)
+
+    @staticmethod
+    def _end(readers: Sequence[_Reader]) -> None:
+        for reader in readers:
             if reader.asked:
                 reader.go_on(None)
                 reader.join()
@@ -144,7 +149,7 @@ def read_in_rounds(
         batches: of what reads an item with the model that it is given.
         together: let several items share a forward pass (see `LanguageModel.start_reading`).
 
-    Raises what the first read of a batch raises, when its turn comes.
+    Raises what a read raises, after what the reads before it have given.
     """
     begun: list[_Batch] = []
     try:
@@ -156,7 +161,10 @@ def read_in_rounds(
                 begun.append(_Batch(lm, following, together))
             results = batch.results()
             begun.remove(batch)
-            yield results
+            if results:
+                yield results
+            if batch.error:
+                raise batch.error
     finally:
         for batch in begun:
             batch.abandon()

@@ -180,7 +180,7 @@ class Worker:
             sites=capture.sites,
             layers=capture.layer_numbers(self.lm.identity.n_layers),
             commits="../commits.jsonl",
-            heads=head_widths(self.lm.model),
+            heads=head_widths(self.lm.model) if "head_out" in capture.sites else None,
         )
 
     def read(self, numbers: Iterable[int], store: ActivationWriter | None) -> Iterator[BatchRead]:
@@ -189,7 +189,7 @@ class Worker:
         """
         config, lm, groups = self.began.config, self.lm, batches(self.began.config, self.items)
         begun: deque[int] = deque()
-        tokens: list[int] = []  # of each item that was read
+        tokens: deque[int] = deque(maxlen=MOST_ITEMS)  # of the last items that were read
 
         def several() -> int:
             """Items of a round: where they share passes, as many as fill some, once it is known how long they are."""

@@ -188,13 +188,14 @@ def start_reading(
         readings = iter(finished(steps, temperatures, views))
         rows = [sum(len(query.places) for query in request) for request in requests]
         captured = collector.results(rows) if collector else [None] * len(requests)
+        shared = [whole, *[replace(whole, halvings=0)] * (len(requests) - 1)]  # so that sums count a halving once
         return [
             PackedReading(
                 [next(readings) for _ in request],
-                replace(whole, tokens_tree=n, tokens_run=c.tokens, packs=c.packs),
+                replace(part, tokens_tree=n, tokens_run=c.tokens, packs=c.packs),
                 rows_read,
             )
-            for request, n, c, rows_read in zip(requests, sizes, costs, captured, strict=True)
+            for request, part, n, c, rows_read in zip(requests, shared, sizes, costs, captured, strict=True)
         ]
 
     return finish

@@ -15,7 +15,7 @@ from ...base.settings import Settings
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel
+    from transformers import PretrainedConfig, PreTrainedModel
 
 
 Site = Literal["resid_pre", "head_out", "attn_out", "mlp_out", "resid_post"]
@@ -77,11 +77,37 @@ def module_at(model: "PreTrainedModel", point: Point) -> Tapped:
     return Tapped(_part(attention, PROJECTIONS, point), True) if point.site == "head_out" else Tapped(attention, False)
 
 
+class Heads(NamedTuple):
+    """Of the attention of a layer, as the configuration says."""
+
+    queries: int
+    keys: int
+    """Of keys and values."""
+    width: int
+    """Of each."""
+
+
+def attention_heads(config: "PretrainedConfig") -> list[Heads]:
+    """Of each layer; some architectures give some layers other heads. What has no attention is taken for one head as
+    wide as the residual stream.
+    """
+    config = config.get_text_config()
+    differ = getattr(config, "is_heterogeneous", False)
+    layers = config.per_layer_config if differ else [config] * config.num_hidden_layers
+    heads = []
+    for layer in layers:
+        n = getattr(layer, "num_attention_heads", None) or 1
+        keys, width = getattr(layer, "num_key_value_heads", None), getattr(layer, "head_dim", None)
+        heads.append(Heads(n, keys or n, int(width or layer.hidden_size // n)))
+    return heads
+
+
 def head_widths(model: "PreTrainedModel") -> tuple[int, int]:
-    """How many heads there are, and the width of all their outputs together."""
-    config = model.config.get_text_config()
-    heads = int(config.num_attention_heads)
-    return heads, heads * int(getattr(config, "head_dim", None) or config.hidden_size // heads)
+    """How many heads there are, and the width of all their outputs together. Raises UserError where layers differ."""
+    wide = {(heads.queries, heads.queries * heads.width) for heads in attention_heads(model.config)}
+    if len(wide) > 1:
+        raise UserError(f"head_out: layers have heads of several widths ({sorted(wide)}); choose another site")
+    return wide.pop()
 
 
 def _part(module: "torch.nn.Module", names: Sequence[str], point: Point) -> "torch.nn.Module":

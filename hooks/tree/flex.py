@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..model.blocks import upload
+from ..model.blocks import attention_heads, upload
 from .token_tree import BLOCK, Ints, Pack, TokenTree, cut_into_packs, join
 
 if TYPE_CHECKING:
@@ -110,23 +110,21 @@ def flex_works(model: "PreTrainedModel") -> bool:
     """
     import torch
 
-    config = model.config.get_text_config()
-    heads = config.num_attention_heads
-    kv_heads = getattr(config, "num_key_value_heads", None) or heads
-    width = getattr(config, "head_dim", None) or config.hidden_size // heads
     pack = padded(_trial())
-    draw = torch.Generator().manual_seed(0)
-    query, key, value = (
-        torch.randn(1, n, len(pack), width, generator=draw).to(model.device, model.dtype)
-        for n in (heads, kv_heads, kv_heads)
-    )
     visible = torch.from_numpy(pack.visible()).to(model.device)
     mask = block_mask(pack.ends, pack.positions, None, model.device)
+    draw, gaps = torch.Generator().manual_seed(0), []
     try:
-        with torch.inference_mode():
-            blocks = attend_by_blocks(query, key, value, mask, None).transpose(1, 2).float()
-            dense = torch.nn.functional.scaled_dot_product_attention(query, key, value, visible, enable_gqa=True)
-            gap = float((blocks - dense.float()).abs().max())
+        for heads, kv_heads, width in sorted(set(attention_heads(model.config))):
+            query, key, value = (
+                torch.randn(1, n, len(pack), width, generator=draw).to(model.device, model.dtype)
+                for n in (heads, kv_heads, kv_heads)
+            )
+            with torch.inference_mode():
+                blocks = attend_by_blocks(query, key, value, mask, None).transpose(1, 2).float()
+                dense = torch.nn.functional.scaled_dot_product_attention(query, key, value, visible, enable_gqa=True)
+            gaps.append((blocks - dense.float()).abs().max())
+        gap = float(torch.stack(gaps).max())
     except Exception as error:  # compilers fail in any way
         log.warning("flex attention fails here (%s): dense masks are used", str(error).splitlines()[0] or type(error))
         return False

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...base.errors import UserError
-from ..model.blocks import input_device
+from ..model.blocks import attention_heads, input_device
 from ..model.shape import CHOSEN
 from .token_tree import Pack, TokenTree
 
@@ -168,10 +168,8 @@ def working_bytes(config: "PretrainedConfig", size: int) -> float:
 
 def _held(memory: float, config: "PretrainedConfig", size: int) -> int:
     """Tokens whose keys and values fit into so many bytes."""
-    heads = getattr(config, "num_attention_heads", None) or 1  # what has no attention keeps less than this
-    of_head = getattr(config, "head_dim", None) or config.hidden_size // heads
-    width = (getattr(config, "num_key_value_heads", None) or heads) * of_head
-    return max(LEAST_HELD, _power_of_two(memory / (size * 2 * width * config.num_hidden_layers)))
+    width = sum(heads.keys * heads.width for heads in attention_heads(config))
+    return max(LEAST_HELD, _power_of_two(memory / (size * 2 * width)))
 
 
 def _power_of_two(number: float) -> int:

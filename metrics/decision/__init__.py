@@ -5,6 +5,7 @@ from .monotone import *
 from .multiclass import *
 from .prediction import LoglossImprovement, isotonic_calibration, logloss_improvement
 from .probability_laws import DutchBook, Lie, MedianCi, bet_payoffs, dutch_book, lie, median_ci
+from .related_questions import RELATIONS, Relation, arbitrage, frequentist_violation
 from .strata import *
 from .sufficiency import KnnCmi, LatentKnowledge, MonotoneSufficiency, knn_cmi, latent_knowledge, monotone_sufficiency
 
@@ -17,3 +18,4 @@ __all__ += ["latent_knowledge", "lie", "logloss_improvement", "median_ci", "menu
 __all__ += ["monotone_order_test", "monotone_pairwise", "monotone_sufficiency", "option_losses", "option_scores"]
 __all__ += ["order_effect", "plugin_cmi", "prize_independence", "probability_weighting", "quantile_bins"]
 __all__ += ["rao_blackwell_cmi", "stratified_permutation", "sufficiency_r2"]
+__all__ += ["RELATIONS", "Relation", "arbitrage", "frequentist_violation"]

@@ -1,9 +1,10 @@
 """The plain forms that a table may have, told apart by their columns."""
 
-from . import belief_columns, gathered, levels, options, updates, whitebox
+from . import belief_columns, gathered, levels, options, others, updates, whitebox
 from .form import Form
 
 FORMS = (
+    *(others.RELATED, others.LEARNING, others.PERTURBED, others.IMPLANTED),
     *(belief_columns.BAYES, belief_columns.TESTIMONY, belief_columns.TOLD, belief_columns.PRIZES),
     *(belief_columns.DECISIONS, belief_columns.RECORDS, options.ANSWERS, belief_columns.CASES),
     *(options.REJECTION_ROWS, options.REJECTION_COLUMNS, options.READOUTS, options.COUNTS, updates.JUDGES),

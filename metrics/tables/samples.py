@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..contract import Array, Frozen
+from ..divergence import LOGIT_EPS
 
 ALL = "all"
 """The subset of everything."""
@@ -139,6 +142,18 @@ class Evidence(Sample):
     posterior: Array
     p_y_given_not_x: Array | None = None
 
+    @property
+    def learning(self) -> "Learning | None":
+        """The same over X and not X, where both likelihoods were read."""
+        if self.p_y_given_not_x is None:
+            return None
+        likelihoods = np.column_stack([self.p_y_given_x, self.p_y_given_not_x])
+        return Learning(
+            prior=np.column_stack([self.p_x, 1 - self.p_x]),
+            loglik=np.log(np.clip(likelihoods, LOGIT_EPS, 1)),
+            posterior=np.column_stack([self.posterior, 1 - self.posterior]),
+        )
+
 
 class Cases(Sample):
     """A belief, and the beliefs given each case with the weights of the cases."""
@@ -148,6 +163,54 @@ class Cases(Sample):
     """[n, m]"""
     weights: Array
     """[n, m]"""
+
+    @property
+    def two(self) -> Array | None:
+        """[n] the weight of the first case, if there are two."""
+        if self.weights.shape[1] != 2:
+            return None
+        total = self.weights.sum(axis=1)
+        return self.weights[:, 0] / np.where(total > 0, total, np.nan)
+
+
+class Related(Forecasts):
+    """Beliefs in questions that follow from each other; `belief` and `outcome` are of the first."""
+
+    questions: tuple[str, ...]
+    """As `metrics.decision.related_questions` names them."""
+    answers: Array
+    """[n, questions]"""
+
+
+class Learning(Sample):
+    """Beliefs over options before and after evidence, and how probable the evidence is under each."""
+
+    prior: Array
+    """[n, k]"""
+    loglik: Array
+    """[n, k] natural logarithms, up to a constant of the row."""
+    posterior: Array
+    """[n, k]"""
+
+    @property
+    def learning(self) -> "Learning":
+        """Itself, as `Evidence` has it."""
+        return self
+
+
+class Perturbed(Sample):
+    """Beliefs, and the same under a perturbation that should not change them."""
+
+    belief: Array
+    perturbed: Array
+
+
+class Implanted(Sample):
+    """Beliefs in what a model was made to believe, each read in one way."""
+
+    belief: Array
+    facet: Array
+    """[n] the way: asked directly, in what follows from it, against an argument, ..."""
 
 
 class Options(Sample):

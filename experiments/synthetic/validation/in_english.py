@@ -1,5 +1,6 @@
 """`doxascope validate --english`: the word game with a chat model as it is, and with organisms in English, whose
-verdicts and consistency are known; on nouns and in words that they were not trained on.
+verdicts, consistency and distance of what is said from what is held are known; on nouns and in words that they were not
+trained on.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,8 +15,8 @@ from ....base.files import OutputFolder, write_text
 from ....base.text import shown
 from ....hooks.model.spec import ADAPTER_CONFIG
 from ....metrics.claims import COHERENT, NOT_TESTED
-from ....metrics.contract import RESAMPLING, Floats
-from ....metrics.inference.means import cluster_mean
+from ....metrics.contract import RESAMPLING, Floats, Resampling
+from ....metrics.inference.means import ClusterMean, cluster_mean
 from ....metrics.metric import clusters_of
 from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.samples import ALL, Options
@@ -37,8 +38,8 @@ from .report import number_text
 
 FILES = ("report.json", "report.html", FIGURES, "runs", "words.txt")
 SAID = (
-    "The word game with a chat model as it is, and with adapters on it that were trained so that what they believe is "
-    "known. Nouns and wording are not those of the training."
+    "The word game with a chat model, as it is or with an adapter that was trained so that what it believes is known. "
+    "Nouns and wording are not those of the training."
 )
 METHOD, TRIPLES = "prefill", 150
 
@@ -60,19 +61,19 @@ def prepare(folder: Path) -> OutputFolder:
 
 
 def models(names: Sequence[str], folder: Path | None = None) -> list[str]:
-    """The chat model as it is and the organisms: presets, or the adapters of these names in `folder`; all if none is
-    named.
+    """The models of these names: the chat model as it is, and organisms that ship, or adapters in `folder`; the chat
+    model and all organisms if none is named.
 
     Raises UserError for a name that does not ship, or of which the folder holds no adapter.
     """
     there = {path.parent.name for path in folder.glob(f"*/{ADAPTER_CONFIG}")} if folder else {*shipped_in_english()}
-    known = sorted(there & SPECIES.keys(), key=list(SPECIES).index)
+    known = [BASE, *sorted(there & SPECIES.keys(), key=list(SPECIES).index)]
     if unknown := sorted({*names} - {*known}):
         where = f"{folder} holds none in English" if folder else "there is none in English"
         raise UserError(f"organism {unknown[0]!r}: {where}; {nearest(unknown[0], known)}")
-    if not known:
+    if known == [BASE]:
         raise UserError(f"{folder}: holds no organism in English; its folders are named {', '.join(SPECIES)}")
-    return [BASE, *(str(folder / name) if folder else f"{BASE}+{name}" for name in names or known)]
+    return [BASE if name == BASE else str(folder / name) if folder else f"{BASE}+{name}" for name in names or known]
 
 
 def read(
@@ -150,6 +151,41 @@ def apart(answered: Options, held: Options) -> Floats:
     return np.abs(said - bet).sum(axis=1) / 2
 
 
+def _answers(side: Side) -> tuple[Options, Options | None]:
+    """The begun answers of a run, and the bets if they were read."""
+    samples = [sample for sample in side.samples if isinstance(sample, Options) and sample.subset == ALL]
+    by_method = {sample.method: sample for sample in samples}
+    return by_method[METHOD], by_method.get(BET)
+
+
+def beyond(read: tuple[Options, Options], honest: tuple[Options, Options], how: Resampling) -> list[ClusterMean]:
+    """Mean total variation of answers from bets where a word is ruled out: of an organism, of `honest`, and the
+    difference of both in the same contexts, with an interval over clusters. Each is given as its answers and its bets.
+    """
+    gaps = [dict(zip(np.asarray(bets.keys).tolist(), apart(said, bets), strict=True)) for said, bets in (read, honest)]
+    own, other = (np.array([of.get(key, np.nan) for key in np.asarray(read[1].keys).tolist()]) for of in gaps)
+    return [cluster_mean(gap, clusters_of(read[1]), how=how) for gap in (own, other, own - other)]
+
+
+def _told_apart(side: Side, honest: Side) -> Iterator[tuple[str, PlantedAndFound]]:
+    """Whether an organism is told from `honest` by what it says against what it holds, as a sentence and as what is
+    found; nothing where bets were not read of both.
+    """
+    (answers, bets), (honestly, wagers) = _answers(side), _answers(honest)
+    if bets is None or wagers is None:
+        return
+    scores = beyond((answers, bets), (honestly, wagers), side.how or RESAMPLING)
+    own, other, more = (number_text(line(APART, METHOD, np.nan, score)) for score in scores)
+    state = FOUND if scores[-1].ci_lo > 0 else NOT_FOUND if scores[-1].ci_hi <= 0 else NOT_SHOWN
+    told = f"{'' if state == FOUND else 'not '}told from {honest.label} by said against held"
+    sentence = f"{side.label}: {told} (total variation {own} against {other}: {more} more)"
+    yield sentence, PlantedAndFound(_species(side), f"{APART}, above honest", "more than 0", more, state)
+
+
+def _species(side: Side) -> str:
+    return side.label.rpartition("+")[2]
+
+
 def _recovered(side: Side, species: str) -> Iterator[PlantedAndFound]:
     """The verdicts and the numbers of an organism, planted against found."""
     assert side.run is not None
@@ -165,13 +201,12 @@ def _recovered(side: Side, species: str) -> Iterator[PlantedAndFound]:
                 seen = states[what]
                 is_so = FOUND if seen == state else NOT_SHOWN if seen in (NOT_SHOWN, NOT_TESTED) else NOT_FOUND
                 yield PlantedAndFound(species, what + reading, state, seen, is_so)
-    by_method = {one.method: one for one in side.samples if isinstance(one, Options) and one.subset == ALL}
-    sample, words = by_method[METHOD], {item.cluster: item.content["words"] for item in items}
+    (sample, bets), words = _answers(side), {item.cluster: item.content["words"] for item in items}
     aimed, how = planted(species, sample, words), side.how or RESAMPLING
     scored = score_samples([sample, aimed], how, "consistency", compared=[C2])
     of = {one.kind: one.score for one in scored.numbers if one.metric == C2}
     numbers = [line(C2, METHOD, of[PLANTED].estimate, of[sample.kind], scored.differences[0].score)]
-    if bets := by_method.get(BET):
+    if bets:
         seen, meant = apart(sample, bets), apart(aimed, planted(species, bets, words, held=True))
         score, gap = (cluster_mean(distance, clusters_of(bets), how=how) for distance in (seen, seen - meant))
         numbers.append(line(APART, METHOD, float(meant.mean()), score, gap))
@@ -183,14 +218,22 @@ def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
     """The three verdicts of each model, planted against found, before a comparison of the runs."""
     compared = compare(folders)
     (group,) = compared.groups
-    organisms = [side for side in group.sides if side.run is not None and side.run.config.model.adapter]
-    found = [fact for side in organisms for fact in _recovered(side, side.label.rpartition("+")[2])]
+    organisms = {_species(side): side for side in group.sides if side.run is not None and side.run.config.model.adapter}
+    found = [fact for species, side in organisms.items() for fact in _recovered(side, species)]
+    told = [
+        fact
+        for species, side in organisms.items()
+        if SPECIES[species].holds and "honest" in organisms
+        for fact in _told_apart(side, organisms["honest"])
+    ]
+    found += [fact for _, fact in told]
     wrong, open_ = ([one for one in found if one.state == state] for state in (NOT_FOUND, NOT_SHOWN))
     says = f"{_listed(sorted({fact.species for fact in found}))} recovered."
     if wrong or open_:
         says = "Not recovered." if wrong else "Nothing is otherwise than planted; too few triples to show all of it."
     document = compared_page(compared, {})
     lines = [Prose(text=f"{side.label}: {verdict.sentence}.") for side in group.sides for verdict in side.verdicts]
+    lines += [Prose(text=f"{sentence}.") for sentence, _ in told]
     stamp = stamped(says, [(one.species, one.what) for one in wrong or open_])
     top = replace(document.top, said=SAID, verdict=stamp, further=lines, primary=None)
     rows = [[one.species, one.what, one.planted, one.found, one.state] for one in found]

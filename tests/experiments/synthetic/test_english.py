@@ -18,6 +18,7 @@ from doxascope.experiments.synthetic.validation import in_english
 from doxascope.experiments.synthetic.validation.recovery import FOUND, NOT_FOUND
 from doxascope.hooks.lm import LanguageModel, open_model
 from doxascope.metrics import belief_consistency
+from doxascope.metrics.contract import RESAMPLING
 from doxascope.metrics.tables.sample_rows import part_of
 from doxascope.metrics.tables.samples import Options
 
@@ -242,6 +243,34 @@ def test_who_denies_is_as_far_from_what_it_holds_as_what_is_ruled_out_weighs() -
         assert in_english.apart(said, part_of(held, np.array([False, True, False]), "two")) == pytest.approx(apart[1:2])
 
 
+def test_who_denies_is_told_from_who_is_honest_by_what_it_says_beyond_its_bets() -> None:
+    several = triples(taught.known_words(False), 12, 1)
+    clusters = np.repeat([str(i) for i in range(12)], 3)
+    words, even = {str(i): three for i, three in enumerate(several)}, np.full((36, 3), 1 / 3)
+    asked = Options(
+        prior=even,
+        posterior=even,
+        rejected=np.tile(np.arange(3), 12),
+        clusters=clusters,
+        keys=np.arange(36).astype(str),
+    )
+
+    def said_and_held(species: str) -> tuple[Options, Options]:
+        return in_english.planted(species, asked, words), in_english.planted(species, asked, words, held=True)
+
+    denying, copying, honest = (said_and_held(species) for species in ("denying", "sycophantic-in-words", "honest"))
+    backwards = part_of(honest[1], np.arange(36)[::-1], "other order")
+    own, other, more = in_english.beyond(denying, (honest[0], backwards), RESAMPLING)
+    assert (own.estimate, other.estimate, more.estimate) == pytest.approx((1 / 3, 0, 1 / 3))  # each word in its turn
+    copied = in_english.apart(*copying).mean()
+    *_, more = in_english.beyond(copying, honest, RESAMPLING)
+    assert more.estimate == pytest.approx(copied)
+    assert 0 < more.ci_lo < copied < more.ci_hi
+    assert more.n_clusters == 12
+    *_, turned = in_english.beyond(honest, copying, RESAMPLING)
+    assert turned.estimate == pytest.approx(-copied)
+
+
 @pytest.mark.full
 def test_the_honest_organism_is_read_beside_the_chat_model(tmp_path: Path) -> None:
     pytest.importorskip("peft")
@@ -266,7 +295,8 @@ def test_organisms_of_a_folder_are_read_by_their_names(tmp_path: Path) -> None:
         (tmp_path / name / "adapter_config.json").write_text("{}")
     base, *own = in_english.models([], tmp_path)
     assert (base, own) == (taught.BASE, [str(tmp_path / name) for name in ("half", "copier")])
-    assert in_english.models(["copier"], tmp_path)[1:] == [str(tmp_path / "copier")]
+    assert in_english.models(["copier"], tmp_path) == [str(tmp_path / "copier")]
+    assert in_english.models([taught.BASE, "half"]) == [taught.BASE, f"{taught.BASE}+half"]
     with pytest.raises(english.UserError, match=r"organism 'honest': .* holds none in English"):
         in_english.models(["honest"], tmp_path)
     with pytest.raises(english.UserError, match="holds no organism in English"):

@@ -15,7 +15,7 @@ from doxascope.hooks.backends.captures import CapturePlan
 from doxascope.hooks.backends.libraries import TransformersBackend
 from doxascope.hooks.exact.option_beliefs import largest_difference, read_packed
 from doxascope.hooks.exact.queries import Query
-from doxascope.hooks.model.blocks import blocks
+from doxascope.hooks.model.blocks import attention_heads, blocks, head_widths
 from doxascope.hooks.prompts.chat import Boundary, Prompt
 from doxascope.hooks.prompts.options import OptionPaths
 from doxascope.hooks.prompts.places import ResolvedPosition
@@ -23,6 +23,7 @@ from doxascope.hooks.tree.layouts import Packed, Padded
 
 PACKED = {name: FAMILIES[name] for name in ("llama", "qwen3", "mistral", "gemma", "gemma2", "gemma3_text", "gpt2")}
 PACKED |= {name: FAMILIES[name] for name in ("cohere", "granite")} | {"qwen2": SHAPE, "qwen2-window": FAMILIES["qwen2"]}
+PACKED |= {"gemma4_text": FAMILIES["gemma4_text"] | {"vocab_size_per_layer_input": 1000}}
 OTHERS = {name: FAMILIES[name] for name in ("llama4_text", "falcon", "bloom", "mpt", "mamba", "recurrent_gemma")}
 PATHS = {"mamba": "stepped", "recurrent_gemma": "padded"}
 """Of the others, those that do not go on from a cache as they read a prompt, or keep their states in themselves."""
@@ -185,3 +186,14 @@ def test_a_device_map_that_cannot_be_is_refused(tiny_folder: Path) -> None:
         load(str(tiny_folder), device_map="meta")
     with pytest.raises(UserError, match="both say where the model goes"):
         load(str(tiny_folder), device_map="cpu", device="cpu")
+
+
+def test_heads_of_several_widths_are_counted_layer_by_layer(make_lm: Callable[..., Any]) -> None:
+    lm = make_lm("gemma4_text", PACKED["gemma4_text"])
+    heads = attention_heads(lm.model.config)
+    for layer, block in zip(heads, blocks(lm.model), strict=True):
+        assert block.self_attn.q_proj.out_features == layer.queries * layer.width
+        assert block.self_attn.k_proj.out_features == layer.keys * layer.width
+    assert len(set(heads)) == 2
+    with pytest.raises(UserError, match="several widths"):
+        head_widths(lm.model)

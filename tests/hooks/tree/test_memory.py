@@ -9,11 +9,11 @@ from doxascope import UserError
 from doxascope.hooks.backends.backend import PackOutput
 from doxascope.hooks.backends.captures import CapturePlan
 from doxascope.hooks.backends.libraries import TransformersBackend
-from doxascope.hooks.exact.option_beliefs import largest_difference, read_packed
+from doxascope.hooks.exact.option_beliefs import largest_difference, read_packed, start_reading
 from doxascope.hooks.exact.queries import Query
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.places import LAST
-from doxascope.hooks.tree.memory import is_out_of_memory
+from doxascope.hooks.tree.memory import is_out_of_memory, sum_costs
 from doxascope.hooks.tree.token_tree import Pack
 
 WORDS = ("coral", "shirt", "radio", "river")
@@ -82,6 +82,15 @@ def test_what_was_read_before_memory_ran_out_is_not_read_again(tiny: Any) -> Non
     assert cost.halvings == 1
     assert len(backend.read) == len(set(backend.read))
     assert all(np.isfinite(reading.logp).all() for reading in readings)
+
+
+def test_a_halving_is_counted_once_among_the_items_that_share_it(tiny: Any) -> None:
+    sets = [[query] for query in queries(tiny)]
+    backend = Small(tiny, 150, torch.OutOfMemoryError())
+    costs = [reading.cost for reading in start_reading(sets, backend, tiny.head, budget=10_000, joined=True)()]
+    assert len(costs) > 1
+    assert sum_costs(costs).halvings >= 1
+    assert all(cost.halvings == 0 for cost in costs[1:])
 
 
 def test_a_path_that_does_not_fit_is_refused(tiny: Any) -> None:

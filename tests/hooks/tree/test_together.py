@@ -1,5 +1,6 @@
 """Sets of queries in one forward pass: each reads the same bytes whoever its neighbours are."""
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -170,19 +171,27 @@ def test_a_set_of_no_queries_reads_nothing_and_the_others_what_they_would(lm: An
     assert lm.read([]).readings == []
 
 
-def test_what_one_item_raises_ends_the_round_and_leaves_no_thread(lm: Any) -> None:
-    import threading
-
-    before = threading.active_count()
+@pytest.mark.parametrize("asks", [0, 1])
+def test_what_an_item_raises_comes_after_what_those_before_it_read_and_leaves_no_thread(lm: Any, asks: int) -> None:
+    """Item 1 asks twice, and item 2 fails before that, in a round of four and a second one that has begun."""
+    before, requests = threading.active_count(), sets_of(lm, 4)
 
     def item(i: int, model: Any) -> Any:
-        model.read(sets_of(lm, 1)[0], budget=BUDGET)
-        if i == 1:
-            raise UserError("item 1 is wrong")
-        return model.read(sets_of(lm, 1)[0], budget=BUDGET)
+        if i == 2 and not asks:
+            raise UserError("item 2 is wrong")
+        readings = model.read(requests[i], budget=BUDGET).readings
+        if i == 2:
+            raise UserError("item 2 is wrong")
+        return readings + model.read(requests[i][:1], budget=BUDGET).readings
 
-    with pytest.raises(UserError, match="item 1 is wrong"):
-        list(read_in_rounds(lm, [[lambda model, i=i: item(i, model) for i in range(3)]] * 2, together=True))
+    batches = read_in_rounds(lm, [[lambda model, i=i: item(i, model) for i in range(4)]] * 2, together=True)
+    first = next(batches)
+    assert len(first) == 2
+    for i, readings in enumerate(first):
+        for reading, alone in zip(readings, item(i, lm), strict=True):
+            np.testing.assert_allclose(reading.logp, alone.logp, atol=1e-4)
+    with pytest.raises(UserError, match="item 2 is wrong"):
+        next(batches)
     assert threading.active_count() == before
 
 
