@@ -12,7 +12,7 @@ from ...metrics.consistency.competence import NOT_TESTED
 from ...metrics.number import Number, interval_text
 from ...metrics.registration import Registered
 from ...metrics.scoring.engine import ScoredTable
-from .cells import NONE, aligned
+from .cells import NONE
 from .document import Cell, Primary, Stamp, TableBlock, Top, grid, stamped
 from .findings import Figure
 
@@ -139,20 +139,6 @@ class Lead:
             figure=figure,
         )
 
-    @property
-    def lines(self) -> list[str]:
-        """The same for a terminal."""
-        label, value, lines = self.primary
-        open_ones = [(verdict.called, c) for verdict in self.verdicts for c in verdict.conditions if not c.held]
-        head = ("  not met", "", "seen", "asked", "")
-        rows = [head, *((f"  {m}", c.label, c.seen, c.asked, c.state) for m, c in open_ones)]
-        each = (
-            [f"  {verdict.called}: {verdict.sentence}" for verdict in self.verdicts] if len(self.verdicts) > 1 else []
-        )
-        gate = [self.sentence, *each, *(aligned(rows) if open_ones else ()), *([self.when] if self.when else [])]
-        primary = f"primary: {label}: {value}" if self.registered else "No primary number was registered."
-        return [*gate, "", primary, *(f"  {line}" for line in lines)]
-
     def as_dict(self) -> dict[str, Any]:
         """The same for `scores.json`."""
         gates = [
@@ -171,7 +157,6 @@ class Lead:
             "verdicts": gates,
             "fixed": sorted(self.fixed),
             "registered": plan,
-            "said": self.lines,
         }
 
 
