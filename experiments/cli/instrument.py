@@ -219,7 +219,7 @@ def _validate_planted(asked: ValidateOptions) -> bool:
 
     place = told.prepare(asked.out or Path("validation"))
     effort = Effort(contexts=asked.contexts or Effort().contexts, seed=asked.seed)
-    where = {"folder": asked.folder, "device": asked.device, "backend": asked.backend}
+    where: dict[str, Any] = {"folder": asked.folder, "device": asked.device, "backend": asked.backend}
     with progress(len(asked.organisms) or 6, "organism", "organisms") as advance:
         recovered = run(asked.organisms, effort, **where, advance=advance)
     write(place, document := told.page(recovered, effort))

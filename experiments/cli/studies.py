@@ -1,6 +1,7 @@
 """`doxascope sweep`, `collect` and `export`: many runs, one table of them, and what other tools read."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -69,7 +70,7 @@ def sweep(
     if jobs and executor != "slurm":
         raise UserError(f"--slurm {jobs[0]}: is for jobs of Slurm; give it with --executor slurm")
     plan = load_plan(targets, chosen(models, seeds, named_values("--vary", varied)))
-    by_ray = {
+    by_ray: dict[str, Any] = {
         "workers": ray_workers(workers, gpus_per_worker, address),
         "cluster": lambda threads: ray_cluster(address, (workers or 1) * threads),
     }
