@@ -71,7 +71,7 @@ def write(exported: Exported, out: OutputFolder) -> list[str]:
 
 def _ours(place: Path) -> bool:
     """Whether a log was written by an export."""
-    from inspect_ai.log import read_eval_log  # pyright: ignore[reportMissingImports]
+    from inspect_ai.log import read_eval_log  # type: ignore
 
     with contextlib.suppress(Exception):  # a file that is no log
         return OURS in (read_eval_log(str(place), header_only=True).eval.metadata or {})
