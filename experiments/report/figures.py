@@ -92,7 +92,7 @@ LETTERS = 14
 """Of a label, for each inch of a panel."""
 LEAD_INCHES = 3.5
 """Of the one figure that a page begins with: drawn as wide as the page allows, it is legible on a telephone."""
-FACET_INCHES = 2.0
+FACET_INCHES = 2.7
 """Of each panel where there are several."""
 
 BESIDE: Any = {"color": INK, "marker": "|", "markersize": 14, "markeredgewidth": 1.6, "linestyle": "none"}
@@ -147,7 +147,7 @@ def forests(title: str, panels: Sequence[tuple[str, Sequence[Row], float | None]
     laid = [(name, *_laid_out(rows, width), reference) for name, rows, reference in panels]
     side, panels = (width, max(height for *_, height, _ in laid)), [(name, rows, at) for name, rows, _, at in laid]
     drawn = [(name, (rows, _rows_drawn(rows, "", reference))) for name, rows, reference in panels]
-    return panel_figure(title, drawn, lambda axes, own: own[1](axes, own[0]), caption, side=side, columns=2)
+    return panel_figure(title, drawn, lambda axes, own: own[1](axes, own[0]), caption, side=side, left=RIGHT, columns=2)
 
 
 def score_figure(

@@ -99,7 +99,7 @@ def _block(block: Block, width: int, full: bool) -> Iterator[str]:
 
 
 def _primary(block: Primary, width: int) -> Iterator[str]:
-    value = "" if block.value == NONE else f": {block.value}"
+    value = "" if block.value in ("", NONE) else f": {block.value}"
     yield from _wrapped(f"{block.title}: {block.label}{value}", width)
     for line in block.lines:
         yield from _wrapped(line, width, "  ")

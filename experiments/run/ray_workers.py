@@ -161,6 +161,10 @@ def ray_workers(n: int | None = None, gpus: float | None = None, address: str | 
                 os.getcwd(),
             )
             actors = [make.remote(*given) for _ in range(count)]
-            yield _Actors(ray, actors, items_of(experiment, config), experiment)
+            try:
+                yield _Actors(ray, actors, items_of(experiment, config), experiment)
+            finally:
+                for actor in actors:
+                    ray.kill(actor)
 
     return opened

@@ -169,7 +169,7 @@ def side_by_side(
         ],
         axis if len(axis) <= AXIS else shown.replace("_", " "),
         "Each with its interval; hollow: cannot be read."
-        + (f" Without one: {', '.join(none)}." if none else "")
+        + (f" No number: {', '.join(none)}." if none else "")
         + (f" Dashed: {coherent:g}, a coherent belief." if coherent is not None else ""),
         reference=coherent,
     )

@@ -143,7 +143,7 @@ def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_
     worse = Verdict("asked", [Condition(**bad, state="fails")], readable="unreadable", responds="responds")
     gone = [replace(before, verdicts=[held]), replace(now, verdicts=[worse])]
     assert list(_fallen(replace(group, sides=gone))) == [
-        "truth: asked could be read before, and now cannot: the options are too little of the answer"
+        "truth: asked could be read before, and now cannot: the options make up too little of the answer"
     ]
     idle = Condition(name="items that respond", value=0, threshold=0.5, above=True, state="fails")
     gone = [replace(before, verdicts=[held]), replace(now, verdicts=[replace(held, conditions=[idle], responds=IDLE)])]
