@@ -93,8 +93,8 @@ def of_source(source: Path, readout: str | None, question: str | None, options: 
 def trace(lm: LanguageModel, traced: Traced, every: str = "sentence", probe: Probe | None = None) -> Trace:
     """Read the belief after each part of the conversation, all in one tree.
 
-    Raises UserError for no text, a model that thinks, options that cannot be told apart, a conversation that the model's
-    template refuses or that is too long, and a probe of another model.
+    Raises UserError for no text, a model that thinks, options that cannot be told apart, a conversation that is too
+    long or that the model's template refuses, and a probe of another model.
     """
     if lm.spec.thinking == "on":
         raise UserError("thinking 'on': a belief is a mixture over thoughts; load it 'closed' (model.thinking)")
