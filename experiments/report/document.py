@@ -245,6 +245,22 @@ class Folded(Block):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Coloured(Block):
+    """A text whose parts are coloured by a share."""
+
+    kind: Literal["coloured"] = "coloured"
+    first: str
+    """Of what the share is."""
+    parts: Sequence[tuple[str, float, str]]
+    """(text, share in [0, 1], what is told of it)."""
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """As `Folded` has them: each part under its numbers."""
+        return [(told, text) for text, _, told in self.parts]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Top:
     """What every document begins with: a verdict, the gates behind it, one figure and one number."""
 

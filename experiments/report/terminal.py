@@ -9,6 +9,7 @@ from .document import (
     SMALL_LINE,
     Block,
     Cell,
+    Coloured,
     Entries,
     Folded,
     Instances,
@@ -83,7 +84,7 @@ def _block(block: Block, width: int, full: bool) -> Iterator[str]:
             yield from _figure(block.figure, width)
         case Instances():
             yield from _instances(block, width)
-        case Folded():
+        case Folded() | Coloured():
             for summary, text in block.texts:
                 yield from [*_wrapped(summary, width), *(f"  {visible(line)}" for line in text.splitlines())]
         case Entries():
