@@ -21,7 +21,7 @@ RETRIES = 3
 
 @contextmanager
 def ray_cluster(address: str | None, cores: int) -> Iterator[Any]:
-    """Ray, connected.
+    """Ray, connected; who is connected already stays so.
 
     Args:
         address: of a running cluster, as `ray.init` takes it; None: $RAY_ADDRESS, or a cluster of this machine alone,
@@ -34,6 +34,9 @@ def ray_cluster(address: str | None, cores: int) -> Iterator[Any]:
         ray: Any = importlib.import_module("ray")
     except ImportError as error:
         raise UserError(f'--executor ray: {error}; pip install "doxascope[ray]"') from error
+    if ray.is_initialized():
+        yield ray
+        return
     place = address or os.environ.get("RAY_ADDRESS")
     local = {} if place else {"num_cpus": max(os.cpu_count() or 1, cores), "include_dashboard": False}
     try:
@@ -132,9 +135,6 @@ def by_actors(
     others.
 
     Args:
-        ray: connected.
-        actors: that do them.
-        tasks: taken one by one.
         give: hands a task to an actor; returns the reference to its answer.
         in_flight: tasks that an actor has been given at a time.
 

@@ -323,9 +323,9 @@ class Verdict:
 
 
 WORDS = (
-    {NOT_SHOWN: "not shown to be readable", NOT_TESTED: "not tested whether readable"},
-    {NOT_SHOWN: "not shown to respond", NOT_TESTED: "not tested whether it responds"},
-    {NOT_SHOWN: "not shown to be coherent", NOT_TESTED: "not tested whether coherent", INCOHERENT: "not coherent"},
+    {NOT_SHOWN: "not shown to be readable", NOT_TESTED: "readability not tested"},
+    {NOT_SHOWN: "not shown to respond", NOT_TESTED: "response not tested"},
+    {NOT_SHOWN: "not shown to be coherent", NOT_TESTED: "coherence not tested", INCOHERENT: "not coherent"},
 )
 """The states of each verdict in a sentence, where they do not say it by themselves."""
 IDLE = {

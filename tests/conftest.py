@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -32,8 +31,6 @@ LONGEST = (
     *("test_card", "test_sweep", "test_faults", "test_swap", "test_consistency", "test_templates"),
 )
 """Files that take longest: they are begun first, so that no worker is left alone with one at the end."""
-UNUSED = ("ranking", "points")
-"""Formats that no tiny run asks for."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -234,7 +231,7 @@ def save_llama(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             "initializer_range": 0.2,
         }
         torch.manual_seed(0)
-        ids = {"vocab_size": len(tokenizer), "eos_token_id": tokenizer.eos_token_id}
+        ids: dict[str, Any] = {"vocab_size": len(tokenizer), "eos_token_id": tokenizer.eos_token_id}
         folder = tmp_path_factory.mktemp("models") / name
         LlamaForCausalLM(LlamaConfig(**ids, **sizes | changes)).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
@@ -251,21 +248,23 @@ def tiny_folder(save_llama: Callable[..., Path], make_tokenizer: Callable[..., A
 
 
 @pytest.fixture(scope="session")
-def tiny_for(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[[str], Path]:
-    """A tiny model whose tokenizer knows the words of an experiment's settings; else it would spell every prompt."""
-    from transformers import AutoTokenizer
-
+def tiny_for(save_llama: Callable[..., Path], make_tokenizer: Callable[..., Any]) -> Callable[[str], Path]:
+    """A tiny model whose tokenizer knows the words of an experiment's settings, or of all (`*`); else it would spell
+    every prompt."""
     from doxascope.hooks.verbal.number_formats import FORMATS
 
-    speller = AutoTokenizer.from_pretrained(tiny_folder)
+    speller = make_tokenizer()
+    unused = ("ranking", "points")  # formats that no tiny run asks for
 
     @cache
     def make(experiment: str) -> Path:
-        shipped = [Path(str(files("doxascope") / "configs" / f"{experiment}.yaml")).read_text()]
-        texts = shipped + [form.instruction for name, form in FORMATS.items() if name not in UNUSED]
+        files = sorted((Path(__file__).parents[1] / "configs").glob(f"{experiment}.yaml"))
+        texts = [file.read_text(encoding="utf-8") for file in files]
+        texts += [form.instruction for name, form in FORMATS.items() if name not in unused]
         tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)
         tokenizer.chat_template = speller.chat_template
-        return save_llama(tokenizer, f"tiny-{experiment}", max_position_embeddings=4096)
+        name = "tiny-llama" if experiment == "*" else f"tiny-{experiment}"
+        return save_llama(tokenizer, name, max_position_embeddings=4096)
 
     return make
 

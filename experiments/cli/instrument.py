@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -92,6 +92,24 @@ TAKES = {
 """What each job is told, besides where to write and how much to print."""
 
 
+class ValidateOptions(NamedTuple):
+    """What `validate` is told."""
+
+    organisms: tuple[str, ...]
+    n: int
+    english: bool
+    contexts: int | None
+    seed: int
+    device: str
+    backend: str | None
+    workers: int
+    executor: str
+    address: str | None
+    folder: Path | None
+    out: Path | None
+    full: bool
+
+
 @click.command()
 @click.argument("organisms", nargs=-1, metavar="[ORGANISM]...")
 @click.option("--null", "n", type=click.IntRange(1), help="Grow so many organisms that have none of it instead.")
@@ -107,22 +125,7 @@ TAKES = {
 @click.option("--out", type=FOLDER, help="For numbers, page and figures. [validation, english, or nulls]")
 @FULL
 @click.pass_context
-def validate(
-    context: click.Context,
-    organisms: tuple[str, ...],
-    n: int | None,
-    english: bool,
-    contexts: int | None,
-    seed: int,
-    device: str,
-    backend: str | None,
-    workers: int,
-    executor: str,
-    address: str | None,
-    folder: Path | None,
-    out: Path | None,
-    full: bool,
-) -> None:
+def validate(context: click.Context, **given: Any) -> None:
     """Measure transformers whose beliefs were planted, and lay what is found beside it.
 
     Six organisms: honest, sycophantic, sycophantic-in-words, denying, late, early. The exit code is 1 if a planted
@@ -139,24 +142,20 @@ def validate(
     doxascope validate --null 30 --workers 2
     doxascope validate --null 600 --workers 64 --executor ray --address auto
     """
-    job = _job(context, n, english)
-    require_ray(executor, address=address)
-    if contexts is not None and contexts < FEWEST and job != ENGLISH:
-        raise click.BadParameter(f"{contexts} is not in the range x>={FEWEST}.", param_hint="'--contexts'")
-    if n:
-        failed = _validate_null(n, contexts, device, workers, executor, address, out or Path("nulls"), full)
-    elif english:
-        failed = _validate_english(organisms, contexts, seed, device, backend, folder, out or Path("english"), full)
-    else:
-        failed = _validate_planted(organisms, contexts, seed, device, backend, folder, out or Path("validation"), full)
-    raise SystemExit(int(failed))
+    job, asked = _job(context), ValidateOptions(**given)
+    require_ray(asked.executor, address=asked.address)
+    if asked.contexts is not None and asked.contexts < FEWEST and job != ENGLISH:
+        raise click.BadParameter(f"{asked.contexts} is not in the range x>={FEWEST}.", param_hint="'--contexts'")
+    wrong = {NULL: _validate_null, ENGLISH: _validate_english, PLANTED: _validate_planted}[job](asked)
+    raise SystemExit(int(wrong))
 
 
-def _job(context: click.Context, n: int | None, english: bool) -> str:
+def _job(context: click.Context) -> str:
     """Which of the three is asked for. Raises a UsageError for two at once, and for what it would not heed."""
-    if n and english:
+    null, english = context.params["n"], context.params["english"]
+    if null and english:
         raise click.UsageError("--null and --english are two jobs; give one of them")
-    job = NULL if n else ENGLISH if english else PLANTED
+    job = NULL if null else ENGLISH if english else PLANTED
     given = {
         name: parameter.get_error_hint(context)
         for parameter in context.command.params
@@ -170,16 +169,7 @@ def _job(context: click.Context, n: int | None, english: bool) -> str:
     return job
 
 
-def _validate_null(
-    n: int,
-    contexts: int | None,
-    device: str,
-    workers: int,
-    executor: str,
-    address: str | None,
-    out: Path,
-    full: bool,
-) -> bool:
+def _validate_null(asked: ValidateOptions) -> bool:
     """Whether claims are made of null organisms too often."""
     from ...base.parallel import spread_over
     from ...base.progress import progress
@@ -187,56 +177,39 @@ def _validate_null(
     from ..synthetic.validation import report as told
     from ..synthetic.validation.claims import NullPlan, null_claims, one_thread_each, rates
 
-    place = told.prepare_null(out)
-    plan = NullPlan(n=n, device=device, together=MANY if device.startswith("cuda") else NullPlan().together)
-    plan = plan._replace(contexts=contexts or plan.contexts)
-    side_by_side = spread_over(workers, executor, address, local=one_thread_each)
-    with side_by_side as spread, progress(n, "organism", "null organisms") as advance:
+    place = told.prepare_null(asked.out or Path("nulls"))
+    together = MANY if asked.device.startswith("cuda") else NullPlan().together
+    plan = NullPlan(asked.n, device=asked.device, together=together)
+    plan = plan._replace(contexts=asked.contexts or plan.contexts)
+    side_by_side = spread_over(asked.workers, asked.executor, asked.address, local=one_thread_each)
+    with side_by_side as spread, progress(asked.n, "organism", "null organisms") as advance:
         read = null_claims(plan, place.path, spread, advance)
     place.write_json("nulls.json", told.null_data(read, plan))
     write(place, document := told.null_page(read, plan))
-    echo_report(document, place.path, full)
+    echo_report(document, place.path, asked.full)
     return any(rate.fails for rate in rates(read))
 
 
-def _validate_english(
-    names: tuple[str, ...],
-    triples: int | None,
-    seed: int,
-    device: str,
-    backend: str | None,
-    folder: Path | None,
-    out: Path,
-    full: bool,
-) -> bool:
+def _validate_english(asked: ValidateOptions) -> bool:
     """Whether something planted in an organism in English is not found."""
     from ...base.progress import progress
     from ..report.html import write
     from ..synthetic.validation import in_english
     from ..synthetic.validation.recovery import NOT_FOUND, NOT_SHOWN
 
-    models = in_english.models(names, folder)
-    place = in_english.prepare(out)
-    asked = (f"model.device={device}", *([f"model.backend={backend}"] if backend else []))
+    models, triples = in_english.models(asked.organisms, asked.folder), asked.contexts or in_english.TRIPLES
+    place = in_english.prepare(asked.out or Path("english"))
+    settings = (f"model.device={asked.device}", *([f"model.backend={asked.backend}"] if asked.backend else []))
     with progress(len(models), "model", "models") as advance:
-        folders = in_english.read(place.path, models, triples or in_english.TRIPLES, seed, asked, advance)
+        folders = in_english.read(place.path, models, triples, asked.seed, settings, advance)
     document, facts = in_english.page(folders)
     write(place, document)
-    echo_report(document, place.path, full)
-    states, few = {fact.state for fact in facts}, (triples or in_english.TRIPLES) < in_english.TRIPLES
-    return bool(states & ({NOT_FOUND} if few else {NOT_FOUND, NOT_SHOWN}))
+    echo_report(document, place.path, asked.full)
+    faults = {NOT_FOUND} if triples < in_english.TRIPLES else {NOT_FOUND, NOT_SHOWN}
+    return any(fact.state in faults for fact in facts)
 
 
-def _validate_planted(
-    organisms: tuple[str, ...],
-    contexts: int | None,
-    seed: int,
-    device: str,
-    backend: str | None,
-    folder: Path | None,
-    out: Path,
-    full: bool,
-) -> bool:
+def _validate_planted(asked: ValidateOptions) -> bool:
     """Whether something planted in an organism of another language is not found."""
     from ...base.progress import progress
     from ..report.html import write
@@ -244,12 +217,13 @@ def _validate_planted(
     from ..synthetic.validation.beliefs import Effort
     from ..synthetic.validation.recovery import validate as run
 
-    place = told.prepare(out)
-    effort = Effort(contexts=contexts or Effort().contexts, seed=seed)
-    with progress(len(organisms) or 6, "organism", "organisms") as advance:
-        recovered = run(organisms, effort, folder=folder, device=device, backend=backend, advance=advance)
+    place = told.prepare(asked.out or Path("validation"))
+    effort = Effort(contexts=asked.contexts or Effort().contexts, seed=asked.seed)
+    where: dict[str, Any] = {"folder": asked.folder, "device": asked.device, "backend": asked.backend}
+    with progress(len(asked.organisms) or 6, "organism", "organisms") as advance:
+        recovered = run(asked.organisms, effort, **where, advance=advance)
     write(place, document := told.page(recovered, effort))
-    echo_report(document, place.path, full)
+    echo_report(document, place.path, asked.full)
     few = effort.contexts < Effort().contexts
     return any(organism.wrong or not (few or organism.recovered) for organism in recovered)
 

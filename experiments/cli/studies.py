@@ -1,6 +1,7 @@
 """`doxascope sweep`, `collect` and `export`: many runs, one table of them, and what other tools read."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -59,22 +60,26 @@ def sweep(
     doxascope sweep plan.yaml --executor slurm --slurm slurm_partition=gpu --slurm gpus_per_node=1
     doxascope collect study                       one table and one figure of all of them
     """
+    from ...base.parallel import ray_cluster
     from ..compare.combinations import load_plan
     from ..compare.slurm import slurm_options
     from ..compare.sweep import sweep as run_all
     from ..run.ray_workers import ray_workers
-    from ..run.worker import one_here
 
     require_ray(executor, workers=workers, gpus_per_worker=gpus_per_worker, address=address)
     if jobs and executor != "slurm":
         raise UserError(f"--slurm {jobs[0]}: is for jobs of Slurm; give it with --executor slurm")
     plan = load_plan(targets, chosen(models, seeds, named_values("--vary", varied)))
+    by_ray: dict[str, Any] = {
+        "workers": ray_workers(workers, gpus_per_worker, address),
+        "cluster": lambda threads: ray_cluster(address, (workers or 1) * threads),
+    }
     runs = run_all(
         plan,
         out,
         overrides=overrides,
         allow_code=allow_code,
-        workers=ray_workers(workers, gpus_per_worker, address) if executor == "ray" else one_here,
+        **(by_ray if executor == "ray" else {}),
         slurm=slurm_options(named_values("--slurm", jobs)) if executor == "slurm" else None,
     )
     echo(f"{len(runs)} runs in {out}; one table of them: doxascope collect {out}")
@@ -126,7 +131,7 @@ def collect(paths: tuple[Path, ...], metrics: tuple[str, ...], over: str | None,
     document = page(collection, metrics, over)
     if folder is not None:
         write(folder, collection, document)
-    echo_report(document, folder and folder.path, full)
+    echo_report(document, None if folder is None else folder.path, full)
 
 
 @click.command()

@@ -115,6 +115,15 @@ class Collection:
         cells = wide.pivot(index=index, columns="title", values="text").fillna("")
         return cells.reindex(columns=list(dict.fromkeys(titles))).rename_axis(columns=None)
 
+    def scalars(self, *metrics: str) -> dict[str, float]:
+        """`experiment/model/setting/method/metric` -> the estimate over seeds, as `log_metrics` of MLflow and `log` of
+        W&B take it: of the numbers that the runs are made for, or of these metrics. Signs that MLflow refuses are `-`.
+        """
+        rows = self.named(metrics).dropna(subset="estimate")
+        names = [[row.experiment, row.model, row.setting, called(row), row.metric] for row in each(rows)]
+        keys = [re.sub(r"[^\w\-. :/]", "-", "/".join(filter(None, parts))) for parts in names]
+        return dict(zip(keys, rows["estimate"].astype(float), strict=True))
+
     def plot(self, *metrics: str, over: str | None = None) -> Figure:
         """A forest of these numbers, or, `over` size, step or a setting, a line plot; `.save("figure.pdf")` writes it.
         Raises UserError where there is nothing to draw.
@@ -156,7 +165,19 @@ def collect(paths: Sequence[Path | str]) -> Collection:
         groups.setdefault(tuple(row[name] for name in OF_GROUP), []).append(row)
     scores = {key: _pooled(alike) for key, alike in groups.items()}
     pooled = pd.DataFrame([_row(key, alike, scores[key]) for key, alike in groups.items()])
-    return Collection(runs, rows, pooled, [*left_out, *further], scores)
+    return Collection(runs, rows, pooled, [*left_out, *further, *_alike(every)], scores)
+
+
+def _alike(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A line for each model of which several seeds have read the same."""
+    seeds: dict[tuple[str, ...], dict[str, None]] = {}
+    for row in rows:
+        known = tuple(row[name] for name in ("experiment", "model", "setting", "read"))
+        seeds.setdefault(known, {}).setdefault(str(row["seed"]))
+    for (experiment, model, *_), alike in seeds.items():
+        if len(alike) > 1:
+            named = ", ".join(sorted(alike, key=int))
+            yield f"{experiment}, {model}: seeds {named} have read the same, and count as one."
 
 
 def _runs_in(path: Path) -> Iterator[tuple[RunFolder, bool]]:
@@ -264,8 +285,11 @@ def _settings(runs: Sequence[CollectedRun]) -> tuple[list[CollectedRun], list[st
 
 
 def _rows(run: CollectedRun) -> Iterator[dict[str, Any]]:
-    """Its numbers. Raises TypeError and ValueError for what is of another type than a run writes."""
+    """Its numbers, each with `read`, by which runs are known that have read the same. Raises TypeError and ValueError
+    for what is of another type than a run writes.
+    """
     about = {"experiment": run.experiment, "model": run.model, "adapter": run.adapter, "seed": run.seed}
+    about["read"] = repr([[score[name] for name in ("estimate", "n_rows", "n_clusters")] for score in run.scores])
     for score in run.scores:
         named = {name: str(score[name]) for name in ("metric", "method", "kind", "subset", "ci_method", "status")}
         numbers = {name: score[name] for name in ("estimate", "ci_lo", "ci_hi", "se")}
@@ -294,8 +318,10 @@ def _by_seed(rows: Rows) -> Rows:
 
 
 def _pooled(rows: Rows) -> SeedMean:
-    """Over seeds. A run that was given twice under two names counts once, and so do seeds that changed nothing."""
-    once = {repr([row[name] for name in NUMBERS]): row for row in _by_seed(rows)}
+    """Over seeds. A run that was given twice under two names counts once, and so do seeds that changed none of its
+    numbers.
+    """
+    once = {row["read"]: row for row in _by_seed(rows)}
     estimate, se, clusters, n = ([row[name] for row in once.values()] for name in NUMBERS)
     return mean_over_seeds(estimate, se, clusters, n)
 

@@ -70,7 +70,9 @@ def _under(side: Side, method: str, joint: str) -> Side:
 
 
 def _as_log(side: Side, logs: Sequence[Side]) -> Side:
-    """A run of questions with options, which are named and ordered as those of logs are; any other run as it is."""
+    """A run of questions with options, which are named and ordered as those of logs are; any other run as it is, and so
+    a question whose text is no longer known, which pairs with none.
+    """
     assert side.run is not None
     digests = item_digests(side.run.folder.recorded(ITEMS))
     asked = {
@@ -86,14 +88,14 @@ def _as_log(side: Side, logs: Sequence[Side]) -> Side:
     places = {item: places_of(choice["options"]) for item, choice in asked.items()}
 
     def as_log(sample: Multiclass) -> Multiclass | Forecasts:
-        items = [str(key).split(GLUE, maxsplit=1)[0] for key in sample.keys]  # pyright: ignore[reportOptionalIterable]
+        items = [str(key).split(GLUE, maxsplit=1)[0] for key in sample.keys]  # type: ignore
         belief, truth = sample.belief.copy(), sample.truth.copy()
         for row, item in enumerate(items):
-            order = places[item]
+            order = places.get(item, range(sample.belief.shape[1]))
             belief[row, : len(order)] = sample.belief[row, order]
             if np.isfinite(truth[row]):
                 truth[row] = order.index(int(truth[row]))
-        keys = np.array([names[item] + 2 * GLUE for item in items], dtype=object)
+        keys = np.array([names.get(item, item) + 2 * GLUE for item in items], dtype=object)
         if (sample.sizes == PAIR).all():  # as logs have them: forecasts of the first
             told = {name: getattr(sample, name) for name in ("kind", "method", "subset", "run", "clusters", "why")}
             first = np.where(np.isfinite(truth), 1 - truth, np.nan)

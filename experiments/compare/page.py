@@ -11,7 +11,7 @@ import numpy as np
 from ...base.files import OutputFolder
 from ...base.text import shown
 from ...base.version import __version__
-from ...metrics import UNREADABLE, Equivalence, belief_consistency, counts_to_probabilities
+from ...metrics import Equivalence, belief_consistency, counts_to_probabilities
 from ...metrics.claims import barred
 from ...metrics.number import Number, interval_text
 from ...metrics.tables.samples import Options
@@ -28,6 +28,7 @@ from ..report.document import (
     TableBlock,
     Top,
     grid,
+    in_chapter,
     stamped,
 )
 from ..report.figures import chart
@@ -42,6 +43,8 @@ from .sides import adapters_said
 MOST_INSTANCES = 60
 MOST_SIDES = 4
 """Sides in the figure that shows them beside each other."""
+DIFFER, ITEMS = "Do they differ?", "Which items make the difference"
+"""Parts of the page."""
 STRUCK = "One of the two cannot be read: nothing follows from these numbers."
 
 
@@ -67,7 +70,7 @@ def page(comparison: Comparison, settings: Mapping[str, Any]) -> Report:
         primary=_primary(comparison),
         figure=beside or differ,
     )
-    below = [Picture(title=differ.title, figure=differ)] if beside and differ else []
+    below = [Picture(title=differ.title, figure=differ, chapter=DIFFER)] if beside and differ else []
     made_with = f"doxascope {__version__}{chosen}."
     return Report(
         "Comparison", f"of {' and '.join(dict.fromkeys(sides))}", top, [*blocks_of(comparison), *below], made_with
@@ -78,32 +81,40 @@ def blocks_of(comparison: Comparison) -> list[Block]:
     """The sections of a page, for this one and for others that hold a comparison."""
     named = [record for record in comparison.struck if record.pair.metric in comparison.family]
     rest = [record for record in comparison.struck if record.pair.metric not in comparison.family]
-    blocks: list[Block] = [block for group in comparison.groups for block in _head(group)]
+    tested: list[Block] = []
     if comparison.confirmed:
-        blocks.append(differences("Do they differ?", family_caption(comparison), comparison.confirmed, short=True))
+        tested.append(differences(DIFFER, family_caption(comparison), comparison.confirmed, short=True))
     else:
-        blocks.append(Prose(title="Do they differ?", text=family_caption(comparison), short=True))
+        tested.append(Prose(title=DIFFER, text=family_caption(comparison), short=True))
     if named:
-        blocks.append(differences("Struck out", STRUCK, named, short=True))
-    blocks += [_numbers(group) for group in comparison.groups]
-    blocks += [_matrix(group, group.matrix) for group in comparison.groups if group.matrix]
-    blocks += _drivers(comparison, [*comparison.confirmed, *named])
+        tested.append(differences("Struck out", STRUCK, named, short=True))
     if comparison.explored:
-        blocks.append(differences("Exploratory differences", _explored_caption(comparison), comparison.explored))
+        tested.append(differences("Exploratory differences", _explored_caption(comparison), comparison.explored))
     if rest:
-        blocks.append(differences("Exploratory, and struck out", STRUCK, rest))
-    return blocks
+        tested.append(differences("Exploratory, and struck out", STRUCK, rest))
+    numbers = [_numbers(group) for group in comparison.groups]
+    numbers += [_matrix(group, group.matrix) for group in comparison.groups if group.matrix]
+    return [
+        *in_chapter("What is compared", (block for group in comparison.groups for block in _head(group))),
+        *in_chapter(DIFFER, tested),
+        *in_chapter("Each number by itself", numbers),
+        *in_chapter(ITEMS, _drivers(comparison, [*comparison.confirmed, *named])),
+    ]
 
 
 def _verdict(comparison: Comparison) -> Prose | Stamp:
     """The first finding in words, and what is struck out."""
-    says = sentence(comparison.confirmed[0]) if comparison.confirmed else family_caption(comparison)
+    says = sentence(comparison.confirmed[0]) if comparison.confirmed else _nothing(comparison)
     idle = list(
         dict.fromkeys(f"{record.pair.metric}: {record.named}." for record in comparison.confirmed if record.named)
     )
     says = " ".join([says, *idle])
     note = "What cannot be read is shown below, struck out, and enters no family of tests and no finding."
-    return stamped(f"{says} Struck out: {UNREADABLE}." if comparison.struck else says, comparison.failures, note)
+    return stamped(says, comparison.failures, note)
+
+
+def _nothing(comparison: Comparison) -> str:
+    return f"Nothing is concluded of {', '.join(comparison.family)}: one of each two cannot be read as a belief."
 
 
 def _alarms(comparison: Comparison) -> list[Stamp]:
@@ -160,14 +171,19 @@ def sentence(record: Record) -> str:
     score, (left, right) = record.score, record.pair.names
     if math.isnan(score.difference):
         return f"{record.pair.metric}: {left} and {right} cannot be compared ({score.status})."
-    apart = f"{shown(score.difference)} {interval_text(score.ci_lo, score.ci_hi)}".rstrip()
-    numbers = f"{shown(score.first)} and {shown(score.second)}, {apart} apart"
     p = adjusted_p(score)
-    tested = f", adjusted p {p}" if p else ""
-    least = "" if math.isnan(score.mde) else f"; minimum detectable effect {shown(score.mde)} at 80% power"
+    tested = [f"adjusted p {p}"] if p else []
     test = record.number.equivalence
-    margin = f"; margin of the same ±{test.params['hi']:g}" if isinstance(test, Equivalence) else ""
-    return f"{record.pair.metric}: {left} and {right}: {record.finding} ({numbers}{tested}{margin}{least})."
+    tested += [f"margin of the same ±{test.params['hi']:g}"] if isinstance(test, Equivalence) else []
+    tested += [] if math.isnan(score.mde) else [f"minimum detectable effect {shown(score.mde)} at 80% power"]
+    method, *alone = left.split(", ")
+    of, shared = (f" of {method}", f"{method}, ") if alone and right.startswith(f"{method}, ") else ("", "")
+    apart = f"{shown(score.difference)} {interval_text(score.ci_lo, score.ci_hi)}".rstrip()
+    return (
+        f"{record.pair.metric}{of}: {left.removeprefix(shared)} has {shown(score.first)} and "
+        f"{right.removeprefix(shared)} {shown(score.second)}: {record.finding}. The first less the second is {apart}"
+        + (f" ({'; '.join(tested)})." if tested else ".")
+    )
 
 
 def _head(group: Group) -> Iterator[Block]:
@@ -210,7 +226,7 @@ def family_caption(comparison: Comparison) -> str:
     """What was named before reading, by what, and how it was tested."""
     family = f"Tested: {', '.join(comparison.family)} ({comparison.named_by})."
     if not comparison.confirmed:
-        return f"{family} All of it is struck out, so that nothing is concluded."
+        return f"{family} {_nothing(comparison)}"
     return (
         f"{family} Paired on common items, clusters of both resampled together; "
         f"{adjusted_over(_tests(comparison.confirmed))}. The same: two one-sided tests within the margin, adjusted "
@@ -336,7 +352,7 @@ def _drivers(comparison: Comparison, records: Sequence[Record]) -> Iterator[Bloc
     ]
     if rows:
         yield grid(
-            "Which items make the difference",
+            ITEMS,
             ("", "difference", "items"),
             rows,
             caption="Clusters whose absence moves a difference most, and by how much it falls without them.",

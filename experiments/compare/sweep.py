@@ -1,6 +1,7 @@
 """`doxascope sweep`: models, seeds and settings, each combination a run of its own; what is not finished is run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ def sweep(
     overrides: Sequence[str] = (),
     allow_code: Sequence[Path] = (),
     workers: OpenWorkers = one_here,
+    cluster: Callable[[int], AbstractContextManager[Any]] = nullcontext,
     slurm: Mapping[str, Any] | None = None,
 ) -> list[RunFolder]:
     """Run every combination that is not finished, one after the other, or, by Slurm, as jobs of an array.
@@ -29,6 +31,7 @@ def sweep(
         overrides: changes of settings, `key=value`, of every run, which go before those of the plan.
         allow_code: files and models whose code may be run.
         workers: opens what reads each run.
+        cluster: opens what `workers` of all runs are on, given the CPU threads of one.
         slurm: what submitit is told of the jobs (`timeout_min`, `gpus_per_node`, `slurm_partition`, ...; `cluster`:
             `local` has them as processes of this machine); None: runs are read here.
 
@@ -46,12 +49,15 @@ def sweep(
     with progress(len(cells), "run", "sweep", before=len(cells) - len(todo), of_jobs=True) as advance:
         if slurm is not None:
             failed |= by_slurm(todo, out, overrides, allow_code, slurm, advance)
-        for cell in todo if slurm is None else ():
-            try:
-                run_cell(cell, out, allow_code, workers)
-            except Exception as error:  # a sweep of a night goes on
-                failed[cell.key] = error
-            advance(1)
+        here = todo if slurm is None else []
+        threads = max((cell.config.model.threads or 1 for cell in here), default=1)
+        with cluster(threads) if here else nullcontext():
+            for cell in here:
+                try:
+                    run_cell(cell, out, allow_code, workers)
+                except Exception as error:  # a sweep of a night goes on
+                    failed[cell.key] = error
+                advance(1)
     for error in failed.values():
         if not isinstance(error, UserError):
             raise error

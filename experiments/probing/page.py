@@ -19,7 +19,7 @@ from ...probes.features import NOTHING, TOO_FEW, UNSURE, ReadAt
 from ...probes.job import Judged
 from ...probes.report_card import NEEDED_FOR_BELIEF, Card, told
 from ...probes.sweep import Sweep, layer_at
-from ..report.document import Block, Cell, Picture, Primary, Prose, Report, Stamp, TableBlock, Top, grid
+from ..report.document import Block, Cell, Picture, Primary, Prose, Report, Stamp, TableBlock, Top, grid, in_chapter
 from ..report.figures import chart
 from ..report.findings import Figure
 from ..report.marks import Axis, cells, line, points, ranges, rule, span
@@ -114,9 +114,9 @@ WHY_NOT = {
     "decoded information": "A latent belief needs all of these claims; information about the target can be decoded "
     "without the model holding it as a belief.",
 }
+MEASURED, HELD_OUT = "What was measured", "On held-out groups"
+"""Parts of the page."""
 CONTROL = "random targets, drawn per group"
-MOST_PARTS = 2
-"""Of the evidence that stands in the verdict; the report card has all."""
 
 
 def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
@@ -136,8 +136,7 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
         figure=curve_figure(swept, study),
     )
     blocks: list[Block] = [
-        Prose(title="What was measured", text=_asked(judged, job, loaded)),
-        _criteria(card),
+        *in_chapter(MEASURED, [Prose(title=MEASURED, text=_asked(judged, job, loaded)), _criteria(card)]),
         Prose(
             title="Where it can be decoded",
             text=f"Registered: {study.at}, {_depth(job, loaded)}. Highest: {strongest(swept)}, "
@@ -145,22 +144,23 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
             f"R2 {shown(swept.selected_r2)}, permutation p {swept.selected_p:.3g}.",
         ),
         *_heads(judged),
-        _numbers(judged),
-        _controls(judged),
+        *in_chapter(HELD_OUT, [_numbers(judged), _controls(judged)]),
         grid(
             "By other estimators",
             ["", "log-loss skill", "AUC"],
             [[estimate.estimator, _cell(estimate.skill), _cell(estimate.auc)] for estimate in judged.study.estimators],
             caption="The registered place on the same folds; penalty and recalibration from the inner ones, intervals "
             f"by refits at those penalties, at most {DRAWS}.",
+            chapter=HELD_OUT,
         ),
-        *(_transfer(transfer) for transfer in study.transfers),
+        *in_chapter("Transfer", (_transfer(transfer) for transfer in study.transfers)),
         _added(judged),
         grid(
             "Learning curve",
             ["groups", "R2"],
             [[str(point.groups), shown(point.r2)] for point in judged.study.curve],
             caption=learnt([point.r2 for point in judged.study.curve]),
+            chapter=HELD_OUT,
         ),
     ]
     made_of = (
@@ -186,13 +186,12 @@ def of_card(card: Card) -> Report:
 
 
 def _verdict(card: Card) -> Stamp:
-    missing = [
-        (claim.name, f"{claim.verdict}: {'; '.join(claim.evidence.split('; ')[:MOST_PARTS])}")
-        for claim in card.claims
-        if claim.verdict != "supported"
-    ]
-    needed = [(name, why) for name, why in missing if name in NEEDED_FOR_BELIEF]
-    return Stamp(says=f"What this probe reads: {card.headline}", lines=needed, note=WHY_NOT.get(card.name, ""))
+    missing: dict[str, list[str]] = {}
+    for claim in card.claims:
+        if claim.verdict != "supported" and claim.name in NEEDED_FOR_BELIEF:
+            missing.setdefault(claim.verdict, []).append(claim.name)
+    lines = [(f"{verdict}:", ", ".join(names)) for verdict, names in missing.items()]
+    return Stamp(says=f"What this probe reads: {card.headline}.", lines=lines, note=WHY_NOT.get(card.name, ""))
 
 
 def _depth(job: ProbeJob, loaded: Loaded) -> str:

@@ -41,9 +41,6 @@ def chart(
     """Marks over two axes, panel by panel: curves, scatters, histograms, reliability diagrams and heat maps.
 
     Args:
-        title: of the figure.
-        panels: a title and marks each.
-        caption: what is to be seen.
         x: of every panel that has none of its own.
         y: the same.
         further: of the key, beside the marks that have names.
@@ -92,7 +89,7 @@ LETTERS = 14
 """Of a label, for each inch of a panel."""
 LEAD_INCHES = 3.5
 """Of the one figure that a page begins with: drawn as wide as the page allows, it is legible on a telephone."""
-FACET_INCHES = 2.0
+FACET_INCHES = 2.7
 """Of each panel where there are several."""
 
 BESIDE: Any = {"color": INK, "marker": "|", "markersize": 14, "markeredgewidth": 1.6, "linestyle": "none"}
@@ -117,15 +114,7 @@ Row = tuple[str, Score, bool]
 def forest(
     title: str, rows: Sequence[Row], axis: str, caption: str, *, reference: float | None = None
 ) -> Figure | None:
-    """Numbers of one kind under each other; None if all are undefined.
-
-    Args:
-        title: of the figure.
-        rows: from above.
-        axis: what the numbers are.
-        caption: what is to be seen.
-        reference: where to draw a dashed line.
-    """
+    """Numbers of one kind under each other; None if all are undefined."""
     rows = [row for row in rows if np.isfinite(row[1].estimate)]
     if not rows:
         return None
@@ -147,7 +136,7 @@ def forests(title: str, panels: Sequence[tuple[str, Sequence[Row], float | None]
     laid = [(name, *_laid_out(rows, width), reference) for name, rows, reference in panels]
     side, panels = (width, max(height for *_, height, _ in laid)), [(name, rows, at) for name, rows, _, at in laid]
     drawn = [(name, (rows, _rows_drawn(rows, "", reference))) for name, rows, reference in panels]
-    return panel_figure(title, drawn, lambda axes, own: own[1](axes, own[0]), caption, side=side, columns=2)
+    return panel_figure(title, drawn, lambda axes, own: own[1](axes, own[0]), caption, side=side, left=RIGHT, columns=2)
 
 
 def score_figure(
@@ -164,13 +153,7 @@ def score_figure(
     """The same of several methods, a panel each on one scale.
 
     Args:
-        title: of the figure.
-        scores: all of the run.
-        methods: one panel each.
         wanted: (label, metric, subset) of each line, from above; those without a number are left out.
-        axis: what the numbers are.
-        caption: what is to be seen.
-        reference: where to draw a dashed line.
         beside: name and metric of a second number of each line, drawn as an upright bar.
     """
     panels: list[tuple[str, list[Row]]] = []

@@ -12,7 +12,7 @@ from ...metrics.consistency.competence import NOT_TESTED
 from ...metrics.number import Number, interval_text
 from ...metrics.registration import Registered
 from ...metrics.scoring.engine import ScoredTable
-from .cells import NONE, aligned
+from .cells import NONE
 from .document import Cell, Primary, Stamp, TableBlock, Top, grid, stamped
 from .findings import Figure
 
@@ -46,8 +46,10 @@ class Lead:
         alike: dict[str, list[str]] = {}
         for verdict in self.verdicts:
             alike.setdefault(verdict.short, []).append(verdict.method)
-        said = ". ".join(f"{_listed(methods)}: {part}" for part, methods in alike.items())
-        return f"{said[:1].upper()}{said[1:]}."
+        said = (
+            (_listed([f'"{name}"' if " " in name else name for name in names]), part) for part, names in alike.items()
+        )
+        return " ".join(f"{names[:1].upper()}{names[1:]}: {part}." for names, part in said)
 
     @property
     def failures(self) -> list[tuple[str, str]]:
@@ -90,7 +92,7 @@ class Lead:
     def primary(self) -> tuple[str, str, list[str]]:
         """What the registered number is called, its value, and what is to be read with it."""
         if self.registered is None:
-            return "none was registered", "–", [f"All {len(self.numbers)} numbers here are exploratory."]
+            return "none was registered", "", [f"All {len(self.numbers)} numbers here are exploratory."]
         plan, number = self.registered, self.registered.among(self.numbers)
         if number is None:
             others = f"All {len(self.numbers)} numbers here are exploratory."
@@ -120,13 +122,7 @@ class Lead:
         return ["Registered before anything was read.", *parts]
 
     def top(self, said: str, figure: Figure | None, alarms: Sequence[Stamp] = ()) -> Top:
-        """The top of a page.
-
-        Args:
-            said: what the page is about.
-            figure: the one that it leads with.
-            alarms: what must be read before all.
-        """
+        """The top of a page."""
         label, value, lines = self.primary
         return Top(
             said=said,
@@ -136,20 +132,6 @@ class Lead:
             primary=Primary(label=label, value=value, lines=lines),
             figure=figure,
         )
-
-    @property
-    def lines(self) -> list[str]:
-        """The same for a terminal."""
-        label, value, lines = self.primary
-        open_ones = [(verdict.called, c) for verdict in self.verdicts for c in verdict.conditions if not c.held]
-        head = ("  not met", "", "seen", "asked", "")
-        rows = [head, *((f"  {m}", c.label, c.seen, c.asked, c.state) for m, c in open_ones)]
-        each = (
-            [f"  {verdict.called}: {verdict.sentence}" for verdict in self.verdicts] if len(self.verdicts) > 1 else []
-        )
-        gate = [self.sentence, *each, *(aligned(rows) if open_ones else ()), *([self.when] if self.when else [])]
-        primary = f"primary: {label}: {value}" if self.registered else "No primary number was registered."
-        return [*gate, "", primary, *(f"  {line}" for line in lines)]
 
     def as_dict(self) -> dict[str, Any]:
         """The same for `scores.json`."""
@@ -169,7 +151,6 @@ class Lead:
             "verdicts": gates,
             "fixed": sorted(self.fixed),
             "registered": plan,
-            "said": self.lines,
         }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ...base.errors import UserError
 from ...base.files import OutputFolder
 from ...base.version import __version__
-from ...metrics.claims import verdicts
+from ...metrics.claims import COHERENCE, verdicts
 from ...metrics.martingale.update_metrics import as_cells
 from ...metrics.metric import registered
 from ...metrics.number import Number
@@ -17,7 +17,7 @@ from ...metrics.scoring.engine import ScoredTable
 from ...metrics.tables.sample_rows import Updates
 from ...metrics.tables.samples import ALL, Cells
 from .cells import adjusted_over, as_row, beside, family_size, scored_table
-from .document import Block, Picture, Prose, Report, grid
+from .document import Block, Picture, Prose, Report, grid, in_chapter
 from .figures import forest
 from .findings import Figure
 from .html import REPORT
@@ -55,6 +55,7 @@ def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Report:
         title = name or "Scores"
         blocks += [scored_table(whole, _notes, title=title, short=True)] if whole else []
         blocks += [scored_table(rest, _notes, title="" if whole else title, caption="Of parts.")] if rest else []
+    blocks = in_chapter("Scores", blocks)
     if scored.differences:
         caption = f"Clusters of both resampled together; {adjusted_over(family_size(scored.differences))}."
         title = "Differences on the same items"
@@ -83,17 +84,21 @@ def _lead_figure(scored: ScoredTable) -> Figure | None:
     """The registered number, or the first one that has an interval, of every sample that has it."""
     plan = scored.registered
     whole = [one for one in scored.numbers if one.subset == ALL]
-    lead = (plan and plan.among(scored.all)) or next((one for one in whole if math.isfinite(one.score.ci_lo)), None)
+    lead = None if plan is None else plan.among(scored.all)
+    lead = lead or next((one for one in whole if math.isfinite(one.score.ci_lo)), None)
     if lead is None:
         return None
     failed = {(one.method, one.kind) for one in verdicts(scored.numbers) if not one.passed}
     rows = [
-        (one.name or one.quantity, one.score, (", ".join(filter(None, (one.method, one.run))), one.kind) in failed)
+        (one.name or "all rows", one.score, (", ".join(filter(None, (one.method, one.run))), one.kind) in failed)
         for one in whole
         if (one.metric, one.quantity) == (lead.metric, lead.quantity)
     ]
     name = lead.quantity or lead.metric
-    return forest(name[:1].upper() + name[1:], rows, name, "With its interval, of everything that has this number.")
+    coherent = COHERENCE[lead.metric].coherent if lead.metric in COHERENCE else None
+    caption = "With its interval, of everything that has this number."
+    caption += "" if coherent is None else f" Dashed: {coherent:g}, a coherent belief."
+    return forest(name[:1].upper() + name[1:], rows, name, caption, reference=coherent)
 
 
 def _notes(number: Number) -> list[str]:

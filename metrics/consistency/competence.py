@@ -42,7 +42,7 @@ CONDITIONS = {
 READS = (COVERAGE, PARSED, ORDER, WORDINGS)
 """Those of `readable`; the others are of `responds`."""
 FAILED = {
-    COVERAGE: "the options are too little of the answer",
+    COVERAGE: "the options make up too little of the answer",
     PARSED: "too few of the answers that would be given can be parsed",
     ORDER: "the answers follow the place of the options",
     WORDINGS: "the wordings of a question disagree",

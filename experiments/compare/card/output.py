@@ -20,7 +20,7 @@ from ...probing.jobs import sweep_job
 from ...probing.kinds import run_kinds
 from ...probing.settings import ProbeJob, load_job
 from ...report.cells import NONE, adjusted_over, jsonable, score_cell
-from ...report.document import Block, Cell, Primary, Report, TableBlock, Top, grid, stamped
+from ...report.document import Block, Cell, Primary, Report, TableBlock, Top, grid, in_chapter, stamped
 from ...report.figures import forests
 from ...report.findings import Figure
 from ...report.html import write
@@ -60,7 +60,7 @@ def card_page(card: ModelCard) -> Report:
         figure=_lead_figure(card),
     )
     made_of = f"Set {card.chosen.name}, version {card.chosen.version}; seed {card.seed}; doxascope {__version__}."
-    blocks = [_numbers(card), *_gaps(card), *_probe(card), _runs(card)]
+    blocks = [_numbers(card), *in_chapter("Gaps", _gaps(card)), *_probe(card), _runs(card)]
     return Report("Card", f"of {card.model}", top, blocks, made_of)
 
 

@@ -73,7 +73,6 @@ def said_numbers(run: ScoredRun, every: pd.DataFrame, probed: Sequence[pd.DataFr
     """What is said, beside the other kinds: what it sums to, and how far it lies from what is computed and held.
 
     Args:
-        run: that was scored.
         every: of `disagreements`.
         probed: rows of probes, by the method of the exact belief that each is of.
     """
@@ -122,8 +121,6 @@ def side_by_side(
     no table and no figure where there is one kind.
 
     Args:
-        run: that was scored.
-        numbers: all that it has.
         doubted: kind and method of a probe whose card says that what it reads is no belief -> why.
         left_out: what could not be read -> why.
     """
@@ -194,7 +191,7 @@ def side_by_side(
         ],
         axis if len(axis) <= AXIS else shown.replace("_", " "),
         "Each with its interval; hollow: cannot be read."
-        + (f" Without one: {', '.join(none)}." if none else "")
+        + (f" No number: {', '.join(none)}." if none else "")
         + (f" Dashed: {coherent:g}, a coherent belief." if coherent is not None else ""),
         reference=coherent,
     )
@@ -258,7 +255,6 @@ def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame]) -> pd.Data
     first. Readings of a place, by wording and order, are averaged.
 
     Args:
-        run: that was scored.
         probes: name -> what it reads.
     """
     stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]

@@ -124,7 +124,7 @@ def _answers(exported: Exported, identity: str) -> Iterator[dict[str, Any]]:
         yield {
             "schema_version": SCHEMA, "evaluation_id": identity, "model_id": exported.hub_name,
             "evaluation_name": f"{exported.experiment}, {readout.about['method']}", "sample_id": readout.item,
-            **_spoken(readout.transcript, said),
+            **_spoken(readout.transcript, readout.reply, said),
             "input": {
                 "raw": "\n\n".join(message["content"] for message in readout.transcript["messages"]),
                 "reference": [readout.texts[readout.truth]], "choices": readout.texts,
@@ -134,10 +134,9 @@ def _answers(exported: Exported, identity: str) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def _spoken(transcript: Transcript, said: str) -> dict[str, Any]:
+def _spoken(transcript: Transcript, answer: str, said: str) -> dict[str, Any]:
     """The conversation, with the likeliest option as its answer, in the form that its number of turns has."""
     asked = [{"role": message["role"], "content": message["content"]} for message in transcript["messages"]]
-    answer = f"{transcript['prefill']}{said}"
     single = sum(message["role"] != "system" for message in asked) == 1
     turns = [{"turn_idx": i, **turn} for i, turn in enumerate([*asked, {"role": "assistant", "content": answer}])]
     source = "output.raw" if single else f"messages[{len(asked)}].content"

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from ....base.errors import UserError
 from ....base.files import OutputFolder, atomic_write
-from .readouts import Exported
+from .readouts import Exported, keep_foreign
 
 CARD = """---
 {metadata}---
@@ -45,11 +44,9 @@ def write(exported: Exported, out: OutputFolder) -> list[str]:
 
     Raises UserError if one of them is there and is not of an export.
     """
-    card = out.path / "README.md"
-    ours = card.is_file() and OURS in card.read_bytes()
-    for name in () if ours else ("README.md", *(f"{name}.parquet" for name in ROWS)):
-        if (out.path / name).exists():
-            raise UserError(f"{out.path / name}: is not of an export, and would be lost; choose another --out")
+    keep_foreign(
+        lambda card: OURS in card.read_bytes(), out.path / "README.md", *(out.path / f"{name}.parquet" for name in ROWS)
+    )
     beliefs = exported.folder.beliefs()
     texts = [name for name in beliefs.columns if isinstance(beliefs[name].dtype, pd.CategoricalDtype)]
     transcripts = [  # what a few read-outs have besides is of many shapes

@@ -5,9 +5,11 @@ A read-out is computed, and nothing was generated: the last message is the likel
 belief stands in the sample's metadata, from which `doxascope score` and `compare` read the same table again.
 """
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....base.errors import UserError
@@ -15,18 +17,18 @@ from ....base.files import OutputFolder, atomic_write
 from ....base.text import shown
 from ....base.version import __version__
 from ....metrics.tables.harness_logs import OURS
-from .readouts import Exported, ReadOut
+from .readouts import Exported, ReadOut, keep_foreign
 
 if TYPE_CHECKING:
-    from inspect_ai.log import EvalSample, EvalScore  # pyright: ignore[reportMissingImports]
+    from inspect_ai.log import EvalSample, EvalScore  # type: ignore
 
 INTERVAL = ("estimate", "ci_lo", "ci_hi")
 
 
 def write(exported: Exported, out: OutputFolder) -> list[str]:
-    """Write `<run>.eval`. Raises UserError without Inspect."""
+    """Write `<run>.eval`. Raises UserError without Inspect, and for a file of this name that is not of an export."""
     try:
-        from inspect_ai.log import (  # pyright: ignore[reportMissingImports]
+        from inspect_ai.log import (  # type: ignore
             EvalConfig,
             EvalDataset,
             EvalLog,
@@ -43,13 +45,14 @@ def write(exported: Exported, out: OutputFolder) -> list[str]:
         epochs[readout.item] += 1
         samples.append(_sample(readout, epochs[readout.item], len(samples), exported.model))
     began, ended = exported.when
+    each = set(epochs.values())
     log = EvalLog(
         status="success",
         eval=EvalSpec(
             eval_id=exported.folder.path.name, run_id=exported.folder.path.name, created=began,
             task=f"doxascope-{exported.experiment}", model=exported.hub_name,
             dataset=EvalDataset(name=exported.experiment, samples=len(epochs), sample_ids=list(epochs)),
-            config=EvalConfig(epochs=max(epochs.values(), default=1)), packages={"doxascope": __version__},
+            config=EvalConfig(epochs=each.pop() if len(each) == 1 else None), packages={"doxascope": __version__},
             metadata={OURS: 1, "verdict": exported.verdict, "model": dict(exported.conditions["model"])},
         ),
         results=EvalResults(
@@ -60,14 +63,24 @@ def write(exported: Exported, out: OutputFolder) -> list[str]:
         samples=samples,
     )  # fmt: skip
     place = out.path / f"{exported.folder.path.name}.eval"
+    keep_foreign(_ours, place)
     with atomic_write(place) as temporary:
         write_eval_log(log, str(temporary), format="eval")
     return [f"{place}: {len(epochs)} samples, {len(samples)} read-outs; inspect view --log-dir {out.path}"]
 
 
+def _ours(place: Path) -> bool:
+    """Whether a log was written by an export."""
+    from inspect_ai.log import read_eval_log  # type: ignore
+
+    with contextlib.suppress(Exception):  # a file that is no log
+        return OURS in (read_eval_log(str(place), header_only=True).eval.metadata or {})
+    return False
+
+
 def _sample(readout: ReadOut, epoch: int, place: int, model: str) -> "EvalSample":
-    from inspect_ai.log import EvalSample  # pyright: ignore[reportMissingImports]
-    from inspect_ai.model import (  # pyright: ignore[reportMissingImports]
+    from inspect_ai.log import EvalSample  # type: ignore
+    from inspect_ai.model import (  # type: ignore
         ChatCompletionChoice,
         ChatMessageAssistant,
         ChatMessageSystem,
@@ -75,16 +88,16 @@ def _sample(readout: ReadOut, epoch: int, place: int, model: str) -> "EvalSample
         ModelOutput,
     )
 
-    roles = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+    roles: dict[str, Any] = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
     transcript: Mapping[str, Any] = readout.transcript or {"messages": (), "prefill": "", "thoughts": (), "answers": ()}
     name = f"{readout.readout_id}/"
     asked: list[Any] = [
         roles[message["role"]](content=message["content"], id=f"{name}{i}")
-        for i, message in enumerate(transcript["messages"])
+        for i, message in enumerate[Any](transcript["messages"])
     ]
     likeliest = "" if readout.answer is None else readout.texts[readout.answer]
     last = ChatMessageAssistant(
-        content=f"{transcript['prefill']}{likeliest}",
+        content=readout.reply,
         id=f"{name}last",
         metadata={"computed": "the likeliest option of the belief that was read; nothing was generated"},
     )
@@ -111,7 +124,7 @@ def _sample(readout: ReadOut, epoch: int, place: int, model: str) -> "EvalSample
 
 def _scores(readout: ReadOut, likeliest: str) -> dict[str, Any]:
     """What a read-out without a belief lacks is no score."""
-    from inspect_ai.scorer import Score  # pyright: ignore[reportMissingImports]
+    from inspect_ai.scorer import Score  # type: ignore
 
     if not readout.has_value:
         return {}
@@ -126,7 +139,7 @@ def _scores(readout: ReadOut, likeliest: str) -> dict[str, Any]:
 
 def _number(number: Mapping[str, Any]) -> "EvalScore":
     """A number of the whole data, of those that have one, with its interval."""
-    from inspect_ai.log import EvalMetric, EvalScore  # pyright: ignore[reportMissingImports]
+    from inspect_ai.log import EvalMetric, EvalScore  # type: ignore
 
     values = {name: number[name] for name in INTERVAL if number[name] is not None and math.isfinite(number[name])}
     interval = f" [{shown(values['ci_lo'])}, {shown(values['ci_hi'])}]" if len(values) == len(INTERVAL) else ""

@@ -2,13 +2,13 @@
 
 from ....base.errors import UserError
 from ....base.files import OutputFolder
-from .readouts import Exported
+from .readouts import Exported, keep_foreign
 
 
 def write(exported: Exported, out: OutputFolder) -> list[str]:
     """Write `model-index.md`, whose head goes into the head of the model's README.md.
 
-    Raises UserError if the run has none of these numbers.
+    Raises UserError if the run has none of these numbers, and for a file of this name that is not of an export.
     """
     from huggingface_hub import EvalResult, ModelCardData
 
@@ -25,5 +25,6 @@ def write(exported: Exported, out: OutputFolder) -> list[str]:
         for number in exported.made_for
     ]  # fmt: skip
     data = ModelCardData(model_name=exported.hub_name, eval_results=results)
+    keep_foreign(lambda card: b"type: doxascope-" in card.read_bytes(), out.path / "model-index.md")
     out.write("model-index.md", f"---\n{data.to_yaml()}\n---\n{exported.verdict}\n")
     return [f"{out.path / 'model-index.md'}: {len(results)} results; put its head into that of the model's README.md"]

@@ -2,10 +2,11 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,14 @@ BLANKS = {*COLUMNS} - {"option"}
 """Columns whose empty text says nothing."""
 OF_OPTIONS = ("option", "option_index", "logp", "prob", "stated", "outcome")
 """Columns that differ between the options of a read-out."""
+
+FIELDS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("metric", "method", "kind", "subset", "quantity", "status", "ci_method", "code"), (str,)),
+    **dict.fromkeys(("estimate", "ci_lo", "ci_hi", "se"), (int, float, type(None))),
+    **dict.fromkeys(("n_rows", "n_clusters", "n_dropped"), (int,)),
+    "params": (dict,),
+}
+"""What is exported of an entry of `scores.json`, and its types."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,14 @@ class ReadOut:
         shares = [option.get("prob", math.nan) for option in self.options]
         best = [i for i, share in enumerate(shares) if share == max(shares)] if self.has_value else []
         return best[0] if len(best) == 1 else None
+
+    @property
+    def reply(self) -> str:
+        """The beginning of the answer, with the likeliest option behind it."""
+        begun = "" if self.transcript is None else self.transcript["prefill"]
+        said = "" if self.answer is None else self.texts[self.answer]
+        apart = " " if said and (begun[-1:].isalnum() or begun.endswith(":")) else ""
+        return f"{begun}{apart}{said}"
 
     @property
     def truth(self) -> int | None:
@@ -92,7 +109,13 @@ class Exported:
             raise UserError(f"{folder.path}: is not whole and scored; run it again, it goes on where it was")
         for name, digest in folder.manifest.get("session_files", {}).items():
             folder.verified(name, digest)
-        return cls(folder, read_yaml(folder.config), folder.manifest["conditions"], json.loads(content))
+        scores = json.loads(content)
+        for score in scores["scores"]:
+            for name, types in FIELDS.items():
+                value = score[name]
+                if type(value) not in types or (isinstance(value, float) and not math.isfinite(value)):
+                    raise ValueError(f"scores.json: {name} of {score['metric']} is {value!r}")
+        return cls(folder, read_yaml(folder.config), folder.manifest["conditions"], scores)
 
     @property
     def experiment(self) -> str:
@@ -125,10 +148,7 @@ class Exported:
     def numbers(self, whole: bool = False) -> Iterator[Mapping[str, Any]]:
         """The entries of `scores.json` that have an estimate; of the whole data alone if so asked."""
         for score in self.scores["scores"]:
-            value = score["estimate"]
-            if value is not None and (type(value) not in (int, float) or not math.isfinite(value)):
-                raise ValueError(f"scores.json: the estimate of {score['metric']} is no finite number")
-            if value is not None and not (whole and score["subset"] != "all"):
+            if score["estimate"] is not None and not (whole and score["subset"] != "all"):
                 yield score
 
     @property
@@ -159,6 +179,13 @@ class Exported:
             own = [{name: cell for name, cell in option.items() if name not in shared} for option in options]
             asked = said.get(readout_id) or said.get(shared.get("of", ""))
             yield ReadOut(readout_id, shared["item"], shared, own, asked)
+
+
+def keep_foreign(ours: Callable[[Path], bool], path: Path, *beside: Path) -> None:
+    """Raises UserError if a file is there and is not of an export, or if, where none is, one that lies beside it is."""
+    if not (path.is_file() and ours(path)):
+        for there in filter(Path.exists, (path, *beside)):
+            raise UserError(f"{there}: is not of an export, and would be lost; choose another --out")
 
 
 def _as_name(text: str) -> str:

@@ -12,7 +12,7 @@ from ....base.files import OutputFolder
 from ....base.text import shown
 from ....base.version import __version__
 from ...report.cells import jsonable
-from ...report.document import Block, Cell, Picture, Primary, Prose, Report, TableBlock, Top, grid, stamped
+from ...report.document import Cell, Picture, Primary, Prose, Report, TableBlock, Top, grid, in_chapter, stamped
 from ...report.figures import Panel, chart
 from ...report.findings import Figure
 from ...report.html import FIGURES
@@ -145,7 +145,7 @@ def page(found: Sequence[Organism], effort: Effort) -> Report:
             ],
         ),
     )
-    blocks: list[Block] = [_organism(organism) for organism in found]
+    blocks = in_chapter("Organism by organism", map(_organism, found))
     blocks.append(Picture(title="Where the belief lies", figure=map_figure(found)))
     blocks.append(
         grid(

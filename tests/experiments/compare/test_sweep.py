@@ -20,6 +20,7 @@ import yaml
 import doxascope
 from doxascope import UserError
 from doxascope.base.files import file_digest, sealed, unsealed
+from doxascope.base.parallel import ray_cluster
 from doxascope.experiments.compare import collection_figures
 from doxascope.experiments.compare.collection import COLUMNS, collect
 from doxascope.experiments.compare.collection_figures import STEP, _families, _places, lines_of
@@ -29,6 +30,7 @@ from doxascope.experiments.compare.slurm import _ended
 from doxascope.experiments.compare.sweep import sweep
 from doxascope.experiments.report.terminal import to_text
 from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.ray_workers import ray_workers
 
 SEEDS = 3
 QUESTIONS = [
@@ -129,7 +131,7 @@ def test_runs_are_collected_into_one_table_with_seeds_pooled(study: Path) -> Non
     se = np.sqrt((rows["se"] ** 2).mean() + rows["estimate"].var(ddof=1) / SEEDS)
     assert (one["ci_hi"] - one["estimate"]) / se > 1.96
     assert (one["seeds"], one["n"]) == (SEEDS, rows["n"].sum())
-    assert "tested whether coherent" in one["verdict"]
+    assert "coherence not tested" in one["verdict"]
     table = found.table()
     assert list(table.index) == ["step-100", "step-200"]
     assert {"ask accuracy letters"} < set(table.columns)
@@ -137,6 +139,8 @@ def test_runs_are_collected_into_one_table_with_seeds_pooled(study: Path) -> Non
     with pytest.raises(UserError, match="metric 'log_los': no run has it; did you mean 'log_loss'"):
         found.table("log_los")
     assert "12 runs: 2 experiments, 2 models, 3 seeds" in repr(found)
+    assert found.scalars("log_loss")["ask/step-100/letters/log_loss"] == one["estimate"]
+    assert len(found.scalars()) == int(found.named()["estimate"].notna().sum())
 
 
 def test_a_forest_has_models_as_rows_and_lines_run_over_steps_sizes_and_settings(study: Path, tmp_path: Path) -> None:
@@ -369,8 +373,16 @@ def test_seeds_that_change_nothing_are_one(study: Path, tmp_path: Path) -> None:
     scores = json.loads((runs[0] / "scores.json").read_text())["scores"]
     for run in runs[1:]:
         _rescore(run, lambda stored: stored.update(scores=scores))
-    pooled = collect([tmp_path]).pooled
-    assert set(pooled["seeds"]) <= {0, 1}
+    found = collect([tmp_path])
+    assert set(found.pooled["seeds"]) <= {0, 1}
+    assert "ask, step-100: seeds 0, 1, 2 have read the same, and count as one." in found.left_out
+    _rescore(runs[1], lambda stored: _number(stored, "log_loss").update(estimate=1.25))
+    changed = collect([tmp_path]).pooled.query("subset == 'all'").set_index("metric")["seeds"]
+    assert changed["log_loss"] == changed["accuracy"] == 2  # a number that agrees by chance is of two seeds
+
+
+def _number(stored: Any, metric: str) -> Any:
+    return next(score for score in stored["scores"] if score["metric"] == metric and score["subset"] == "all")
 
 
 def test_a_line_over_a_setting_is_of_one_experiment(study: Path) -> None:
@@ -424,6 +436,24 @@ def test_jobs_of_slurm_are_made_by_submitit(place: Path, study: Path, monkeypatc
     kept.symlink_to(place / "elsewhere")
     with pytest.raises(UserError, match="slurm: is a link"):
         sweep(plan, place / "jobs", slurm={"cluster": "local"})
+
+
+def test_workers_of_ray_make_the_same_runs(place: Path, study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray", reason="ray is not installed: pip install doxascope[ray]")
+    monkeypatch.chdir(place)
+    plan = load_plan(["plan.yaml"], {"models": ["./step-100"], "seeds": 1})
+    clusters: list[int] = []
+
+    def cluster(threads: int) -> Any:
+        clusters.append(threads)
+        return ray_cluster(None, threads)
+
+    made = sweep(plan, place / "by-ray", workers=ray_workers(1), cluster=cluster)
+    assert clusters == [1]  # for both runs
+    assert not ray.is_initialized()
+    assert [run.path.name.split("-")[0] for run in made] == ["ask", "truth"]
+    for run in made:
+        assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
 
 
 def test_a_job_that_the_cluster_does_not_know_is_waited_for_as_long_as_it_may_take(tmp_path: Path) -> None:

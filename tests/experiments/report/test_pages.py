@@ -37,7 +37,7 @@ from doxascope.metrics.scoring.engine import score_table
 BEGINS = {"svg": ["title", "desc"], "details": ["summary"], "fieldset": ["legend"]}
 """What has to come first in an element."""
 KINDS = ("score", "compare", "run", "index")
-WIDTHS = (390, 1280)
+WIDTHS, HEIGHT = (390, 1280), 844
 SETTINGS = ("items=3", "bootstrap_draws=50", "methods={letters: {labels: [A, B, C], forms: ['{option}']}}")
 
 
@@ -258,12 +258,14 @@ HARNESS = """<!doctype html><body><script>const pages = %s;</script><pre id="fou
     frame.srcdoc = text;
     await new Promise((done) => { frame.onload = done; document.body.append(frame); });
     const inner = frame.contentDocument;
+    const lead = [...inner.querySelectorAll(".lead svg")].map((one) => one.getBoundingClientRect());
+    const figure = lead.length ? [Math.max(...lead.map((one) => one.right)) - lead[0].left, lead[0].bottom] : null;
     for (const one of inner.querySelectorAll("details")) one.open = true;
     const root = inner.documentElement;
     const wide = [...inner.querySelectorAll("main *")].filter((one) => one.getBoundingClientRect().right > width + 1
       && !one.closest(".scroll, .panels, pre, nav"));
     const cut = [...inner.querySelectorAll(".scroll")].filter((one) => one.scrollWidth > one.clientWidth + 1);
-    const own = { wide: root.scrollWidth, cut: cut.map((one) => one.getAttribute("aria-label")),
+    const own = { figure, wide: root.scrollWidth, cut: cut.map((one) => one.getAttribute("aria-label")),
       which: wide.slice(0, 5).map((one) => one.outerHTML.slice(0, 120)),
       tools: inner.querySelectorAll(".tools").length, tables: inner.querySelectorAll(".scroll > table").length,
       instances: inner.querySelectorAll("#instances > details").length, axe: [] };
@@ -300,6 +302,22 @@ def test_a_page_is_no_wider_than_its_window(browsed: dict[str, Any], kind: str, 
     assert found["which"] == []
     assert found["tools"] == found["tables"]
     assert (found["instances"] > 0) == (kind == "run")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_folds_into_seven_parts_at_most(pages: dict[str, str], kind: str) -> None:
+    text = pages[kind]
+    assert text.count('<details class="section"') - text.count("<!-- part gate -->") <= 7
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("kind", ["score", "compare", "run"])
+def test_the_figure_stands_in_the_first_screen_and_is_half_as_wide_as_the_page(
+    browsed: dict[str, Any], kind: str, width: int
+) -> None:
+    wide, bottom = browsed[f"{kind} {width}"]["figure"]
+    assert wide >= width / 2
+    assert bottom <= HEIGHT
 
 
 @pytest.mark.parametrize("kind", KINDS)

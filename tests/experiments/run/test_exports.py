@@ -12,6 +12,7 @@ import pytest
 
 import doxascope
 from doxascope import UserError
+from doxascope.base.files import file_digest, sealed, unsealed
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.exports.readouts import Exported
 from doxascope.experiments.run.folder import RunFolder
@@ -56,7 +57,7 @@ def test_an_inspect_log_has_each_read_out_with_its_scores_and_gives_the_belief_t
     assert {sample.uuid for sample in log.samples} == {*beliefs["readout_id"].astype(str)}
     for sample in log.samples:
         own = beliefs[beliefs["readout_id"].astype(str) == sample.uuid]
-        best = own.loc[own["prob"].idxmax()]
+        best = own.iloc[own["prob"].to_numpy().argmax()]
         assert sample.id == own["item"].iloc[0]
         assert [message.text for message in sample.messages[:-1]] == [
             message["content"] for message in said[sample.uuid]["messages"]
@@ -141,6 +142,35 @@ def test_results_for_a_model_card_are_read_back_by_the_hub_library(asked: RunFol
     assert [one.metric_value for one in card.data.eval_results] == made_for  # pyright: ignore
 
 
+def _recipe(library: str) -> str:
+    """The lines for a tracker on the page of formats."""
+    page = (Path(__file__).parents[3] / "docs" / "formats.md").read_text()
+    return page.partition(f"import doxascope, {library}\n")[2].partition("```")[0]
+
+
+@pytest.mark.parametrize("library", ["mlflow", "wandb"])
+def test_the_recipes_for_trackers_log_the_numbers(
+    library: str, asked: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = pytest.importorskip(library, reason=f"{library} is not installed")
+    monkeypatch.chdir(asked.path.parent.parent)
+    offline = {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "MLFLOW_ALLOW_FILE_STORE": "true"}
+    for name, value in offline.items():
+        monkeypatch.setenv(name, value)
+    if library == "mlflow":
+        tracker.set_tracking_uri((tmp_path / "mlruns").as_uri())
+    exec(_recipe(library), {"doxascope": doxascope, library: tracker})
+    expected = doxascope.collect("runs").scalars()
+    assert "ask/smollm2-135m/letters/accuracy" in expected
+    if library == "mlflow":
+        told = tracker.get_run(tracker.last_active_run().info.run_id).data.metrics
+        assert {name: told[name] for name in expected} == expected
+    else:  # its file holds names and values as JSON
+        (kept,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
+        content = kept.read_bytes()
+        assert all(part.encode() in content for item in expected.items() for part in (item[0], json.dumps(item[1])))
+
+
 def test_what_cannot_be_exported_is_one_line(asked: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="'csv': is no format; known: inspect, eee, datasets, model-card"):
         doxascope.export(asked, "csv", tmp_path)
@@ -151,11 +181,45 @@ def test_what_cannot_be_exported_is_one_line(asked: RunFolder, tmp_path: Path) -
         doxascope.export(asked, "eee", tmp_path / "file")
 
 
-def test_a_file_of_the_user_and_a_run_without_its_session_are_refused(asked: RunFolder, tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text("mine")
-    with pytest.raises(UserError, match=r"README\.md: is not of an export"):
-        doxascope.export(asked, "datasets", tmp_path)
-    assert [file.name for file in tmp_path.iterdir()] == ["README.md"]
+@pytest.mark.parametrize(("to", "name"), [("datasets", "README.md"), ("model-card", "model-index.md"), ("inspect", "")])
+def test_a_file_of_the_user_is_kept_and_one_of_an_export_is_written_anew(
+    asked: RunFolder, to: str, name: str, tmp_path: Path
+) -> None:
+    if to == "inspect":
+        pytest.importorskip("inspect_ai", reason="Inspect is not installed")
+    file = tmp_path / (name or f"{asked.path.name}.eval")
+    file.write_text("mine")
+    with pytest.raises(UserError, match=rf"{file.name}: is not of an export, and would be lost"):
+        doxascope.export(asked, to, tmp_path)
+    assert [(there.name, there.read_text()) for there in tmp_path.iterdir()] == [(file.name, "mine")]
+    file.unlink()
+    for _ in range(2):
+        doxascope.export(asked, to, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("ci_lo", "low", "ci_lo of accuracy is 'low'"), ("n_rows", 2.5, "n_rows of accuracy is 2.5"),
+        ("params", None, "params of accuracy is None"), ("estimate", True, "estimate of accuracy is True"),
+        ("quantity", 3, "quantity of accuracy is 3"),
+    ],
+)  # fmt: skip
+def test_a_field_of_another_type_is_named(
+    asked: RunFolder, field: str, value: object, told: str, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(asked.path, tmp_path / "copy")
+    stored = json.loads((copy / "scores.json").read_text())
+    next(score for score in stored["scores"] if score["metric"] == "accuracy")[field] = value
+    (copy / "scores.json").write_text(json.dumps(stored))
+    record = unsealed(json.loads((copy / "manifest.json").read_text()))
+    record["written"]["scores.json"] = file_digest(copy / "scores.json")
+    (copy / "manifest.json").write_text(json.dumps(sealed(record)))
+    with pytest.raises(UserError, match=rf"copy: scores\.json: {told}; restore the run"):
+        doxascope.export(RunFolder(copy), "eee", tmp_path / "out")
+
+
+def test_a_run_without_its_session_is_refused(asked: RunFolder, tmp_path: Path) -> None:
     shutil.copytree(asked.path, tmp_path / "copy")
     (tmp_path / "copy" / "sessions" / "00001-ended.json").unlink()
     with pytest.raises(UserError, match=r"00001-ended\.json: "):

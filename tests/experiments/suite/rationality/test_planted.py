@@ -297,4 +297,4 @@ def test_without_cases_nothing_is_said_of_coherence(configured: Any, planted: Pl
         experiment, config = configured("iterations=1", *(["iterated=false"] if given is None else []))
         found = {v.method: v for v in verdicts(score_run(experiment, config, planted(one, cases=given)))}["words"]
         assert (found.states[2] == "not tested") == (given is None)
-        assert ("not tested whether coherent" in found.sentence) == (given is None)
+        assert ("coherence not tested" in found.sentence) == (given is None)
