@@ -122,13 +122,7 @@ class Lead:
         return ["Registered before anything was read.", *parts]
 
     def top(self, said: str, figure: Figure | None, alarms: Sequence[Stamp] = ()) -> Top:
-        """The top of a page.
-
-        Args:
-            said: what the page is about.
-            figure: the one that it leads with.
-            alarms: what must be read before all.
-        """
+        """The top of a page."""
         label, value, lines = self.primary
         return Top(
             said=said,
