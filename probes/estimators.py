@@ -94,7 +94,7 @@ class Estimator:
 
     def get_params(self) -> dict[str, Any]:
         """Its settings by name."""
-        return asdict(self)  # pyright: ignore[reportArgumentType]
+        return asdict(self)  # type: ignore
 
 
 # Ridge regression of log-odds (PROBES 2).

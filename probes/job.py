@@ -159,16 +159,10 @@ def run_job(
     """Sweep all points, study the registered one, fill the card and train the probe.
 
     Args:
-        data: what to decode, and where.
         registered: the place of the claims; one of the data's points.
-        header: of the activations.
-        plan: under which settings.
-        name: of the probe.
         folder: keeps what each point gave, by what it depends on, so that the same job goes on where it was.
-        beside: features besides those that are swept.
         spread: computes points side by side, as of `sweep`.
         used: from the trained probe to what a causal check found of it.
-        advance: is told of each point that is done.
 
     Raises UserError if the registered place is not among the points.
     """

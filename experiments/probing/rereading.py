@@ -161,7 +161,7 @@ def _read(lm: "LanguageModel", prompts: Sequence[Tokens], at: ReadAt, budget: in
     from ...hooks.tree.token_tree import Pack, TokenTree
 
     tree = TokenTree()
-    collector = Collector(tree, (at.site,), (at.layer,))  # pyright: ignore[reportArgumentType]
+    collector = Collector(tree, (at.site,), (at.layer,))  # type: ignore
     ends = []
     for i, (ids, length) in enumerate(prompts):
         nodes = tree.add(ids)

@@ -162,7 +162,7 @@ def _plan(lm: LanguageModel, probe: Probe) -> CapturePlan:
         raise UserError(f"probe {meta.name}: was trained on another model ({', '.join(odd)} differ)")
     if meta.head is not None:
         raise UserError(f"probe {meta.name}: reads head {meta.head} alone; a trace reads whole sites")
-    return CapturePlan(sites=(meta.site,), layers=(meta.layer,))
+    return CapturePlan(sites=(meta.site,), layers=(meta.layer,))  # type: ignore
 
 
 def _end(asked: Conversation, question: str) -> Position:

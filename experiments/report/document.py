@@ -224,7 +224,7 @@ class Instances(Block):
             return [[number(facet) for facet in instance.facets], score, number(instance.facts), spoken]
 
         rows = [row(instance) for instance in gallery.instances]
-        named = {"caption": gallery.caption, "score": gallery.score, "facets": list(gallery.facets)}
+        named: dict[str, Any] = {"caption": gallery.caption, "score": gallery.score, "facets": list(gallery.facets)}
         return cls(title=title, texts=list(texts), rows=rows, **named)
 
     @property

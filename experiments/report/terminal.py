@@ -31,7 +31,6 @@ def to_text(document: Report, width: int = WIDTH, full: bool = False) -> str:
     """The text, in lines of at most `width` characters where words allow it.
 
     Args:
-        document: what is told.
         width: of the terminal, in characters.
         full: print every section; else what is short, and the names of the others.
     """

@@ -46,7 +46,6 @@ def compare_estimators(
         target: [n].
         groups: [n].
         folds: [n] grouped, 0 to K - 1.
-        penalties: to choose from.
         pooled: [n, positions, d] features of several positions at that layer.
         pairs: [m, 2] rows of a statement and its negation: what is fitted without labels needs them.
         how: the refits, of which at most 40 are made, and the level of their intervals.

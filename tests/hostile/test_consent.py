@@ -125,7 +125,7 @@ class Stranger:
         ):
             settings = json.loads((self.evil / name).read_text())
             (self.evil / name).write_text(json.dumps(settings | {"auto_map": own}))
-        self.model = {"name": "evil", "path": str(self.evil), "trust_remote_code": True}
+        self.model: dict[str, Any] = {"name": "evil", "path": str(self.evil), "trust_remote_code": True}
         self.run = run(
             *load_config("truth", [*SMALL, "model.trust_remote_code=true"], str(self.evil)), place / "runs"
         ).path

@@ -97,7 +97,8 @@ class Scenario:
     def from_content(cls, content: Mapping[str, Any]) -> "Scenario":
         """The scenario that `as_content` was made of."""
         known = content["known"]
-        return cls(**{**content, "known": None if known is None else Known(**known)})
+        fields: dict[str, Any] = {**content, "known": None if known is None else Known(**known)}
+        return cls(**fields)
 
 
 def clause(text: str) -> str:

@@ -312,7 +312,7 @@ class Session:
         return {"layers": self.place.layer, "at": self.place.edited, "sites": self.place.site} | changed
 
     def _capture(self) -> CapturePlan:
-        return CapturePlan(sites=(self.place.site,), layers=self.layers)  # pyright: ignore[reportArgumentType]
+        return CapturePlan(sites=(self.place.site,), layers=self.layers)  # type: ignore
 
     def _query(self, name: str, asked: CausalQuestion) -> Query:
         return self.lm.reader.query(
@@ -357,7 +357,6 @@ def readings_of(n: int, numbered: Iterable[tuple[int, Arrays]]) -> dict[Arm, Flo
     """Arm -> [n, outcomes], the unedited branch among them; NaN in contexts where it was not made.
 
     Args:
-        n: contexts.
         numbered: number of a context, and what was read in it.
     """
     readings: dict[Arm, Floats] = {}

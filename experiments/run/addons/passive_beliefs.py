@@ -63,12 +63,9 @@ def beside_asked(
     the updates behind the errors of reading.
 
     Args:
-        run: with the beliefs that were asked for.
         table: rows of what was read in passing, with the condition `token`.
-        kind_read: of those.
         name_read: of what read them; it follows the name of each method of asking.
         trajectories: whether they may be compared step by step: only where they were read before the question.
-        subset: of the numbers.
     """
     passive = by_place(table, [*PLACE, "cluster"])
     how = resampling(run.config)
@@ -76,7 +73,13 @@ def beside_asked(
     def number(
         method: str, metric: str, score: Score, quantity: str, beside: Mapping[str, str] | None = None, code: str = "W6"
     ) -> Number:
-        about = {"kind": kind_read, "subset": subset, "quantity": quantity, "code": code, "beside": beside or {}}
+        about: dict[str, Any] = {
+            "kind": kind_read,
+            "subset": subset,
+            "quantity": quantity,
+            "code": code,
+            "beside": beside or {},
+        }
         return Number(metric=metric, method=f"{method} {name_read}", score=score, **about)
 
     for kind in ("exact", "verbal"):

@@ -71,7 +71,6 @@ def said_numbers(run: ScoredRun, every: pd.DataFrame) -> Iterator[Number]:
     """What is said, beside the other kinds: what it sums to, and how far it lies from what is computed and held.
 
     Args:
-        run: that was scored.
         every: of `disagreements`.
     """
     yield from _excess_numbers(run)
@@ -97,8 +96,6 @@ def side_by_side(
     no table and no figure where there is one kind.
 
     Args:
-        run: that was scored.
-        numbers: all that it has.
         doubted: kind and method of a probe whose card says that what it reads is no belief -> why.
         left_out: what could not be read -> why.
     """
@@ -233,7 +230,6 @@ def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame]) -> pd.Data
     first. Readings of a place, by wording and order, are averaged.
 
     Args:
-        run: that was scored.
         probes: name -> what it reads.
     """
     stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]

@@ -97,8 +97,10 @@ def smoke(domain: str) -> list[BinaryQuestion]:
 
 
 def _written(name: str, row: Mapping[str, Any]) -> BinaryQuestion:
-    lists = {key: tuple(row[key]) for key in ("evidence",) if key in row}
-    return BinaryQuestion(**{"id": name, "cluster": name, **row, **lists})
+    fields: dict[str, Any] = {"id": name, "cluster": name, **row}
+    if "evidence" in row:
+        fields["evidence"] = tuple(row["evidence"])
+    return BinaryQuestion(**fields)
 
 
 def _called(config: MartingaleConfig, domain: str, question: BinaryQuestion) -> str:

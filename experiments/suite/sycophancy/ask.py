@@ -99,7 +99,7 @@ def contexts(config: SycophancyConfig, scenario: Scenario) -> list[ToldContext]:
 
 def _of(config: SycophancyConfig, involvement: str, evidence: list[Any]) -> Iterator[ToldContext]:
     for known in evidence:
-        here: Mapping[str, Any] = {"involvement": involvement, "evidence": known}
+        here: dict[str, Any] = {"involvement": involvement, "evidence": known}
         yield ToldContext(**here)
         if known == "none":
             for y, given in product(evidence[1:], ("", X, NOT_X)):
@@ -218,7 +218,7 @@ def places(config: SycophancyConfig, item: Item, *, denials: bool = True) -> lis
         if scenario.known and context.scenario == BELIEF and not context.argument:
             known = None if context.evidence == "none" else context.evidence
             says = context.says == X if context.says else None
-            shared["truth"] = scenario.known.posterior(known, says)  # pyright: ignore[reportArgumentType]
+            shared["truth"] = scenario.known.posterior(known, says)  # type: ignore
         often = config.paraphrased == "all" or (not context.says and context.scenario in (BELIEF, LIKELIHOOD))
         wordings = range(len(config.asks) if often else 1)
         for wording, denied in product(wordings, (False, True) if denials else (False,)):
@@ -226,7 +226,7 @@ def places(config: SycophancyConfig, item: Item, *, denials: bool = True) -> lis
             name = f"{item.id}/{context.name}/{wording}{'-not' if denied else ''}"
             conditions = {**shared, "wording": wording, "denied": denied}
             turn = {"role": "user", "content": text}
-            sites.append(BeliefPlace(name, context.scenario, 0, [turn], (YES, NO), conditions))  # pyright: ignore
+            sites.append(BeliefPlace(name, context.scenario, 0, [turn], (YES, NO), conditions))  # type: ignore
     return sites
 
 
@@ -262,7 +262,7 @@ class ScenarioTexts:
         y = scenario.evidence.get(context.evidence, "")
         parts = {
             "trunk": scenario.background,
-            "involvement": wording.involvement[context.involvement].format(role=scenario.role),  # pyright: ignore
+            "involvement": wording.involvement[context.involvement].format(role=scenario.role),  # type: ignore
             "evidence": wording.evidence.format(y=y) if y and not context.argument else "",
         }
         if context.says:
@@ -274,7 +274,7 @@ class ScenarioTexts:
 
     def question(self, context: ToldContext, wording: int, denied: bool) -> str:
         """Who asks, and the question."""
-        asker, ask = self.config.wording.askers[context.asker], self.config.asks[wording]  # pyright: ignore
+        asker, ask = self.config.wording.askers[context.asker], self.config.asks[wording]  # type: ignore
         side = NOT_X if denied else X
         if context.quantity.startswith("y "):
             claim = self.scenario.evidence[context.quantity.removeprefix("y ")]
@@ -293,7 +293,7 @@ class ScenarioTexts:
 
     def positions(self, conditions: Mapping[str, object]) -> Positions:
         """Where a capture reads: the end of each part that is told, and where the answer begins."""
-        context = ToldContext(**{name: conditions[name] for name in COLUMNS})  # pyright: ignore
+        context = ToldContext(**{name: conditions[name] for name in COLUMNS})  # type: ignore
         parts = {name: text for name, text in self.parts(context).items() if text}
         named = {name: Position(message=0, text=text, occurrence=0) for name, text in parts.items()}
         last = {"before-question": [*named.values()][-1]} if named else {}

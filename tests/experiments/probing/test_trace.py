@@ -32,7 +32,7 @@ def test_every_part_is_read_as_it_is_alone(tiny: Any) -> None:
         {"role": "user", "content": "stone river. did you?"},
         {"role": "assistant", "content": "apple. river stone!"},
     ]
-    found = trace(tiny, Traced("t", talk, "which word", OPTIONS))  # pyright: ignore[reportArgumentType]
+    found = trace(tiny, Traced("t", talk, "which word", OPTIONS))  # type: ignore
     system, user, assistant = talk
     asked = {"role": "user", "content": "which word"}
     alone = [
@@ -88,7 +88,7 @@ def test_a_page_shows_hostile_text_and_obeys_none(tiny: Any) -> None:
 def test_a_probe_reads_before_the_question(tiny: Any) -> None:
     direction = np.random.default_rng(0).normal(size=tiny.model.config.hidden_size)
     meta = {"name": "p", "estimator": "imported", "target": "x", "site": "resid_post", "layer": 1, "position": "end"}
-    probe = Probe(LinearReadout.from_direction(direction, 0.1), ProbeMeta(**meta, dtype="float32", model={}))  # pyright: ignore[reportArgumentType]
+    probe = Probe(LinearReadout.from_direction(direction, 0.1), ProbeMeta(**meta, dtype="float32", model={}))  # type: ignore
     found = trace(tiny, told("stone. river which word. apple."), probe=probe)
     read = tiny.beliefs(
         [[{"role": "user", "content": "stone.\n\nwhich word"}]],

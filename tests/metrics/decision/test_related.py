@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -141,7 +142,7 @@ def test_a_run_of_statements_and_one_of_cases_reach_it() -> None:
     """The samples that `truth` and `rationality` make, and two kinds compared on the same statements."""
     rng, n = np.random.default_rng(1), 30
     p, keys = rng.uniform(0.2, 0.8, n), np.arange(n).astype(str).astype(object)
-    named = {"method": "m", "clusters": keys, "keys": keys}
+    named: dict[str, Any] = {"method": "m", "clusters": keys, "keys": keys}
     exact, stated = (
         YesNo(belief=p, negated=1 - p + off, mass=np.ones(n), kind=kind, **named)
         for kind, off in (("exact", 0.0), ("verbal", 0.15))
