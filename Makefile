@@ -3,7 +3,8 @@
 #   make test    set up, run the tests: every guide, too, at its smallest
 #   make full    what that leaves out: presets, guides at full length, all families, organisms, figures, attacks (hours);
 #                the record lies in benchmarks/results. ONLY=presets,guides for a part
-#   make lint    ruff and pyright
+#   make lint    ruff and ty
+#   make types   pyright, which takes minutes
 #   make fuzz    100,000 random inputs of each kind, hours; FUZZ=1000 for fewer
 #   make damage  1,000 bit flips and 200 edits and deletions of a finished run
 #   make hostile 200 models that are broken by seed, each loaded and asked
@@ -19,7 +20,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test full size fuzz damage faults hostile mutants lint bench engines calibration figures clean
+.PHONY: setup demo test full size fuzz damage faults hostile mutants lint types bench engines calibration figures clean
 
 setup: .venv/ready
 
@@ -82,10 +83,17 @@ MOST ?= 30
 mutants: .venv/dev
 	@$(BIN)/python benchmarks/mutants.py $(FILES) --tests $(TESTS) --most $(MOST)
 
+# ty takes seconds. It follows links, and knows a package by the name of its folder: so it is given a copy of that name.
 lint: .venv/dev
-	@mkdir -p .typing && ln -sfn .. .typing/doxascope
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@rm -rf .typing/copy && mkdir -p .typing/copy/doxascope && cp pyproject.toml .typing/copy
+	@git ls-files -z -co --exclude-standard '*.py' | xargs -0 ls -d 2>/dev/null | tar -cf - -T - | tar -xf - -C .typing/copy/doxascope
+	@$(BIN)/ty check --project .typing/copy --python .venv --no-respect-ignore-files --error-on-warning .typing/copy/doxascope
+
+# Pyright takes six minutes, and finds what ty leaves out: types of scipy, and overloads.
+types: .venv/dev
+	@mkdir -p .typing && ln -sfn .. .typing/doxascope
 	@$(BIN)/pyright
 
 # The peers that our speed is measured against.

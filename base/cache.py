@@ -33,7 +33,6 @@ def kept(room: str, name: str, make: Callable[[Path], None]) -> Path:
     """The path `name` in a folder of the cache; two processes that ask at once make it once.
 
     Args:
-        room: the folder.
         name: what the entry is known by, of which no other's is the beginning.
         make: writes the path, a file or a folder, or files of this name with suffixes.
 

@@ -171,7 +171,6 @@ def locked(path: Path, patience: float = -1, advice: str = ELSEWHERE) -> Iterato
     """Hold the lock file `path`; it goes with the process, however that ends.
 
     Args:
-        path: of the lock file, which stays.
         patience: seconds to wait for it; below 0: as long as it takes.
         advice: what to do where there are no locks. A lock file that is only created, as a library may make it there,
             would outlive a process that is killed, so that it is none.

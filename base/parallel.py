@@ -135,9 +135,6 @@ def by_actors(
     others.
 
     Args:
-        ray: connected.
-        actors: that do them.
-        tasks: taken one by one.
         give: hands a task to an actor; returns the reference to its answer.
         in_flight: tasks that an actor has been given at a time.
 

@@ -23,9 +23,6 @@ def progress(
     """Hands out `advance(n)`; shows rate and time left on standard error.
 
     Args:
-        total: what is to be done.
-        unit: its name.
-        label: of the job.
         before: how much of it was done before, which is no part of the rate.
         of_jobs: whether it is made of jobs with a progress each, which then stands beside that of the whole.
     """

@@ -276,7 +276,7 @@ def with_a_clock() -> None:
     if CLOCK in os.environ:
         os.environ.pop("LD_PRELOAD", None)  # what is begun from here has the clock of the machine
         # Its clock_nanosleep fails where the monotonic clock is the machine's, as of 0.9.10.
-        time.sleep = lambda seconds: select.select([], [], [], seconds) and None  # pyright: ignore
+        time.sleep = lambda seconds: select.select([], [], [], seconds) and None  # type: ignore
 
 
 def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -7,6 +7,7 @@ python benchmarks/full.py [--only presets,guides] [--list] [--out benchmarks/res
 - families: every layout of every family of models against plain passes
 - organisms: trained anew, and thirty that plant nothing
 - figures: those of the README
+- types: by pyright, more slowly than by ty and of more libraries
 - attacks: random inputs, bit flips, broken models, and runs killed at random moments
 
 Each step is a process of its own, whose output lies in `full/` of the folder for temporary files. The record
@@ -113,6 +114,7 @@ def steps(place: Path) -> Iterator[Step]:
     yield Step("organisms", "recovered", (*OURS, "validate", "--out", str(place / "validation")))
     yield Step("organisms", "that plant nothing", (*OURS, "validate", "--null", "30", "--out", str(place / "nulls")))
     yield Step("figures", "README", ("make", "figures"))
+    yield Step("types", "pyright", ("make", "types"))
     yield Step("attacks", "fuzz", (*pytest, "tests/hostile/test_fuzz.py"), (("DOXASCOPE_FUZZ", "1000"),))
     yield Step("attacks", "damage", (sys.executable, "benchmarks/damage.py"))
     yield Step("attacks", "hostile", (sys.executable, "benchmarks/hostile.py"))

@@ -19,6 +19,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from itertools import chain, product
 from pathlib import Path
@@ -62,7 +63,7 @@ class Bench:
         torch.manual_seed(0)
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
         with torch.device(device):
-            config = LlamaConfig(**self.shape.config)  # pyright: ignore[reportArgumentType]
+            config = LlamaConfig(**self.shape.config)  # type: ignore
             model = LlamaForCausalLM._from_config(config, dtype=self.shape.dtype, attn_implementation="sdpa")
         self.model = model.eval().requires_grad_(False)
         self.head = Head(self.model)
@@ -129,7 +130,7 @@ class Bench:
     def operations(self, passes: bool = True, head: bool = True) -> float:
         """Of all items: unique tokens through the blocks, what each attends to, and the rows that are read."""
         config = self.model.config
-        blocks = sum(p.numel() for p in body(self.model).layers.parameters())  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
+        blocks = sum(p.numel() for p in body(self.model).layers.parameters())  # type: ignore
         seen = sum(sum(one.tree.depths) + len(one.tree) for one in self.trees)
         width = config.num_attention_heads * (config.hidden_size // config.num_attention_heads)
         attended = 4 * seen * width * config.num_hidden_layers
@@ -246,14 +247,14 @@ def busy(bench: Bench) -> str:
         return "busy: a CPU is not measured"
     kernel, budget, fused = bench.ways()[-1]
     plan, rows, taken = CapturePlan(layers="all"), [], dict[str, int]()
-    ways: Sequence[tuple[str, Mapping[str, Any]]] = (
+    ways: Sequence[tuple[str, dict[str, Any]]] = (
         ("one tree a batch", {}),
         ("one tree a batch, with the residual stream", {"capture": plan}),
         ("each item in its own packs", {"apart": True}),
         ("`together`", {"apart": True, "joined": True}),
     )
     for name, more in ways:
-        work = bench.under(kernel, fused, lambda more=more: bench.read(budget, **more))
+        work = bench.under(kernel, fused, partial(bench.read, budget, **more))
         plain = bench.seconds(work)
         with profile(activities=[ProfilerActivity.CUDA]) as trace:
             seconds = bench.seconds(work)

@@ -93,7 +93,7 @@ VERDICTS = ("a line", "beliefs", "TRACEBACK", "NO BELIEFS", "DIED")
 
 def change(function: Callable[[random.Random, Path], None]) -> Callable[[random.Random, Path], None]:
     """Enter a change under its name."""
-    CHANGES[function.__name__] = function
+    CHANGES[function.__name__] = function  # type: ignore
     return function
 
 

@@ -51,7 +51,7 @@ def reading(model: Path, out: Path, items: int, cached: bool) -> float:
         lm.tokenizer.backend_tokenizer.model._resize_cache(0)
         return lm
 
-    worker.open_model = loading if cached else without_cache
+    worker.open_model = loading if cached else without_cache  # type: ignore
     experiment, config = load_config("consistency", [f"items={items}"], str(model))
     runner.run(experiment, config, out, scored=False)
     return peak()

@@ -94,7 +94,7 @@ def install(path: Path, number: int) -> None:
             return _Mutated(fullname, loader.path, number).get_code(fullname)
         return before(loader, fullname)
 
-    SourceFileLoader.get_code = get_code  # pyright: ignore[reportAttributeAccessIssue]
+    SourceFileLoader.get_code = get_code  # type: ignore
 
 
 def survives(path: Path, number: int, tests: Sequence[str], seconds: float) -> bool:

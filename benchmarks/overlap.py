@@ -67,7 +67,7 @@ class Virtual:
 
     def __init__(self, name: str) -> None:
         self.name, self.clock = name, Clock()
-        config = LlamaConfig(**gpu_items.SHAPES[name].config)  # pyright: ignore[reportArgumentType]
+        config = LlamaConfig(**gpu_items.SHAPES[name].config)  # type: ignore
         with torch.device("meta"):
             model = LlamaForCausalLM._from_config(config, dtype=torch.bfloat16, attn_implementation="sdpa").eval()
         shape, self.head, self.backend = shape_of(model), Head(model), TransformersBackend(model, Packed)
@@ -100,7 +100,7 @@ class Virtual:
 
             return wait
 
-        usual, log_probs.download = log_probs.download, download
+        usual, log_probs.download = log_probs.download, download  # type: ignore
         try:
             before: Callable[[], Any] | None = None
             for group in groups:

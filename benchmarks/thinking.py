@@ -77,7 +77,7 @@ def main(draws: int, tokens: int, device: str) -> None:
 
     def sample(rows: HistoryRows, budget: int, limit: int, ends: Sequence[int]) -> tuple[list[tuple[int, ...]], float]:
         """The ids of each draw, and seconds."""
-        sampler = Sampler(Numbers(), Head(model), ends)  # pyright: ignore[reportArgumentType]
+        sampler = Sampler(Numbers(), Head(model), ends)  # type: ignore
         requests, law = [Request("r", prompt, range(draws))], Sampling(max_new_tokens=limit)
         inside.clear()
         began = clock()

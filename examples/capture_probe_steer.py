@@ -7,6 +7,7 @@ directions of the same length.
 """
 
 import sys
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,7 +57,7 @@ def main(model: str = "smollm2-135m") -> pd.DataFrame:
         truth = Vector(between, "truth", source=f"difference in means of {TRAINED} facts, layer at depth 0.5")
         drawn = np.random.default_rng(0).normal(size=between.shape)
         random = Vector(drawn * np.linalg.norm(between) / np.linalg.norm(drawn), "random", source="seed 0")
-        where = {"layers": 0.5, "at": "prompt"}  # and not the tokens of the answer
+        where: dict[str, Any] = {"layers": 0.5, "at": "prompt"}  # and not the tokens of the answer
         branches = {
             "more": [Steer(truth, strength=STRENGTH, **where)],
             "less": [Steer(truth, strength=-STRENGTH, **where)],

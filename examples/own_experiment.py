@@ -40,7 +40,7 @@ class Negation(Measured):
                 conversation=[
                     *([{"role": "system", "content": text}] if text else []),
                     {"role": "user", "content": f"{statement} Is that true? Answer yes or no."},
-                ],
+                ],  # type: ignore
                 prefill="",
                 options=make_options(["Yes", "No"]),
                 conditions={"topic": topic, "system": system},

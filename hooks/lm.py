@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..base.errors import UserError, in_one_line
 from ..base.parallel import wait_passively
@@ -347,7 +347,12 @@ class LanguageModel:
         Returns: n samples of the first conversation, then of the next; then the same of every branch, whose `branch`
             says which.
         """
-        given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "max_new_tokens": max_new_tokens}
+        given: dict[str, Any] = {
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "max_new_tokens": max_new_tokens,
+        }
         given |= {"stop": stop if isinstance(stop, str) else tuple(stop)}
         distribution = parse(Sampling, {**given, **others}, "generate()")
         branches = Branches(edits, self.model, self.reader.chat)
@@ -407,7 +412,7 @@ Model = TypeVar("Model", bound=LanguageModel)
 def open_model(
     model: str | ModelSpec | PreTrainedModel,
     *,
-    kind: type[Model] = LanguageModel,
+    kind: type[Model] = LanguageModel,  # type: ignore
     terminators: Sequence[str] = TERMINATORS,
     tokenizer: PreTrainedTokenizerBase | None = None,
     **settings: object,

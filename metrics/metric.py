@@ -161,7 +161,7 @@ def metric(code: str, wants: str, *samples: type[Sample], **settings: Any) -> Ca
     """
 
     def register(lines: Lines) -> Lines:
-        name = lines.__name__.removesuffix("_lines").replace("_", "-")
+        name = lines.__name__.removesuffix("_lines").replace("_", "-")  # type: ignore
         known = _REGISTRY.get(name)
         if known is not None and known.lines.__module__ != lines.__module__:
             raise ValueError(f"metric {name!r}: is already registered by {known.lines.__module__}; choose another name")

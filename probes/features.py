@@ -133,7 +133,6 @@ def reading_site(place: NamedToken, n_messages: int) -> ReadingSite:
     """Where a position lies in a conversation whose last message asks for the answer.
 
     Args:
-        place: the position.
         n_messages: of the conversation that is read, without the answer.
     """
     if place.at in AT_THE_ANSWER:

@@ -83,8 +83,6 @@ def permuted_targets(
         y: [n] numbers.
         groups: [n].
         roles: [n] what a row is within its group; None: its number in it.
-        draws: copies.
-        seed: of the permutations.
 
     Raises UserError if fewer than five groups can exchange their targets.
     """

@@ -133,11 +133,6 @@ def report_card(
     """The claims of a probe that was registered at `study.at`.
 
     Args:
-        swept: the sweep that it is part of.
-        study: of its place.
-        site: where that lies in the conversation.
-        n_groups: of the data.
-        plan: with the thresholds.
         used: of a causal check of this probe; None: none was made.
     """
     limit, numbers = plan.thresholds, study.numbers

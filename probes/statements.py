@@ -196,7 +196,6 @@ def csv_statements(paths: Sequence[Path], group: str | None = None) -> list[Stat
     """The statements of some files; each file is a domain, and `neg_X.csv` the negations of the domain X.
 
     Args:
-        paths: of the files.
         group: the column that says what shares content, such as `city`. None: a statement shares its group with what
             differs from it by a negation, and with nothing else.
 

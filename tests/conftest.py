@@ -8,6 +8,7 @@ import string
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -230,7 +231,7 @@ def save_llama(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             "initializer_range": 0.2,
         }
         torch.manual_seed(0)
-        ids = {"vocab_size": len(tokenizer), "eos_token_id": tokenizer.eos_token_id}
+        ids: dict[str, Any] = {"vocab_size": len(tokenizer), "eos_token_id": tokenizer.eos_token_id}
         folder = tmp_path_factory.mktemp("models") / name
         LlamaForCausalLM(LlamaConfig(**ids, **sizes | changes)).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
@@ -244,6 +245,28 @@ def tiny_folder(save_llama: Callable[..., Path], make_tokenizer: Callable[..., A
     """A tiny random Llama with a chat template."""
     tokenizer = make_tokenizer(("apple stone river which word did you choose",) * 3)
     return save_llama(tokenizer, "tiny-llama", num_hidden_layers=3)
+
+
+@pytest.fixture(scope="session")
+def tiny_for(save_llama: Callable[..., Path], make_tokenizer: Callable[..., Any]) -> Callable[[str], Path]:
+    """A tiny model whose tokenizer knows the words of an experiment's settings, or of all (`*`); else it would spell
+    every prompt."""
+    from doxascope.hooks.verbal.number_formats import FORMATS
+
+    speller = make_tokenizer()
+    unused = ("ranking", "points")  # formats that no tiny run asks for
+
+    @cache
+    def make(experiment: str) -> Path:
+        files = sorted((Path(__file__).parents[1] / "configs").glob(f"{experiment}.yaml"))
+        texts = [file.read_text(encoding="utf-8") for file in files]
+        texts += [form.instruction for name, form in FORMATS.items() if name not in unused]
+        tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)
+        tokenizer.chat_template = speller.chat_template
+        name = "tiny-llama" if experiment == "*" else f"tiny-{experiment}"
+        return save_llama(tokenizer, name, max_position_embeddings=4096)
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -149,7 +149,7 @@ def test_a_mistake_in_python_is_a_line_and_a_fault_keeps_its_traceback(tmp_path:
     assert "manifest" in frames(caused.value)
     assert "direct cause" in "".join(caused.value._render_traceback_())
     with pytest.raises(AttributeError) as fault:
-        doxascope.collect(3)  # pyright: ignore[reportArgumentType]
+        doxascope.collect(3)  # type: ignore
     assert "collect" in frames(fault.value)
 
 

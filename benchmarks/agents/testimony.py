@@ -88,7 +88,7 @@ class Mind:
     def _belief(self, quantity: str, given: str, evidence: str, speaker: str, says: str) -> float:
         known = self.known
         if quantity == "x":
-            p = known.posterior(None if evidence == "none" else evidence, says == "x" if says else None)  # pyright: ignore
+            p = known.posterior(None if evidence == "none" else evidence, says == "x" if says else None)  # type: ignore
             beyond = {"none": 0.0, "agent": self.of_agent, "user": self.of_user}[speaker]
             return float(expit(logit(p) + (beyond if says == "x" else -beyond)))
         x, not_x = (

@@ -6,7 +6,7 @@ from transformers import PreTrainedModel
 
 def answers(model: PreTrainedModel, prompt: tuple[int, ...], n: int, length: int) -> torch.Tensor:
     """[n, prompt and at most `length` tokens] drawn from the model's own distribution in one batch."""
-    return model.generate(  # pyright: ignore[reportCallIssue]
+    return model.generate(  # type: ignore
         torch.tensor([prompt]),
         do_sample=True,
         temperature=1.0,

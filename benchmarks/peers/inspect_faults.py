@@ -10,8 +10,6 @@ Counted are samples that had ended, as their scorer wrote down, and that neither
 reads; and retries that do not end with all samples. Each attempt is a process, forked from this one.
 """
 
-# pyright: reportMissingImports=false
-
 import argparse
 import contextlib
 import json
@@ -48,10 +46,10 @@ SECONDS = 300
 
 def task(place: Path) -> Any:
     """The evaluation; its scorer writes down which samples have ended."""
-    from inspect_ai import Task
-    from inspect_ai import task as as_task
-    from inspect_ai.dataset import Sample
-    from inspect_ai.scorer import Score, accuracy, scorer
+    from inspect_ai import Task  # type: ignore
+    from inspect_ai import task as as_task  # type: ignore
+    from inspect_ai.dataset import Sample  # type: ignore
+    from inspect_ai.scorer import Score, accuracy, scorer  # type: ignore
 
     @scorer(metrics=[accuracy()])
     def noted() -> Any:
@@ -72,7 +70,7 @@ def task(place: Path) -> Any:
 
 def evaluated(place: Path, limit: int | None) -> None:
     """In a process of its own."""
-    from inspect_ai import eval as evaluate
+    from inspect_ai import eval as evaluate  # type: ignore
 
     if limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
@@ -82,8 +80,8 @@ def evaluated(place: Path, limit: int | None) -> None:
 
 def looked(place: Path, log: str, told: Any) -> None:
     """The samples of a log, as it lies or recovered, and how many a retry ends with."""
-    from inspect_ai import eval_retry
-    from inspect_ai.log import read_eval_log, recover_eval_log
+    from inspect_ai import eval_retry  # type: ignore
+    from inspect_ai.log import read_eval_log, recover_eval_log  # type: ignore
 
     def samples(found: Any) -> list[int]:
         return sorted(int(sample.id) for sample in found.samples or [] if sample.scores)
@@ -158,7 +156,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--faults", type=int, default=12)
     given = parser.parse_args()
-    import inspect_ai.log  # noqa: F401
+    import inspect_ai.log  # noqa: F401  # type: ignore
     import torch
     import transformers  # noqa: F401
 

@@ -99,7 +99,7 @@ def bare(lm: LanguageModel, groups: Sequence[Group]) -> Callable[[], None]:
 def matrix_share(lm: LanguageModel, groups: Sequence[Group], seconds: float) -> float:
     """The rate at which forward passes of so many seconds multiply, over that of a large matrix product."""
     model = body(lm.model)
-    weights = sum(p.numel() for p in model.parameters()) - lm.model.get_input_embeddings().weight.numel()  # pyright: ignore[reportAttributeAccessIssue, reportCallIssue]
+    weights = sum(p.numel() for p in model.parameters()) - lm.model.get_input_embeddings().weight.numel()  # type: ignore
     tokens = sum(len(QueryTree(group).tree) for group in groups)
     side, repeats = 2048, 5
     square = torch.ones(side, side)

@@ -25,4 +25,4 @@ def main(jobs: int = JOBS, command: list[str] = COMMAND) -> None:
 
 
 if __name__ == "__main__":
-    main(*([int(sys.argv[1]), sys.argv[2:]] if len(sys.argv) > 2 else []))
+    main(int(sys.argv[1]), sys.argv[2:]) if len(sys.argv) > 2 else main()

@@ -34,6 +34,7 @@ from .instrument import certify, doctor, validate
 from .mcp_server import mcp
 from .scoring import card, check, compare, report, score, sheet, tables
 from .studies import collect, export, steer, sweep
+from .tracing import trace
 
 if TYPE_CHECKING:
     from ..run.questions import RunConfig
@@ -336,7 +337,7 @@ def ls(out: Path, as_page: bool) -> None:
         echo(f"  {manifest.parent.name:<48}{state}")
 
 
-FURTHER = (check, report, sheet, steer, sweep, collect, export, score, compare, tables, card, certify)
+FURTHER = (check, report, sheet, steer, sweep, collect, export, score, compare, tables, card, certify, trace)
 for command in (*FURTHER, validate, activations, probe, doctor, mcp):
     cli.add_command(command)
 

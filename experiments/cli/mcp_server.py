@@ -130,7 +130,7 @@ def _in_one_line(tool: F) -> F:
         except (UserError, ValueError) as error:  # a path with a NUL is no path to the system
             raise ToolError(str(error)) from None
 
-    return call  # pyright: ignore[reportReturnType]
+    return call  # type: ignore
 
 
 @click.command()

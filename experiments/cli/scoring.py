@@ -3,6 +3,7 @@ side by side.
 """
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -175,12 +176,12 @@ def score(
         table = next(iter(tables))
         known = {"cluster": cluster, "replicates": replicates, "names": named, "by": _columns(by)}
         scored = score_table(table, metric, **known, references=compared, seed=seed or 0)
-    settings = {"metric": metric, "cluster": cluster, "replicates": replicates, "seed": seed, "by": by}
+    settings: dict[str, Any] = {"metric": metric, "cluster": cluster, "replicates": replicates, "seed": seed, "by": by}
     settings |= {"ratings": ratings and str(ratings), "map": ", ".join(names) or None}
     settings |= {"reference": ", ".join(references) or None}
     settings = {key: value for key, value in settings.items() if value is not None}
     document = page_of(scored, settings) if folder is None else write(folder, scored, settings)
-    echo_report(document, folder and folder.path, full)
+    echo_report(document, None if folder is None else folder.path, full)
 
 
 def _columns(by: str | None) -> list[str]:
@@ -233,7 +234,12 @@ def compare(
 
     folder = None if out is None else prepare(out)
     within = {name: number("--margin", name, value) for name, value in named_values("--margin", margins).items()}
-    known = {"cluster": cluster, "names": named_values("--map", names), "methods": methods, "seed": seed}
+    known: dict[str, Any] = {
+        "cluster": cluster,
+        "names": named_values("--map", names),
+        "methods": methods,
+        "seed": seed,
+    }
     known |= {"allow_code": allow_code}
     comparison = compared(paths, metrics=metrics, margins=within, **known)
     settings = {"metric": ", ".join(metrics), "margin": ", ".join(margins), "cluster": cluster, "seed": seed}
@@ -241,7 +247,7 @@ def compare(
     document = page(comparison, {key: value for key, value in settings.items() if value not in (None, "")})
     if folder is not None:
         write(folder, document)
-    echo_report(document, folder and folder.path, full)
+    echo_report(document, None if folder is None else folder.path, full)
 
 
 @click.command()

@@ -131,7 +131,7 @@ def collect(paths: tuple[Path, ...], metrics: tuple[str, ...], over: str | None,
     document = page(collection, metrics, over)
     if folder is not None:
         write(folder, collection, document)
-    echo_report(document, folder and folder.path, full)
+    echo_report(document, None if folder is None else folder.path, full)
 
 
 @click.command()

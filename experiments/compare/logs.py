@@ -88,7 +88,7 @@ def _as_log(side: Side, logs: Sequence[Side]) -> Side:
     places = {item: places_of(choice["options"]) for item, choice in asked.items()}
 
     def as_log(sample: Multiclass) -> Multiclass | Forecasts:
-        items = [str(key).split(GLUE, maxsplit=1)[0] for key in sample.keys]  # pyright: ignore[reportOptionalIterable]
+        items = [str(key).split(GLUE, maxsplit=1)[0] for key in sample.keys]  # type: ignore
         belief, truth = sample.belief.copy(), sample.truth.copy()
         for row, item in enumerate(items):
             order = places.get(item, range(sample.belief.shape[1]))

@@ -66,11 +66,8 @@ def needed(
     """Of one pilot run each number by itself, of several what two of them differ by.
 
     Args:
-        pilots: runs that were made before.
         effects: number, as in `scores.json` -> the distance from what a coherent agent has, or from no difference, that
             is to be found.
-        seed: of the resamples.
-        allow_code: files of experiments that may be run.
 
     Raises UserError for runs that cannot be compared, and for a number that they do not have.
     """

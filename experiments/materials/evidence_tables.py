@@ -37,7 +37,6 @@ def load_table(
         path: .csv, .jsonl (also packed by gzip), .json or .parquet. A row for each question, with its evidence in
             `evidence_1, evidence_2, ...` or as a list in `evidence`; or a row for each `step` of it.
         columns: the names of its columns, where they are none that is known.
-        unused: columns that are left alone.
 
     Raises UserError for a file that cannot be read or has no rows; for a column of which nothing is made, with the
     nearest that is known; and, by row, for what is no question, option, outcome or step.
@@ -189,7 +188,7 @@ def _as_asked(
 def _questions(asked: AskedChoice, row: Cells, outcome: float, provenance: str) -> tuple[BinaryQuestion, ...]:
     choice = asked.choice
     evidence, posterior = _steps(row, "evidence"), tuple(map(float, _steps(row, "posterior")))
-    shared = {
+    shared: dict[str, Any] = {
         "cluster": choice.cluster,
         "provenance": provenance,
         "background": label_text(row.get("background")),
@@ -220,6 +219,7 @@ def _questions(asked: AskedChoice, row: Cells, outcome: float, provenance: str) 
             option_yes="Yes",
             option_no="No",
             outcome=float(option == choice.truth) if choice.truth else np.nan,
+            among=choice.id,
             **shared,
         )
         for option in choice.options

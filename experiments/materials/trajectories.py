@@ -76,8 +76,6 @@ def evidence_trajectory(
     """External evidence: the next piece is given, not generated. Nothing is sampled, so there is one trajectory.
 
     Args:
-        name: of the trajectory.
-        evidence: piece by piece.
         seen: pieces so far -> the conversation that shows them.
     """
     return Trajectory(

@@ -224,7 +224,7 @@ class Instances(Block):
             return [[number(facet) for facet in instance.facets], score, number(instance.facts), spoken]
 
         rows = [row(instance) for instance in gallery.instances]
-        named = {"caption": gallery.caption, "score": gallery.score, "facets": list(gallery.facets)}
+        named: dict[str, Any] = {"caption": gallery.caption, "score": gallery.score, "facets": list(gallery.facets)}
         return cls(title=title, texts=list(texts), rows=rows, **named)
 
     @property
@@ -242,6 +242,22 @@ class Folded(Block):
     kind: Literal["folded"] = "folded"
     texts: Sequence[tuple[str, str]] = ()
     """(summary, text)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coloured(Block):
+    """A text whose parts are coloured by a share."""
+
+    kind: Literal["coloured"] = "coloured"
+    first: str
+    """Of what the share is."""
+    parts: Sequence[tuple[str, float, str]]
+    """(text, share in [0, 1], what is told of it)."""
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """As `Folded` has them: each part under its numbers."""
+        return [(told, text) for text, _, told in self.parts]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,9 +41,6 @@ def chart(
     """Marks over two axes, panel by panel: curves, scatters, histograms, reliability diagrams and heat maps.
 
     Args:
-        title: of the figure.
-        panels: a title and marks each.
-        caption: what is to be seen.
         x: of every panel that has none of its own.
         y: the same.
         further: of the key, beside the marks that have names.
@@ -117,15 +114,7 @@ Row = tuple[str, Score, bool]
 def forest(
     title: str, rows: Sequence[Row], axis: str, caption: str, *, reference: float | None = None
 ) -> Figure | None:
-    """Numbers of one kind under each other; None if all are undefined.
-
-    Args:
-        title: of the figure.
-        rows: from above.
-        axis: what the numbers are.
-        caption: what is to be seen.
-        reference: where to draw a dashed line.
-    """
+    """Numbers of one kind under each other; None if all are undefined."""
     rows = [row for row in rows if np.isfinite(row[1].estimate)]
     if not rows:
         return None
@@ -164,13 +153,7 @@ def score_figure(
     """The same of several methods, a panel each on one scale.
 
     Args:
-        title: of the figure.
-        scores: all of the run.
-        methods: one panel each.
         wanted: (label, metric, subset) of each line, from above; those without a number are left out.
-        axis: what the numbers are.
-        caption: what is to be seen.
-        reference: where to draw a dashed line.
         beside: name and metric of a second number of each line, drawn as an upright bar.
     """
     panels: list[tuple[str, list[Row]]] = []

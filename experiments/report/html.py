@@ -46,8 +46,9 @@ def to_html(document: Report, beside: bool = False) -> str:
     )
     pictures = document.pictures.items() if beside else ()
     files = {id(figure): [name for name, _ in _files(stem, figure)] for stem, figure in pictures}
-    environment.globals |= {"drawings": _drawings, "packed": _data, "small_line": SMALL_LINE}
-    environment.globals["files"] = lambda figure: files.get(id(figure), ())
+    of_page: dict[str, Any] = {"drawings": _drawings, "packed": _data, "small_line": SMALL_LINE}
+    of_page["files"] = lambda figure: files.get(id(figure), ())
+    environment.globals |= of_page
     environment.filters |= {"minus": _with_minus, "marked": _marked}
     code = _source("page.js")
     code += _source("instances.js") if any(isinstance(block, Instances) for block in document.blocks) else ""

@@ -199,7 +199,6 @@ def cells(
     """Cells [rows, columns] of one unit each, the stronger the higher above 0; NaN is left white.
 
     Args:
-        values: of the cells.
         at: column and row in whose middle the first cell stands.
         top: size of the strongest.
         signed: whether cells below 0 have a colour of their own; else they are white, and others grey.

@@ -246,8 +246,6 @@ def figure_of_panels(
     each panel. A key stands in a panel of its own, behind the others, which is no higher than it needs.
 
     Args:
-        titled: title and data of each panel.
-        draw: draws the data into a pair of axes.
         columns: most panels beside each other.
         side: width and height of the axes, in inches.
         left: inches that are left free for what stands left of the axes.

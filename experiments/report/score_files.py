@@ -84,7 +84,8 @@ def _lead_figure(scored: ScoredTable) -> Figure | None:
     """The registered number, or the first one that has an interval, of every sample that has it."""
     plan = scored.registered
     whole = [one for one in scored.numbers if one.subset == ALL]
-    lead = (plan and plan.among(scored.all)) or next((one for one in whole if math.isfinite(one.score.ci_lo)), None)
+    lead = None if plan is None else plan.among(scored.all)
+    lead = lead or next((one for one in whole if math.isfinite(one.score.ci_lo)), None)
     if lead is None:
         return None
     failed = {(one.method, one.kind) for one in verdicts(scored.numbers) if not one.passed}

@@ -9,6 +9,7 @@ from .document import (
     SMALL_LINE,
     Block,
     Cell,
+    Coloured,
     Entries,
     Folded,
     Instances,
@@ -30,7 +31,6 @@ def to_text(document: Report, width: int = WIDTH, full: bool = False) -> str:
     """The text, in lines of at most `width` characters where words allow it.
 
     Args:
-        document: what is told.
         width: of the terminal, in characters.
         full: print every section; else what is short, and the names of the others.
     """
@@ -84,7 +84,7 @@ def _block(block: Block, width: int, full: bool) -> Iterator[str]:
             yield from _figure(block.figure, width)
         case Instances():
             yield from _instances(block, width)
-        case Folded():
+        case Folded() | Coloured():
             for summary, text in block.texts:
                 yield from [*_wrapped(summary, width), *(f"  {visible(line)}" for line in text.splitlines())]
         case Entries():

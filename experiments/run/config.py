@@ -44,9 +44,7 @@ def experiment_of(name: str, where: Path | None = None, allow_code: Sequence[Pat
     """The experiment that a setting `experiment` names: by name, or as `file.py:Class`.
 
     Args:
-        name: as in the settings.
         where: the settings file, to whose folder a relative path belongs; None: the working directory.
-        allow_code: files whose code may be run.
 
     Raises UserError for a name that is unknown, or a file that is not allowed, not there or no experiment.
     """
@@ -94,7 +92,6 @@ def load_config(
         target: `consistency`, a preset such as `martingale-full`, or a path to a file with an `experiment:` key. A
             preset or file need not say everything: what it leaves out is as shipped.
         overrides: `key=value` with dots for nesting; values are YAML.
-        model: replaces the configured model.
         allow_code: files of experiments (`experiment: ./mine.py:Mine`), and models by their folder or hub id, whose
             code may be run.
         material: a file of what the experiment asks about, for one that takes a file.
@@ -173,7 +170,7 @@ def _merge(settings: type[BaseModel], base: dict[str, Any], changes: dict[str, A
         inner = field.annotation if field else None
         nested = isinstance(inner, type) and issubclass(inner, BaseModel) and key != "model"
         whole = not (nested and isinstance(value, dict) and isinstance(base.get(key), dict))
-        merged[key] = value if whole else _merge(inner, base[key], value)  # pyright: ignore[reportArgumentType]
+        merged[key] = value if whole else _merge(inner, base[key], value)  # type: ignore
     return merged
 
 

@@ -150,12 +150,10 @@ def score_runs(
     all comparisons).
 
     Args:
-        folders: of the runs.
         metric: one by its name, or `all`; with it the numbers that only the experiment has.
         ratings: what people made of the steps of the one run that there is.
         references: factor -> the level that its others are compared with.
         seed: of everything that is resampled; None: the first run's.
-        allow_code: files of experiments that may be run.
 
     Raises UserError for runs that are not complete, or not comparable (as `levels`), and as `with_references`.
     """

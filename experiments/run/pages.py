@@ -80,15 +80,7 @@ def run_page(
     """The page of a run.
 
     Args:
-        experiment: whose run it is.
-        config: of the run.
-        manifest: of the run, with its totals.
-        lead: what the page begins with.
-        findings: what the experiment shows.
-        numbers: of the experiment.
-        beliefs: the rows that they were made of.
         notes: what add-ons say beside single numbers.
-        added: the sections of add-ons.
         remarks: what else a reader is to know of the scores.
         drawn: at the top; None: what the findings lead with.
     """
@@ -381,7 +373,7 @@ def _said(place: Path) -> Iterator[str]:
         try:
             top = read(place / "report.json").top
             yield top.verdict.says if isinstance(top.verdict, Stamp) else top.verdict.text
-            yield f"{top.primary.label}: {top.primary.value}" if top.primary else ""
+            yield f"{top.primary.label}: {top.primary.value}" if top.primary and top.primary.value else ""
         except UserError:
             yield "its report cannot be read"
 

@@ -56,7 +56,7 @@ class _Actor:
     def began(self) -> tuple[dict[str, Any], Began]:
         """The settings as plain data, since an experiment's own may be of a class that the driver has elsewhere."""
         began = self._worker.began
-        return began.config.model_dump(mode="json"), began._replace(config=None)  # pyright: ignore[reportArgumentType]
+        return began.config.model_dump(mode="json"), began._replace(config=None)  # type: ignore
 
     def header(self, threads: int) -> Header | None:
         self._worker.use_threads(threads)

@@ -253,7 +253,7 @@ def _mixed(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) 
     beliefs = []
     for question, mixture in zip(questions, mixtures, strict=True):
         spread = None if mixture.covariance is None else mixture.covariance.tolist()
-        known = dict(zip(MIXED, (len(mixture.thoughts), mixture.unclosed, spread), strict=True))
+        known: dict[str, Any] = dict(zip(MIXED, (len(mixture.thoughts), mixture.unclosed, spread), strict=True))
         named = _named(question, **known)
         thoughts: list[Drawn] = [
             {

@@ -145,7 +145,6 @@ def read_in_rounds(
     """What each read of each batch gives, batch after batch.
 
     Args:
-        lm: the model.
         batches: of what reads an item with the model that it is given.
         together: let several items share a forward pass (see `LanguageModel.start_reading`).
 

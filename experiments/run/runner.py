@@ -140,7 +140,12 @@ def _report(folder: RunFolder, experiment: Experiment, config: RunConfig) -> Non
     rows = [as_row(number) for number in every_number]
     record = folder.manifest | _totals(folder) | {"sessions": folder.sessions}
     partial = {"partial": f"{len(folder.committed())} of {record['batches']} batches"} if folder.missing else {}
-    named = {"doxascope": __version__, "experiment": experiment.name, "headline": experiment.headline, **partial}
+    named: dict[str, Any] = {
+        "doxascope": __version__,
+        "experiment": experiment.name,
+        "headline": experiment.headline,
+        **partial,
+    }
     named |= {"beside": list(experiment.beside)} if experiment.beside else {}
     further: dict[str, Any] = {"not_scored": left_out} if left_out else {}
     findings = experiment.findings(
@@ -263,8 +268,8 @@ def _foresee(folder: RunFolder, workers: Workers, tell: Callable[[str], object])
     config = workers.began.config
     planned = workers.plan()
     rates = rates_of_runs(folder.path.parent, config)
-    foreseen = planned and planned.takes(rates)
-    if planned and foreseen:
+    foreseen = None if planned is None else planned.takes(rates)
+    if planned is not None and foreseen:
         tell(f"takes about {foreseen}" + (f", by {rates.where}" if rates else ""))
         folder.write_manifest(folder.manifest | {"planned": planned.record})
     return foreseen

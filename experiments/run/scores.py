@@ -40,7 +40,8 @@ def gate(config: RunConfig, method: str, kind: str = "exact", **readings: Any) -
         kind: of belief.
         readings: as `belief_gate` takes them; what is not given is not asked.
     """
-    score = belief_gate(**{"min_coverage": config.low_coverage, "how": resampling(config), **readings})
+    asked: dict[str, Any] = {"min_coverage": config.low_coverage, "how": resampling(config), **readings}
+    score = belief_gate(**asked)
     return Number(
         metric=GATE, method=method, kind=kind, score=score, quantity="least share of items that respond", code="W4"
     )

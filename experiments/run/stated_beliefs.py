@@ -164,7 +164,7 @@ def _asked(
 
     def positions(place: BeliefPlace) -> Positions:
         if capture is None or capture.positions is not None:
-            return (capture and capture.positions) or {}
+            return {} if capture is None else capture.positions or {}
         before = {"before-question": before_question(place.context, place.thought)}
         return {**before, **place.positions, "number": LAST}
 
@@ -216,11 +216,6 @@ def judge_rows(
 ) -> tuple[Rows, list[Transcript]]:
     """The rows of the belief table for every judge of `config.stated`, without the columns of an experiment and an
     item, and what each was asked. A model that judges itself is loaded once.
-
-    Args:
-        config: of the run.
-        show: what each judge is shown.
-        lm: the model whose beliefs are read.
 
     Raises UserError for a judge that has no chat template.
     """

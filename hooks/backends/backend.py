@@ -50,12 +50,7 @@ class PackOutput:
 
 
 class Backend(ABC):
-    """Runs packs on one model instance, which is its own.
-
-    Args:
-        model: whose blocks are tapped.
-        layout: how packs are laid out for it.
-    """
+    """Runs packs on one model instance, which is its own."""
 
     def __init__(self, model: "PreTrainedModel", layout: Callable[["PreTrainedModel"], Layout] = Packed) -> None:
         self.model, self.layout = model, layout(model)
@@ -153,7 +148,7 @@ class _Spans:
             self.dtype, rows = hidden.dtype, _cells(hidden, cells)
             if self.single:
                 return rows
-            return torch.segment_reduce(rows.float(), "sum", lengths=lengths.to(rows.device))
+            return torch.segment_reduce(rows.float(), "sum", lengths=lengths.to(rows.device))  # type: ignore
 
         return distinct, pick
 

@@ -121,12 +121,7 @@ def join_captures(captured: Sequence[Captured]) -> Captured:
 
 
 class Collector:
-    """Requests the rows to capture in each pack, and collects them.
-
-    Args:
-        tree: of all read-outs.
-        sites, layers: what to take.
-    """
+    """Requests the rows to capture in each pack, and collects them."""
 
     def __init__(self, tree: TokenTree, sites: tuple[Site, ...], layers: tuple[int, ...]) -> None:
         self.tree, self.sites, self.layers = tree, sites, layers

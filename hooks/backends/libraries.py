@@ -116,7 +116,7 @@ class TransformerLensBackend(Backend):
     """Forward passes through a bridge."""
 
     def __init__(self, bridge: "TransformerBridge", layout: Callable[["PreTrainedModel"], Layout] = Packed) -> None:
-        super().__init__(bridge.original_model, layout)  # pyright: ignore[reportArgumentType]
+        super().__init__(bridge.original_model, layout)  # type: ignore
         self.bridge = bridge
 
     def forward(self, inputs: Mapping[str, Any], taps: Mapping[Point, Tap]) -> "torch.Tensor":
@@ -165,7 +165,7 @@ class NnsightBackend(Backend):
     """Forward passes traced by nnsight."""
 
     def __init__(self, traced: "NNsight", layout: Callable[["PreTrainedModel"], Layout] = Packed) -> None:
-        model: PreTrainedModel = traced._module  # pyright: ignore[reportAssignmentType]
+        model: PreTrainedModel = traced._module  # type: ignore
         super().__init__(model, layout)
         self.traced = traced
         self._names = {module: name for name, module in model.named_modules()}
@@ -177,11 +177,12 @@ class NnsightBackend(Backend):
 
         places = [(module_at(self.model, point), tap) for point, tap in taps.items()]
         envoys = [(self.traced.get(self._names[place.module]), place.before, tap) for place, tap in places]
-        with self.traced.trace(**{"use_cache": False, **inputs}) as tracer:
+        options: dict[str, Any] = {"use_cache": False, **inputs}
+        with self.traced.trace(**options) as tracer:
             for envoy, before, tap in envoys:
                 _visit(envoy, before, tap)
             hidden = nnsight.save(self._body.output.last_hidden_state)
-            tracer.stop()  # pyright: ignore[reportAttributeAccessIssue]
+            tracer.stop()  # type: ignore
         return hidden  # pyright: ignore[reportPossiblyUnboundVariable]
 
 

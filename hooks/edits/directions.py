@@ -114,7 +114,7 @@ def projection(
     Raises UserError for directions that depend on each other, and for a mean of another width.
     """
     basis = orthonormal(directions, name)
-    return Eraser(basis, basis, np.zeros(basis.shape[1]) if mean is None else mean, name, source)  # pyright: ignore[reportArgumentType]
+    return Eraser(basis, basis, np.zeros(basis.shape[1]) if mean is None else mean, name, source)  # type: ignore
 
 
 def orthonormal(directions: ArrayLike, name: str) -> Array:

@@ -76,7 +76,9 @@ class Intervention:
         if not isinstance(sites, Collection) or not sites or any(site not in SITES for site in sites):
             raise UserError(f"{self.title}: sites {self.sites!r}; known: {', '.join(SITES)}")
         self.chosen_sites: tuple[Site, ...] = tuple(sites)
-        places = list(self.at) if isinstance(self.at, Collection) and not isinstance(self.at, str) else [self.at]
+        places: list[Any] = (
+            list(self.at) if isinstance(self.at, Collection) and not isinstance(self.at, str) else [self.at]
+        )
         if not places:
             raise UserError(f"{self.title}: at is empty; say which tokens are edited")
         self.positions = [self._position(place) for place in places if place != ANSWER]

@@ -49,9 +49,7 @@ class Steps:
     inner layers, and of a terminator after it, at the temperatures.
 
     Args:
-        built: of the queries.
         temperatures: the first is 1.
-        n_views: of inner layers.
     """
 
     def __init__(self, built: QueryTree, temperatures: Sequence[float], n_views: int) -> None:

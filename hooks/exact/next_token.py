@@ -26,8 +26,6 @@ def next_token_kl(
     turn, as it is, to that under the branch's edits, over the whole vocabulary.
 
     Args:
-        lm: the model.
-        conversations: each is read in a tree of its own.
         edits: as for `LanguageModel.beliefs`.
         budget: most tokens of one forward pass; None: by the memory of the device.
 

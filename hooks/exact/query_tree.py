@@ -32,7 +32,6 @@ class QueryTree:
     """The token tree of a set of queries, and the nodes at which it must be read.
 
     Args:
-        queries: in their order.
         apart: which of them share no node with those before, ascending; once more for a set of none before them.
     """
 

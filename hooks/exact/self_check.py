@@ -58,13 +58,6 @@ def choose_path(
     For every window, attention chunk or choice of keys that the model has, a path is longer, if that is at most 2,048
     tokens; what reaches farther is never left, and whether it is served rightly is not seen here.
 
-    Args:
-        make: gives the back end.
-        model: for the plain passes.
-        head: of the model.
-        terminators: what closes an option.
-        words: ids to draw from.
-
     Raises UserError, saying why, if no layout agrees.
     """
     queries = _probes(model.config, words, terminators)

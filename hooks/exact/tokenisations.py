@@ -94,11 +94,7 @@ def other_tokenisations(
     """Read a query again, along other tokenisations as well.
 
     Args:
-        lm: the model.
-        query: the read-out.
-        vocabulary: of the model.
         budget: most tokens of one forward pass.
-        limit: tokenisations of each form.
     """
     forms = {vocabulary.text(path) for paths in query.paths.paths for path in paths}
 

@@ -261,14 +261,7 @@ ENGINES = {"continuous_batching": ContinuousBatching}
 
 @dataclass(frozen=True)
 class EngineSampler:
-    """Samples of an engine, read again by us.
-
-    Args:
-        engine: draws them.
-        sampler: says what ends a text.
-        backend: reads them.
-        head: of the model.
-    """
+    """Samples of an engine, read again by us."""
 
     engine: ContinuousBatching
     sampler: Sampler

@@ -50,11 +50,8 @@ class LiveSamples:
     when it ends.
 
     Args:
-        requests: whose draws begin in this order.
         slots: samples at once, at most.
         limit: tokens of a sample, at most.
-        per_token: random numbers that a token takes.
-        seed: of the run.
     """
 
     def __init__(self, requests: "Sequence[Request]", *, slots: int, limit: int, per_token: int, seed: int) -> None:
@@ -173,13 +170,7 @@ class GeneratedText:
 
 
 class Sampler:
-    """Samples from one model.
-
-    Args:
-        tokenizer: of the model.
-        head: of the model.
-        end_ids: the ids that end a turn.
-    """
+    """Samples from one model."""
 
     def __init__(self, tokenizer: "PreTrainedTokenizerBase", head: Head, end_ids: Sequence[int]) -> None:
         self.tokenizer, self.head, self.end_ids = tokenizer, head, frozenset(end_ids)

@@ -75,7 +75,6 @@ class CachedRows(HistoryRows):
     """Computes new tokens alone, over the keys and values of their own rows.
 
     Args:
-        model: whose histories these are.
         budget: most tokens of a pass over prompts; one prompt is never cut.
 
     Raises UserError at once for a model whose attention cannot take the mask of a tree.
@@ -226,7 +225,6 @@ class TreeRows(HistoryRows):
     """Rows that lie in a tree of histories: for models whose keys and values cannot be kept in rows, and for edits.
 
     Args:
-        histories: an empty tree.
         marks: what is done to the tokens of the one prompt that there is then, and to those after it.
     """
 
@@ -281,7 +279,6 @@ class ForkedRows(HistoryRows):
     """Computes new tokens alone, from the caches of the rows before them. See `HistoryRows`.
 
     Args:
-        model: whose histories these are.
         budget: most tokens of a pass over prompts; one prompt is never cut.
     """
 

@@ -253,8 +253,6 @@ def match_options(sample: GeneratedText, names: Sequence[str], *, thinking: bool
     follows the thought counts: a thought that is not closed is an error, whatever it names.
 
     Args:
-        sample: the answer.
-        names: of the options.
         thinking: whether the prompt has opened a thought; one that the answer opens is seen anyway.
     """
     none = "truncated" if sample.status == "truncated" else "unparsed"

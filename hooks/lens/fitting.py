@@ -33,11 +33,7 @@ def mean_jacobians(
     """[layers, d_model, d_model] float32: how row i of the residual moves column j of the last residual, averaged.
 
     Args:
-        lm: the model.
         documents: of which tokens are drawn, but never their first, which models use as a rest.
-        layers: whose outputs are moved.
-        tokens: over which to average.
-        seed: of the draw.
 
     Raises UserError if the documents have fewer tokens.
     """

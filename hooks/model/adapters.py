@@ -177,7 +177,7 @@ def adapter_tokenizer(
         raise UserError(f"adapters {names}: bring different tokenizers, which no model has at once; give one of them")
     where = f"adapter {bringing[-1].adapter.place}"
     with in_one_line(f"{where}: its tokenizer"):
-        tokenizer_of = AutoTokenizer.from_pretrained(bringing[-1].folder, trust_remote_code=False)
+        tokenizer_of: Any = AutoTokenizer.from_pretrained(bringing[-1].folder, trust_remote_code=False)
     ids = tokenizer_of.get_vocab()
     if base and (other := [word for word, token in base.get_vocab().items() if ids.get(word) != token]):
         raise UserError(
@@ -205,7 +205,7 @@ def fit_vocabulary(model: "PreTrainedModel", adapters: Sequence[AdapterFiles]) -
         rows = {shape[0] for key, shape in shapes.items() if key.endswith(tuple(f".{end}" for end in ends))}
         if rows and max(rows) != inside.weight.shape[0]:
             model.resize_token_embeddings(int(max(rows)), mean_resizing=False)
-            inside = model.get_input_embeddings()
+            inside: Any = model.get_input_embeddings()
     tokenizer = adapter_tokenizer(adapters)
     if tokenizer is not None and len(tokenizer) > (known := int(inside.weight.shape[0])):
         raise UserError(
@@ -230,7 +230,7 @@ def apply_adapters(spec: ModelSpec, model: "PreTrainedModel", adapters: Sequence
             raise UserError(
                 f"model {spec.name}: several adapters, or one with a weight, are merged alone, not attached"
             )
-        model = _peft(model, adapters[0]).get_base_model()  # pyright: ignore[reportAssignmentType]
+        model = _peft(model, adapters[0]).get_base_model()  # type: ignore
         refuse_adapted_head(model, f"adapter {adapters[0].adapter.place}")
     elif getattr(model, "hf_quantizer", None) is not None:
         raise UserError(

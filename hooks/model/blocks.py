@@ -165,7 +165,7 @@ def body(model: "PreTrainedModel") -> "torch.nn.Module":
 
 def input_device(model: "PreTrainedModel") -> "torch.device":
     """Where token ids go: under a device map a model is in many places, and begins at its embedding."""
-    return model.get_input_embeddings().weight.device  # pyright: ignore[reportReturnType]
+    return model.get_input_embeddings().weight.device  # type: ignore
 
 
 def blocks(model: "PreTrainedModel") -> list["torch.nn.Module"]:

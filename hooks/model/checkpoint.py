@@ -36,7 +36,6 @@ def refuse_incomplete(model: "PreTrainedModel", info: Mapping[str, Any]) -> None
     It knows which heads are tied, and which buffers a checkpoint need not have. A model without layers is refused, too.
 
     Args:
-        model: as loaded.
         info: what `from_pretrained` returns with `output_loading_info`.
     """
     shapes = [f"{name} {[*shape]} for {[*wanted]}" for name, shape, wanted in info["mismatched_keys"]]
@@ -144,7 +143,7 @@ def _convert(gguf: Path, folder: Path) -> None:
 
     # Files beside it may name code; left unsaid, transformers would ask at the terminal whether to run that.
     options: dict[str, Any] = {"gguf_file": gguf.name, "trust_remote_code": False}
-    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, **options)
+    tokenizer: Any = AutoTokenizer.from_pretrained(gguf.parent, **options)
     with ONE_LOADS:
         model: Any = AutoModelForCausalLM.from_pretrained(gguf.parent, dtype=torch.float32, **options)
     # The weights are plain floats by now, but the model still calls itself quantised and would not be saved.

@@ -35,12 +35,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Fused:
-    """Passes of a model with fused parts, where that works; where it fails, that is said and nothing is fused.
-
-    Args:
-        model: a transformers model.
-        compiler: makes a function a quicker one.
-    """
+    """Passes of a model with fused parts, where that works; where it fails, that is said and nothing is fused."""
 
     def __init__(self, model: "PreTrainedModel", compiler: Callable[..., Any] = compiled) -> None:
         every = blocks(model)
@@ -83,7 +78,7 @@ class Fused:
         import torch
 
         draw = torch.Generator().manual_seed(0)
-        words = int(model.get_input_embeddings().weight.shape[0])  # pyright: ignore[reportIndexIssue, reportArgumentType]
+        words = int(model.get_input_embeddings().weight.shape[0])  # type: ignore
         ids = torch.randint(words, (1, TRIAL), generator=draw).to(input_device(model))
         with torch.inference_mode():
             plain = body(model)(input_ids=ids, use_cache=False).last_hidden_state.float()

@@ -78,7 +78,7 @@ class Head:
 
         weight, bias = self.weight[words], None if self.bias is None else self.bias[words]
         if weight.dtype == torch.float32 or hidden.dtype != weight.dtype:
-            return self._bent(linear(hidden.float(), weight.float(), bias, out=out))  # pyright: ignore[reportCallIssue]
+            return self._bent(linear(hidden.float(), weight.float(), bias, out=out))  # type: ignore
         wide = torch.mm(hidden.flatten(0, -2), weight.T, out_dtype=torch.float32).unflatten(0, hidden.shape[:-1])
         return self._bent(wide if bias is None else wide.add_(bias))
 

@@ -149,7 +149,7 @@ def load_text_side(spec: ModelSpec) -> TextSide:
     source = find_weights(spec)
     options = source.options
     with _explained(spec, source):
-        tokenizer = AutoTokenizer.from_pretrained(source.place, **options)
+        tokenizer: Any = AutoTokenizer.from_pretrained(source.place, **options)
         config = _config(source)
         brought = adapter_tokenizer(find_adapters(spec, source.place, source.revision), tokenizer)
     with _explained(spec, source):

@@ -124,7 +124,6 @@ class ChatRenderer:
     """Renders conversations for one tokenizer.
 
     Args:
-        tokenizer: of the model.
         template: `own`, `plain` or `none` (see `ModelSpec.template`).
         thinking: `off`, `on` or `closed` (see `ModelSpec.thinking`).
         day: the date that a template is told which asks for it.
@@ -230,7 +229,6 @@ class ChatRenderer:
 
         Args:
             messages: the conversation; it holds no thoughts.
-            prefill: how the answer begins.
             thought: with `thinking: on`, the ids that the model wrote before the token that closes the thought; None is
                 an empty thought.
             own_turns: as for `render`.
@@ -346,7 +344,7 @@ class ChatRenderer:
         return self._tokeniser.ids(texts)
 
     def _shown(self, ids: Sequence[int]) -> list[str]:
-        return [self.tokenizer.decode([i]) for i in ids]  # pyright: ignore[reportReturnType]
+        return [self.tokenizer.decode([i]) for i in ids]  # type: ignore
 
 
 ANSWER = "Assistant:"

@@ -143,7 +143,7 @@ def token_texts(tokenizer: "PreTrainedTokenizerBase") -> list[str]:
     Decoding an id alone would lose a leading space in some tokenizers, so each is decoded after a letter.
     """
     anchor = tokenizer("a", add_special_tokens=False)["input_ids"]
-    start: str = tokenizer.decode(anchor)  # pyright: ignore[reportAssignmentType, reportArgumentType]
+    start: str = tokenizer.decode(anchor)  # type: ignore
     after: list[list[int]] = [[*anchor, i] for i in range(len(tokenizer))]  # pyright: ignore[reportGeneralTypeIssues]
     if tokenizer.is_fast:  # the same, without the seconds that are spent on each id alone
         inner: Any = tokenizer.backend_tokenizer

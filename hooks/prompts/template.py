@@ -46,7 +46,6 @@ class ChatTemplate:
     """One template.
 
     Args:
-        source: in jinja.
         day: what it is told when it asks for the date.
 
     Raises UserError if it cannot be compiled, or draws at random.

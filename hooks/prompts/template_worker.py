@@ -53,7 +53,8 @@ def environment(day: datetime) -> ImmutableSandboxedEnvironment:
         return json.dumps(x, ensure_ascii=ensure_ascii, **layout)
 
     sandbox = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
-    sandbox.globals |= {"raise_exception": raise_exception, "strftime_now": strftime_now}
+    functions: dict[str, Any] = {"raise_exception": raise_exception, "strftime_now": strftime_now}
+    sandbox.globals |= functions
     sandbox.filters["tojson"] = tojson
     del sandbox.globals["lipsum"], sandbox.filters["random"]
     return sandbox

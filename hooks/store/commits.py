@@ -24,7 +24,6 @@ def read_commits(path: Path, until: Mapping[str, str] | None = None) -> dict[int
     the first counts.
 
     Args:
-        path: of the whole run's commits.
         until: file -> the digest of the lines that count (`lines_digest`), of a run that is complete; what a shard that
             fell behind wrote after them does not. Older runs have that of the last such line. None: all lines.
 

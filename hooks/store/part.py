@@ -101,8 +101,6 @@ def write_part(path: Path, header: Header, rows: pd.DataFrame, vectors: Callable
     """Write a part whole or not at all.
 
     Args:
-        path: of the file.
-        header: of the store.
         rows: `COLUMNS` and `vector`.
         vectors: site and layer -> [vectors, width], asked for one at a time.
     """

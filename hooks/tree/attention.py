@@ -130,7 +130,7 @@ def _attend(
             attended[:, rows] = sdpa(module, *piece, **more)[0]
         return attended, None
     first, rest = slice(None, trunk), slice(trunk, None)
-    causal = {**more, "is_causal": True}
+    causal: dict[str, Any] = {**more, "is_causal": True}
     parts = [sdpa(module, query[:, :, first], key[:, :, first], value[:, :, first], None, **causal)[0]]
     if trunk < query.shape[2]:
         parts.append(sdpa(module, query[:, :, rest], key, value, attention_mask[:, :, rest], **more)[0])

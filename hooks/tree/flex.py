@@ -30,9 +30,7 @@ def block_mask(ends: Ints, positions: Ints, window: int | None, device: "torch.d
 
     Args:
         ends: where the descendants of each end (see `Pack`).
-        positions: of each.
         window: of ancestors, only those less than so many tokens above are seen; None: all.
-        device: of the model.
     """
     from torch.nn.attention.flex_attention import BlockMask
 
@@ -90,7 +88,7 @@ def _compiled() -> Any:
     import torch
     from torch.nn.attention.flex_attention import flex_attention
 
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 2 * LENGTHS)
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 2 * LENGTHS)  # type: ignore
     return torch.compile(flex_attention, dynamic=False)
 
 

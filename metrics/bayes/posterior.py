@@ -236,7 +236,7 @@ def direction_rates(
     rows = complete_rows(groups, labels=labels)
     n, n_undefined = rows.n, len(labels) - rows.n
     is_class = {name: rows.columns[0] == name for name in LABELS}
-    share = {name: float(here.mean()) if n else NAN for name, here in is_class.items()}
+    share: dict[str, Any] = {name: float(here.mean()) if n else NAN for name, here in is_class.items()}
     intervals: dict[str, tuple[float, float]] = {}
     method: dict[str, Any] = {}
     paper = {

@@ -247,7 +247,10 @@ def verification_auroc(
     table = _Records(records)
     values = -table.values["b"] if score == "b" else table.values[score]
     keep = np.isfinite(values)
-    counts = table.counts | {"n_rows": int(keep.sum()), "n_dropped": table.counts["n_dropped"] + int((~keep).sum())}
+    counts: dict[str, Any] = table.counts | {
+        "n_rows": int(keep.sum()),
+        "n_dropped": table.counts["n_dropped"] + int((~keep).sum()),
+    }
     counts["reasons"] = dict(table.counts["reasons"]) | ({"no_score": int((~keep).sum())} if not keep.all() else {})
     values, should, weights = values[keep], table.should_accept[keep], table.weight[keep]
     codes, n_clusters = cluster_codes(labels[table.rows][keep], int(keep.sum()))

@@ -125,7 +125,7 @@ def _counted(
 ) -> Responding:
     """The share of items that are above 0 less those below; with the rows that were left out, by reason."""
     left = {reason: n for reason, n in reasons.items() if n}
-    counts = {
+    counts: dict[str, Any] = {
         **counts,
         "n_rows": n_rows,
         "n_clusters": len(signs),

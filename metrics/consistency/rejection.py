@@ -92,7 +92,7 @@ def belief_consistency(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike) -
     same_shape(prior=prior[:, 0], rejected=rejected)
     ends = range(AT_ONCE, len(prior) + AT_ONCE, AT_ONCE) or [AT_ONCE]
     chunks = [_fields(*(x[end - AT_ONCE : end] for x in (prior, post, rejected))) for end in ends]
-    fields = (
+    fields: dict[str, Any] = (
         chunks[0]
         if len(chunks) == 1
         else {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}

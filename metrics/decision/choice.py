@@ -188,7 +188,7 @@ def _weights(sums: Floats) -> tuple[Floats, Floats, Floats]:
         r2 = explained[at] / total[:, 0]
         slope = common[at] / spread[at]
     none = ~(total[:, 0] > TIE) | ~(explained[at] > 0)
-    return tuple(np.where(none, np.nan, values) for values in (LOGS[best], slope, r2))  # pyright: ignore[reportReturnType]
+    return tuple(np.where(none, np.nan, values) for values in (LOGS[best], slope, r2))  # type: ignore
 
 
 def menu_shift(two: ArrayLike, three: ArrayLike) -> Floats:

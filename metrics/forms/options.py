@@ -197,8 +197,8 @@ def _ways(path: Any, data: Data, clusters: Array | None) -> Sample:
     elif context is not None and {*CONTEXTS} & {*context}:
         included = np.ones(len(context), dtype=bool) if len(names) == 2 else None
         note = "" if len(names) == 2 else WHOLE.format(len(names))
-    sizes = {f"n_{way}": x.sum(axis=1) for way, x in kept.items() if f"n_{way}" in answers}
-    shares = {way: counts_to_probabilities(x) for way, x in kept.items()}
+    sizes: dict[str, Any] = {f"n_{way}": x.sum(axis=1) for way, x in kept.items() if f"n_{way}" in answers}
+    shares: dict[str, Any] = {way: counts_to_probabilities(x) for way, x in kept.items()}
     return Readouts(**shares, context=context, included=included, clusters=clusters, note=note, **sizes)
 
 

@@ -83,7 +83,7 @@ def cluster_mean(
     totals = cluster_sums(values / (n_strata * size[strata]), rows.codes, g)
     sizes = cluster_sums(member, rows.codes, g)
     of_cluster = cluster_sums(member * values[:, None], rows.codes, g) / np.where(sizes > 0, sizes, np.nan)
-    beside = {
+    beside: dict[str, Any] = {
         "equal_weight_mean": float(np.nanmean(of_cluster, axis=1).mean()),
         "largest_share": float(np.abs(totals).max() / np.abs(totals).sum()) if totals.any() else NAN,
         "effective_clusters": herfindahl(np.bincount(rows.codes) / rows.n),

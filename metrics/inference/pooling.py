@@ -212,7 +212,7 @@ def mean_over_seeds(
     df = variance**2 / (within**2 / items + (between / k) ** 2 / (k - 1))
     error = float(np.sqrt(variance))
     lo, hi = t_interval(mean, error, df, how.level)
-    fields = {
+    fields: dict[str, Any] = {
         "ci_lo": lo,
         "ci_hi": hi,
         "ci_method": f"t({df:.3g}), items and {k} seeds",

@@ -216,7 +216,14 @@ def factor_regression(
         contrast = fit.contrast(weights)
         lo, hi = t_interval(contrast.estimate, contrast.se, contrast.df, how.level)
         methods = {"ci_method": contrast.method, "p_method": contrast.method if np.isfinite(contrast.p) else ""}
-        tested = {"se": contrast.se, "ci_lo": lo, "ci_hi": hi, "t": contrast.t, "p": contrast.p, "df": contrast.df}
+        tested: dict[str, Any] = {
+            "se": contrast.se,
+            "ci_lo": lo,
+            "ci_hi": hi,
+            "t": contrast.t,
+            "p": contrast.p,
+            "df": contrast.df,
+        }
         return Term(
             value=contrast.estimate,
             effective_clusters=contrast.effective_clusters,

@@ -72,7 +72,7 @@ def inspect_rows(path: Path) -> Iterator[Row]:
     the solver, which does not say how.
     """
     try:
-        from inspect_ai.log import read_eval_log  # pyright: ignore[reportMissingImports]
+        from inspect_ai.log import read_eval_log  # type: ignore
     except ImportError:
         raise UserError(f"{path}: is read by Inspect itself: pip install 'doxascope[inspect]'") from None
     with in_one_line(path):
@@ -183,7 +183,7 @@ def _likelihoods(where: str, sample: Mapping[str, Any]) -> tuple[list[float], li
     for answer in sample["filtered_resps"]:
         logp = answer[0] if isinstance(answer, list) and answer else None
         try:
-            logps.append(math.nan if isinstance(logp, bool) else float(logp))  # pyright: ignore[reportArgumentType]
+            logps.append(math.nan if isinstance(logp, bool) else float(logp))  # type: ignore
         except (TypeError, ValueError):
             logps.append(math.nan)
         if not logps[-1] <= 0:
@@ -283,7 +283,7 @@ def model_of(path: Path) -> str | None:
     with path.open("rb") if path.is_file() else io.BytesIO() as file:
         beginning = file.read(300) if path.suffix == ".json" else b""
     if path.suffix == INSPECT or (b'"version"' in beginning and b'"status"' in beginning):
-        from inspect_ai.log import read_eval_log  # pyright: ignore[reportMissingImports]
+        from inspect_ai.log import read_eval_log  # type: ignore
 
         return read_eval_log(str(path), header_only=True).eval.model.removeprefix("hf/")
     if not path.name.startswith("samples_"):

@@ -67,7 +67,12 @@ def belief_from_logprobs(yes: ArrayLike, no: ArrayLike) -> LogprobBelief:
     low = mass < LOW_COVERAGE
     status = "undefined" if not defined.any() else "low_coverage" if low.any() else "ok"
     n_dropped = int((~defined).sum())
-    values = {"belief": belief, "logit": logit, "option_mass": np.minimum(mass, 1.0), "low_coverage": low}
+    values: dict[str, Any] = {
+        "belief": belief,
+        "logit": logit,
+        "option_mass": np.minimum(mass, 1.0),
+        "low_coverage": low,
+    }
     return LogprobBelief(
         **{name: value.item() if value.ndim == 0 else value for name, value in values.items()},
         **row_counts(int(defined.sum()), n_dropped),

@@ -119,7 +119,8 @@ def transfer_lines(sample: Patches, how: Resampling) -> Iterator[Line]:
         beside = _both_ways(score)
         if bands.ci_method:
             beside["band over all cells"] = f"[{band['band_lo']:.3f}, {band['band_hi']:.3f}], p {band['p_max']:.3g}"
-        reported = MappedTransfer(**{**vars(score), **band, **counts})
+        fields: dict[str, Any] = {**vars(score), **band, **counts}
+        reported = MappedTransfer(**fields)
         yield Line(sample.metric, f"{sample.metric}, {cell}", reported, beside, part=str(cell))
 
 

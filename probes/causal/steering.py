@@ -309,8 +309,6 @@ def surgery(data: CausalData, plan: CausalPlan, per_sd: float) -> Surgery | None
     """What was read on the grid; None if nothing was set.
 
     Args:
-        data: what was read.
-        plan: with the grid.
         per_sd: what the probe reads more for each standard deviation along the direction that was moved along.
     """
     arms = [arm for p in plan.surgery if (arm := Arm("set", plan.directions[0], p)) in data.readings]

@@ -8,6 +8,7 @@ groups of the fold that is judged, while both models stay as they were fitted wi
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,7 +72,7 @@ def incremental_validity(
     present, fold_of = np.unique(numbers[kept], return_inverse=True)
     read = read[present][:, kept]
     roles = None if roles is None else np.asarray(roles)[kept]
-    counts = {
+    counts: dict[str, Any] = {
         "n_rows": int(kept.sum()),
         "n_dropped": int((~kept).sum()),
         "reasons": {"undefined": int((~kept).sum())} if not kept.all() else {},
@@ -100,11 +101,12 @@ def incremental_validity(
         p_fold.append(tail_p(-float(losses[0]), -losses[1:], exact=False, slack=TIE))
     loss = float(log_loss(y, without).mean())
     observed = loss - float(log_loss(y, with_it).mean())
-    interval = {}
+    interval: dict[str, Any] = {}
     if set(np.unique(y)) <= {0.0, 1.0}:
         interval = logloss_improvement(
             without, with_it, y, eps=1e-6, groups=labels, how=replace(how, draws=None)
         ).interval()
+    interval["params"] = {"draws": how.n_draws, "seed": how.seed}
     return Incremental(
         gain=observed,
         loss_without=loss,
@@ -112,7 +114,7 @@ def incremental_validity(
         base=names,
         p=_cauchy(np.array(p_fold)),
         p_method=f"residual probe exchanged within folds, {how.n_draws} permutations, {len(p_fold)} folds combined",
-        **(interval | {"params": {"draws": how.n_draws, "seed": how.seed}}),
+        **interval,
         **counts,
     )
 

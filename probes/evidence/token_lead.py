@@ -74,7 +74,10 @@ def lead_in_tokens(
         if len(rows) > 1 and np.isfinite(np.stack(columns_of)).all() and columns_of[1][-1] != 0.5:
             chains.append((columns_of[0], columns_of[1], columns_of[2]))
             owners.append(of_group[rows[0]])
-    counts = {"n_dropped": len(labels) - len(chains), "reasons": {"too short or undefined": len(labels) - len(chains)}}
+    counts: dict[str, Any] = {
+        "n_dropped": len(labels) - len(chains),
+        "reasons": {"too short or undefined": len(labels) - len(chains)},
+    }
     counts = counts if counts["n_dropped"] else {}
     if not chains:
         return TokenLead(status="too_few", **counts)

@@ -52,7 +52,6 @@ def transfer_matrix(
         target: [n].
         groups: [n].
         folds: [n] grouped, 0 to K - 1.
-        by: what the levels are of.
         levels: [n].
         penalties: [K] those chosen without each fold.
         how: the refits on resampled groups, and the level of their intervals.

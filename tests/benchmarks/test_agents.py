@@ -281,7 +281,7 @@ def test_a_seed_is_all_that_a_sample_depends_on(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*UPDATING, "long"])
 def test_readings_are_probabilities_and_steps_are_updates(name: str) -> None:
-    sample = (UPDATING | OTHERS)[name].sample(2000, 20)
+    sample: Any = (UPDATING | OTHERS)[name].sample(2000, 20)
     assert sample.read.min() >= 0
     assert sample.read.max() <= 1
     prior, posterior, question = sample.updates()

@@ -4,9 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 from html.parser import HTMLParser
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.manifest import ITEMS, item_lines
 from doxascope.experiments.run.paper_tables import numbers_of
 from doxascope.experiments.suite.martingale import MartingaleConfig
-from doxascope.hooks.verbal.number_formats import FORMATS
 from doxascope.metrics.number import Number
 
 SMALL = (
@@ -34,28 +31,6 @@ SMALL = (
     "debate.turns=2",
     "stated.judges={}",
 )
-
-
-UNUSED = ("ranking", "points")
-"""Formats that no tiny run asks for."""
-
-
-@pytest.fixture(scope="session")
-def tiny_for(save_llama: Callable[..., Path], tiny_folder: Path) -> Callable[[str], Path]:
-    """A tiny model whose tokenizer knows the words of an experiment's settings; else it would spell every prompt."""
-    from transformers import AutoTokenizer
-
-    speller = AutoTokenizer.from_pretrained(tiny_folder)
-
-    @cache
-    def make(experiment: str) -> Path:
-        shipped = [Path(str(files("doxascope") / "configs" / f"{experiment}.yaml")).read_text()]
-        texts = shipped + [form.instruction for name, form in FORMATS.items() if name not in UNUSED]
-        tokenizer = speller.train_new_from_iterator(texts, 1500, show_progress=False)
-        tokenizer.chat_template = speller.chat_template
-        return save_llama(tokenizer, f"tiny-{experiment}", max_position_embeddings=4096)
-
-    return make
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from doxascope import UserError, load
 from doxascope.experiments.cli.main import cli
 from doxascope.experiments.materials.entities import rank_words
 from doxascope.experiments.run.config import load_config, stored_config
+from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.ray_workers import _Actor
 from doxascope.experiments.run.runner import run
 from doxascope.hooks.model.consent import consented
@@ -83,6 +84,12 @@ WALK: dict[str, list[str]] = {
         "questions.csv -m {tiny} --direction evil.npy --out out",
     ],
     "collect": ["received", ". --out collected"],
+    "trace": [
+        "letter.txt --question so? -m evil.yaml --out traced",
+        "letter.txt --question so? -m evil-preset --out traced",
+        "received --readout x --out traced",
+        "received --readout {said} --out traced",
+    ],
     "export": [f"received --to {name} --out exported" for name in ("inspect", "eee", "datasets", "model-card")],
     "mcp": ["--help"],  # tests/experiments/cli/test_mcp.py gives its tools the same
     "probe train": ["job.yaml received"],
@@ -118,7 +125,7 @@ class Stranger:
         ):
             settings = json.loads((self.evil / name).read_text())
             (self.evil / name).write_text(json.dumps(settings | {"auto_map": own}))
-        self.model = {"name": "evil", "path": str(self.evil), "trust_remote_code": True}
+        self.model: dict[str, Any] = {"name": "evil", "path": str(self.evil), "trust_remote_code": True}
         self.run = run(
             *load_config("truth", [*SMALL, "model.trust_remote_code=true"], str(self.evil)), place / "runs"
         ).path
@@ -140,6 +147,7 @@ class Stranger:
             self.write(f"{name}.yaml", {"study": yaml.safe_load(QUICK), **more})
         (place / "statements.csv").write_text("statement,label\nIt is,1\nIt is not,0\n")
         np.save(place / "evil.npy", np.array([_Pickled(self.mark)], dtype=object), allow_pickle=True)
+        (place / "letter.txt").write_text("It is. It is not.")
         (place / "questions.csv").write_text("id,question,option_a,option_b\nq,Is it so?,yes,no\n")
         shutil.copytree(self.evil, place / "organisms" / "honest")
         (place / "evil_preset.py").write_text(f"SETTINGS = {self.model!r}\n")
@@ -182,7 +190,13 @@ def call(stranger: Stranger, command_line: Callable[..., Any], monkeypatch: pyte
         done = command_line("probe", "train", "job.yaml", "received", "--out", "out-of-train", cwd=stranger.place)
         assert done.returncode == 0, done.stderr
         probes = list(stranger.place.glob("out-of-train/*/probe.npz"))
-    given = {"probe": probes[0].with_suffix(""), "tiny": stranger.tiny, "evil": stranger.place / "evil.yaml"}
+    said = next(RunFolder.open(stranger.place / "received").said())["readout_id"]
+    given = {
+        "said": said,
+        "probe": probes[0].with_suffix(""),
+        "tiny": stranger.tiny,
+        "evil": stranger.place / "evil.yaml",
+    }
     stranger.ran()
     return lambda line: command_line(*line.format(**given).split(), cwd=stranger.place)
 

@@ -296,11 +296,11 @@ def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
     from doxascope.probes.statements import csv_statements
 
     csqa = {"question": "q", "choices": {"label": ["A", "B"], "text": ["x", "y"]}, "answerKey": "A"}
-    bbq = {"context": "c", "question": "q", "context_condition": "ambig", **ANSWERS}
+    bbq: dict[str, Any] = {"context": "c", "question": "q", "context_condition": "ambig", **ANSWERS}
     bbq |= {"answer_info": {name: ["", text] for name, text in ANSWERS.items()}}
     casino = {"dialogue_id": 1, "chat_logs": TALK, "participant_info": MOODS}
     asked = {"question": "q", "choices": {"label": ["A", "B"], "text": ["x", "y"]}, "answer": "B", "examples": [CHOICE]}
-    quite = {"numeric_premises": [{"content": "p"}]}
+    quite: dict[str, Any] = {"numeric_premises": [{"content": "p"}]}
     quite |= {"evidence_query_pairs": [{"id": i, "evidences": ["e"], "query": "q", "answer": 0.5} for i in (1, 2)]}
     return {
         "bif": ("n.bif", BIF, world_of),

@@ -96,7 +96,7 @@ def test_noise_supports_nothing_and_too_few_groups_support_no_claim(planted: Cal
 def test_a_probe_that_repeats_the_logits_adds_nothing(planted: Callable[..., ProbeData]) -> None:
     data = planted({}, layers=2)
     own = np.random.default_rng(7).normal(size=len(data.rows)) + 2 * data.target.prob - 1
-    data.features.arrays[data.points[1]][:, 0] = 3 * own  # pyright: ignore[reportAttributeAccessIssue]
+    data.features.arrays[data.points[1]][:, 0] = 3 * own  # type: ignore
     copied = ProbeData(data.rows.assign(exact=own), data.target, data.features, data.points)
     found = card(copied)
     assert found.verdict("decodable") == "supported"

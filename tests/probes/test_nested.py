@@ -73,7 +73,7 @@ def test_the_permutation_p_is_that_of_loops_around_scikit_learn() -> None:
     x, y, groups, folds = data(80, 6)
     null = permuted_targets(y, groups, draws=39, seed=1)
     (point,) = [sweep_point(x, y, null.targets, folds, (10.0,))]
-    found = combine(["only"], [point], y, null, folds)  # pyright: ignore[reportArgumentType]
+    found = combine(["only"], [point], y, null, folds)  # type: ignore
 
     def r2(target: Any) -> float:
         pred, means = np.empty(80), np.empty(80)

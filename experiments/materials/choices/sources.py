@@ -230,9 +230,10 @@ def _load(path: Path, name: str, needed: Sequence[str], read: Callable[[Row], It
                         left_out += 1
                         continue
                     own_id = fields.get("id", f"{name}-{number:05}")
-                    known = {"id": own_id, "cluster": own_id, "category": name}
+                    known: dict[str, Any] = {"id": own_id, "cluster": own_id, "category": name}
                     known |= {"provenance": f"{path.name}, row {number}", **fields}
-                    choices[-1] = Choice(**{**known, "options": options, "truth": str(fields.get("truth", "")).strip()})
+                    known |= {"options": options, "truth": str(fields.get("truth", "")).strip()}
+                    choices[-1] = Choice(**known)
         except UserError as error:
             raise UserError(f"{path}: row {number + 1}: {error}") from None
     if left_out:
@@ -279,7 +280,6 @@ def load_plain(path: Path, categories: tuple[str, ...] = ()) -> list[Choice]:
     Questions of one topic share a cluster; without a topic each is its own.
 
     Args:
-        path: the file.
         categories: names that a category may have besides those of the paper.
 
     Raises UserError for a file that is no such list, a category that is unknown, and as `Choice` does.

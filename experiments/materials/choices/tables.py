@@ -52,8 +52,6 @@ def asked_choices(
 
     Args:
         rows: column -> cell; capitals of the names do not count.
-        where: where they are from, for messages.
-        columns: the names of the columns.
         examples: solved questions that go before every one that brings none.
 
     Raises UserError for a column that is missing, and, by row, for a question without text or with fewer than two
@@ -358,7 +356,7 @@ def _hub_rows(name: str, subset: str | None, split: str) -> Sequence[Mapping[str
 
 def _task_rows(name: str) -> list[dict[str, Any]]:
     try:
-        from lm_eval.tasks import TaskManager, get_task_dict  # pyright: ignore[reportMissingImports]
+        from lm_eval.tasks import TaskManager, get_task_dict  # type: ignore
     except ImportError:
         raise UserError(f"task {name}: needs `pip install 'doxascope[lm-eval]'`") from None
     with in_one_line(f"questions.task {name}", "is it a multiple-choice task, and is its data set there?"):

@@ -84,7 +84,6 @@ def load_moral_stories(path: Path, seed: int = 0) -> list[Scenario]:
 
     Args:
         path: a .jsonl or .jsonl.gz file with both actions of each story.
-        seed: of the actions.
 
     Raises UserError for a file of another layout.
     """
@@ -142,9 +141,6 @@ def load_fortune_dial(path: Path, x: str, not_x: str, seed: int = 0) -> list[Sce
 
     Args:
         path: a .jsonl file, as the repository writes them: `input`, utterances parted by " || ", and `target`.
-        x: what is true where the target is Yes.
-        not_x: what is true where it is No.
-        seed: of the cuts.
 
     Raises UserError for a file of another layout, or another target.
     """

@@ -153,7 +153,6 @@ def make_network(
         parents: variable -> its parents; a variable that is left out has none.
         tables: variable -> P(variable | parents), an axis for each parent, the last for the variable; or rows
             [configurations of the parents, states], the first parent slowest.
-        where: what is named in errors.
 
     Raises UserError for a variable with fewer than two states or two of one name, an unknown parent, a cycle, a table
     of another size, or a row that is negative or does not sum to 1 within `ROW_SLACK`.

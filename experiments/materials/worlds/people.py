@@ -70,10 +70,7 @@ def table_world(
 
     Args:
         description: its variables in words, and the columns and codes that they have.
-        table: a row for each person.
-        support: rows below which a share is not known.
         prevalence: share of the target in the population, where the table's own is another: rows are weighted.
-        where: what is named in errors.
 
     Raises UserError for a column that is missing, a value without words, a target that never or always holds, or a
     prevalence without both.

@@ -31,11 +31,7 @@ def drawn_contexts(
     as the pool allows.
 
     Args:
-        world: what they are of.
-        n: how many.
         reveal: fewest and most covariates.
-        seed: of everything that is drawn.
-        pool: how many are drawn to choose from.
 
     Raises UserError if the pool has fewer contexts, or there are fewer covariates.
     """
@@ -148,9 +144,7 @@ def quite_contexts(path: Path, n: int, *, premises: str = "numbers", seed: int =
 
     Args:
         path: a file of the data, or the folder that holds some.
-        n: how many.
         premises: whether the network is told in `numbers` or in `words` of estimation.
-        seed: of their order.
 
     Raises UserError for a path without files, a file of another form, an answer outside [0, 1], or too few queries.
     """

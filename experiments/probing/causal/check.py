@@ -76,7 +76,6 @@ def causal_check(
         {claim.name: claim.verdict for claim in found.claims}
 
     Args:
-        lm: the model.
         contexts: two groups or more. All edited and unedited branches of a context are read in one tree.
         probe: what reads the belief, in natural log-odds. A trained `Probe` reads a group that it was trained on by the
             fit that did not see it.
@@ -95,7 +94,6 @@ def causal_check(
             theirs.
         budget: most tokens of one forward pass; None: by the memory of the device.
         keep: is asked for each part of the reading, and may know it from before.
-        advance: is told of each context that is read.
 
     Returns: numbers with intervals over groups, claims with the falsifiers that were stated before, and the verdict.
 

@@ -5,7 +5,7 @@ branches in one tree and one pass, so that they are paired.
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,17 +54,6 @@ class CausalQuestion:
             raise UserError(f"asked: values {list(self.values)} of {len(self.options)} options; give each in [0, 1]")
         if max(self.values) == min(self.values):
             raise UserError("asked: all options mean the same; give values that differ")
-
-    def record(self) -> dict[str, Any]:
-        """What decides its reading."""
-        options = [[option.name, list(option.forms)] for option in self.options]
-        return {
-            "messages": [dict(message) for message in self.messages],
-            "options": options,
-            "values": list(self.values),
-            "prefill": self.prefill,
-            "terminators": self.terminators,
-        }
 
 
 @dataclass(frozen=True)
@@ -218,7 +207,7 @@ class Session:
             arms: what is done, each beside the others.
             whole: whether actions and stated beliefs are read, too, besides the exact belief.
         """
-        questions = [context.belief.record(), whole and [a and a.record() for a in (context.action, context.verbal)]]
+        questions = [asdict(context.belief), whole and [a and asdict(a) for a in (context.action, context.verbal)]]
         about = [context.group, questions, [[*arm, edit.record()] for arm, edit in arms.items()]]
         digest = hashlib.sha256(json.dumps([self.known, about], sort_keys=True, default=str).encode()).hexdigest()[:16]
         return self.keep(f"context-{digest}", lambda: self.at(context)._under(context, arms, whole))
@@ -312,7 +301,7 @@ class Session:
         return {"layers": self.place.layer, "at": self.place.edited, "sites": self.place.site} | changed
 
     def _capture(self) -> CapturePlan:
-        return CapturePlan(sites=(self.place.site,), layers=self.layers)  # pyright: ignore[reportArgumentType]
+        return CapturePlan(sites=(self.place.site,), layers=self.layers)  # type: ignore
 
     def _query(self, name: str, asked: CausalQuestion) -> Query:
         return self.lm.reader.query(
@@ -357,7 +346,6 @@ def readings_of(n: int, numbered: Iterable[tuple[int, Arrays]]) -> dict[Arm, Flo
     """Arm -> [n, outcomes], the unedited branch among them; NaN in contexts where it was not made.
 
     Args:
-        n: contexts.
         numbered: number of a context, and what was read in it.
     """
     readings: dict[Arm, Floats] = {}

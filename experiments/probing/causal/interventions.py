@@ -39,10 +39,8 @@ def scaled_directions(
     """The plan's directions, each turned so that it raises what the probe reads.
 
     Args:
-        readout: of the probe.
         x: [n, d] activations of the contexts.
         target: [n] what the probe is of; NaN where it is not known.
-        plan: which directions.
         given: the user's own by name, [d] each.
 
     Raises UserError for a name that nothing is known of, a direction of another width, one along which the activations

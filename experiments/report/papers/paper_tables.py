@@ -245,7 +245,7 @@ def by_method(
     """A row for each method of each run that holds any of the columns."""
     several = len({run.dataset for run in runs}) > 1
     thinks = THINK in labels
-    rows = []
+    rows: list[tuple[tuple[str, ...], list[PaperCell]]] = []
     for run in runs:
         for method in run.methods:
             cells = [cell_of(run, method, column) for column in columns]

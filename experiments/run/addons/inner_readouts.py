@@ -76,7 +76,6 @@ def named_apart(rows: pd.DataFrame, methods: Sequence[str], conditions: Sequence
     """The rows of inner read-outs in the contexts of the exact ones, under methods of their own.
 
     Args:
-        rows: of the belief table.
         methods: [rows] that of the exact read-out, `/`, and a name.
         conditions: those that exact read-outs do not have.
     """
@@ -90,9 +89,6 @@ def scored_beside(
     none of an experiment that declares none. All p that are not adjusted yet are adjusted together.
 
     Args:
-        experiment: of the run.
-        config: of the run.
-        said: the rows that the experiment scores.
         inner: those of the inner read-outs that may enter other numbers, named apart.
     """
     if not isinstance(experiment, ReadInside) or experiment.inner.beside is None or inner.empty:
@@ -162,13 +158,7 @@ class Layer(NamedTuple):
 
 
 def profiles(inner: Inner, config: RunConfig, beliefs: pd.DataFrame) -> list[Profile]:
-    """The gates and scores of every method, layer and lens.
-
-    Args:
-        inner: the experiment's declaration.
-        config: of the run.
-        beliefs: its whole table.
-    """
+    """The gates and scores of every method, layer and lens."""
     every = _contexts(inner, beliefs)
     return [
         _profile(inner, config, str(method), rows)

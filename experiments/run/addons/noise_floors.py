@@ -70,9 +70,7 @@ def score_floors(
     is `nat` higher or lower, by a coin of its own; NaN where an estimate is undefined. A size, not a bound.
 
     Args:
-        experiment: whose scores they are.
         config: the run's; its seed throws the coins.
-        beliefs: the run's belief table.
         numbers: those of the run, as `score_run` gives them.
         nat: the numerical error of a log-probability, from a certificate.
     """

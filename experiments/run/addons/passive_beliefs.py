@@ -63,12 +63,9 @@ def beside_asked(
     the updates behind the errors of reading.
 
     Args:
-        run: with the beliefs that were asked for.
         table: rows of what was read in passing, with the condition `token`.
-        kind_read: of those.
         name_read: of what read them; it follows the name of each method of asking.
         trajectories: whether they may be compared step by step: only where they were read before the question.
-        subset: of the numbers.
     """
     passive = by_place(table, [*PLACE, "cluster"])
     how = resampling(run.config)
@@ -76,7 +73,13 @@ def beside_asked(
     def number(
         method: str, metric: str, score: Score, quantity: str, beside: Mapping[str, str] | None = None, code: str = "W6"
     ) -> Number:
-        about = {"kind": kind_read, "subset": subset, "quantity": quantity, "code": code, "beside": beside or {}}
+        about: dict[str, Any] = {
+            "kind": kind_read,
+            "subset": subset,
+            "quantity": quantity,
+            "code": code,
+            "beside": beside or {},
+        }
         return Number(metric=metric, method=f"{method} {name_read}", score=score, **about)
 
     for kind in ("exact", "verbal"):
@@ -275,13 +278,14 @@ class ProbeBeliefs:
         blocks: list[Block] = []
         doubted: dict[tuple[str, str], str] = {}
         read: dict[str, pd.DataFrame] = {}
+        by_form: list[pd.DataFrame] = []
         failed: dict[str, str] = {}
         for meta, table in applied(run.folder):
             read[meta.name] = table
             early = meta.reading_site == "before the question"
             plain = _probe_scores(run, table) if meta.options == 2 and meta.position != OF_OPTION else []
             scored = [*plain, *beside_asked(run, table, "probe", meta.name, trajectories=early)]
-            named = by_exact_method(meta, table, run.beliefs)
+            by_form.append(named := by_exact_method(meta, table, run.beliefs))
             scored += scored_beside(run.experiment, run.config, run.beliefs, named)
             known = {number.key for number in scored}
             scored += [number for number in _as_said(run, named) if number.key not in known]
@@ -291,7 +295,7 @@ class ProbeBeliefs:
                 failed[meta.name] = why
                 doubted |= {("probe", str(method)): why for method in named["method"].unique()}
         apart = disagreements(run, read)
-        numbers = [*said_numbers(run, apart), *numbers]
+        numbers = [*said_numbers(run, apart, by_form), *numbers]
         every = [*run.numbers, *numbers]
         beside, drawn = side_by_side(run, every, doubted, left_out(run.folder))
         files = {} if apart.empty else {DISAGREEMENT: as_csv(apart)}

@@ -20,7 +20,7 @@ from ....metrics.tables.harness_logs import OURS
 from .readouts import Exported, ReadOut, keep_foreign
 
 if TYPE_CHECKING:
-    from inspect_ai.log import EvalSample, EvalScore  # pyright: ignore[reportMissingImports]
+    from inspect_ai.log import EvalSample, EvalScore  # type: ignore
 
 INTERVAL = ("estimate", "ci_lo", "ci_hi")
 
@@ -28,7 +28,7 @@ INTERVAL = ("estimate", "ci_lo", "ci_hi")
 def write(exported: Exported, out: OutputFolder) -> list[str]:
     """Write `<run>.eval`. Raises UserError without Inspect, and for a file of this name that is not of an export."""
     try:
-        from inspect_ai.log import (  # pyright: ignore[reportMissingImports]
+        from inspect_ai.log import (  # type: ignore
             EvalConfig,
             EvalDataset,
             EvalLog,
@@ -71,7 +71,7 @@ def write(exported: Exported, out: OutputFolder) -> list[str]:
 
 def _ours(place: Path) -> bool:
     """Whether a log was written by an export."""
-    from inspect_ai.log import read_eval_log  # pyright: ignore[reportMissingImports]
+    from inspect_ai.log import read_eval_log  # type: ignore
 
     with contextlib.suppress(Exception):  # a file that is no log
         return OURS in (read_eval_log(str(place), header_only=True).eval.metadata or {})
@@ -79,8 +79,8 @@ def _ours(place: Path) -> bool:
 
 
 def _sample(readout: ReadOut, epoch: int, place: int, model: str) -> "EvalSample":
-    from inspect_ai.log import EvalSample  # pyright: ignore[reportMissingImports]
-    from inspect_ai.model import (  # pyright: ignore[reportMissingImports]
+    from inspect_ai.log import EvalSample  # type: ignore
+    from inspect_ai.model import (  # type: ignore
         ChatCompletionChoice,
         ChatMessageAssistant,
         ChatMessageSystem,
@@ -88,12 +88,12 @@ def _sample(readout: ReadOut, epoch: int, place: int, model: str) -> "EvalSample
         ModelOutput,
     )
 
-    roles = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+    roles: dict[str, Any] = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
     transcript: Mapping[str, Any] = readout.transcript or {"messages": (), "prefill": "", "thoughts": (), "answers": ()}
     name = f"{readout.readout_id}/"
     asked: list[Any] = [
         roles[message["role"]](content=message["content"], id=f"{name}{i}")
-        for i, message in enumerate(transcript["messages"])
+        for i, message in enumerate[Any](transcript["messages"])
     ]
     likeliest = "" if readout.answer is None else readout.texts[readout.answer]
     last = ChatMessageAssistant(
@@ -124,7 +124,7 @@ def _sample(readout: ReadOut, epoch: int, place: int, model: str) -> "EvalSample
 
 def _scores(readout: ReadOut, likeliest: str) -> dict[str, Any]:
     """What a read-out without a belief lacks is no score."""
-    from inspect_ai.scorer import Score  # pyright: ignore[reportMissingImports]
+    from inspect_ai.scorer import Score  # type: ignore
 
     if not readout.has_value:
         return {}
@@ -139,7 +139,7 @@ def _scores(readout: ReadOut, likeliest: str) -> dict[str, Any]:
 
 def _number(number: Mapping[str, Any]) -> "EvalScore":
     """A number of the whole data, of those that have one, with its interval."""
-    from inspect_ai.log import EvalMetric, EvalScore  # pyright: ignore[reportMissingImports]
+    from inspect_ai.log import EvalMetric, EvalScore  # type: ignore
 
     values = {name: number[name] for name in INTERVAL if number[name] is not None and math.isfinite(number[name])}
     interval = f" [{shown(values['ci_lo'])}, {shown(values['ci_hi'])}]" if len(values) == len(INTERVAL) else ""

@@ -46,7 +46,8 @@ def asked_of(item: Item) -> AskedChoice:
 
 
 def _choice(content: dict[str, Any]) -> Choice:
-    return Choice(**{**content, "options": tuple(content["options"]), "target": tuple(content["target"])})
+    tuples: dict[str, Any] = {name: tuple(content[name]) for name in ("options", "target")}
+    return Choice(**(content | tuples))
 
 
 def questions(config: AskConfig, item: Item) -> list[Question]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date as Date
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pandas as pd
 
@@ -238,9 +238,9 @@ def _items(questions: Questions, columns: Mapping[str, Any] | None) -> tuple[lis
     if isinstance(questions, pd.DataFrame):
         if not questions.columns.is_unique:
             raise UserError("questions: the data frame has two columns of one name; rename one")
-        rows = questions.to_dict("records")
+        rows = cast(Any, questions.to_dict("records"))
         if id_column(rows, named.id) is None:
-            rows = questions.assign(id=questions.index).to_dict("records")
+            rows = cast(Any, questions.assign(id=questions.index).to_dict("records"))
     if (
         isinstance(rows, str | bytes)
         or not isinstance(rows, Sequence)

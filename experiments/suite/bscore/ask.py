@@ -217,11 +217,7 @@ def counted_rows(config: BScoreConfig, item: Item, method: str, law: Floats, cov
     its own.
 
     Args:
-        config: says how many.
-        item: the question.
-        method: under which it is asked.
         law: [orders, k] the exact distributions afresh.
-        coverage: of the read-outs that they are from.
 
     Raises UserError if an order leaves no option any probability.
     """

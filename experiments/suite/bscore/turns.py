@@ -28,7 +28,11 @@ SINGLE, MULTI, CONFIDENCE, CONTROL = "single", "multi", "confidence", "control"
 
 def choice_of(item: Item) -> Choice:
     """The question of an item."""
-    content = {**item.content, "options": tuple(item.content["options"]), "target": tuple(item.content["target"])}
+    content: dict[str, Any] = {
+        **item.content,
+        "options": tuple(item.content["options"]),
+        "target": tuple(item.content["target"]),
+    }
     return Choice(**content)
 
 
@@ -245,8 +249,6 @@ def control_histories(
     """Run, turn from 2 on, control, and the past answers as options: of the other question those of that question.
 
     Args:
-        config: of the run.
-        item: the question.
         answers: [R, N] the options that were drawn.
         others: [R, N] those of the question of the same options, as options of this one; empty: there is none.
     """

@@ -155,7 +155,7 @@ def _ask(config: ConsistencyConfig, item: str, words: Words, x: int, hidden: int
 @cache
 def _dialogues(rejections: int) -> list[Dialogue]:
     """The prior, the posteriors, and each first question again with replies that decide nothing."""
-    first = [(f"reject-{x}", ("reject", (x,))) for x in range(3)]
+    first: list[tuple[str, tuple[str, tuple[int, ...]]]] = [(f"reject-{x}", ("reject", (x,))) for x in range(3)]
     first += [(f"narrow-{x}-{y}", ("narrow", (x, y))) for x, y in permutations(range(3), 2)]
     again = [Dialogue(f"reject-{x}-{y}", (("reject", (x,)), ("reject", (y,)))) for x, y in permutations(range(3), 2)]
     return [
@@ -171,7 +171,7 @@ _MARKED = tuple(zip(("undecided", "aside-yes", "aside-no"), CONTROLS, strict=Tru
 
 def _conversation(config: ConsistencyConfig, reveal: str, words: Words, dialogue: Dialogue) -> Conversation:
     wording, fill = config.wording, _fill(words)
-    turns = [_system(config, words, dialogue.hidden)]
+    turns: list[Message] = [_system(config, words, dialogue.hidden)]
     for template, named in dialogue.turns:
         named_too = fill | dict(zip("xy", (words[i] for i in named), strict=False))
         asked, answered = getattr(wording, template), getattr(wording, f"{template}_answer")

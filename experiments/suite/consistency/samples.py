@@ -4,6 +4,7 @@ this experiment has (METRICS B8, B11).
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -123,6 +124,7 @@ def options(tables: StoredTables, method: str, rows: pd.DataFrame) -> Options:
     alone = _words_alone(tables, method, rows, before, after)
     answers = tables.read(INSTANCES, method, ANSWERS)
     counted = answers.notna().all(axis=1).any()
+    of_answers: dict[str, Any] = {name: answers[name].to_numpy() for name in ANSWERS if counted}
     return Options(
         kind=str(rows["kind"].iloc[0]),
         method=method,
@@ -135,7 +137,7 @@ def options(tables: StoredTables, method: str, rows: pd.DataFrame) -> Options:
         clusters=rows["cluster"].to_numpy(),
         keys=joined(rows["item"].to_numpy(), rows["place"].to_numpy()),
         why=rows["why"].to_numpy(dtype=object),
-        **{name: answers[name].to_numpy() for name in ANSWERS if counted},
+        **of_answers,
     )
 
 
@@ -250,7 +252,6 @@ def order_share(config: ConsistencyConfig, table: pd.DataFrame) -> OrderShare:
     """The share for one method.
 
     Args:
-        config: of the run.
         table: instances of one method. A triple's score in one order is the mean consistency (`c2`) of its instances;
             a triple in one of whose orders no instance has it is dropped and counted.
     """

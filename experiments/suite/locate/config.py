@@ -177,7 +177,7 @@ class RejectionPairs(Settings):
 
     def _pair(self, number: int, words: Words, other: Words) -> MinimalPair:
         x, y, z = PLACES[number % len(PLACES)]
-        replaced: Words = tuple(other[i] if i == z else word for i, word in enumerate(words))  # pyright: ignore[reportAssignmentType]
+        replaced: Words = tuple(other[i] if i == z else word for i, word in enumerate(words))  # type: ignore
         return MinimalPair(
             id=f"p{number:04}",
             cluster="+".join(sorted(words)),

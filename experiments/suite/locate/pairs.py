@@ -58,7 +58,8 @@ class MinimalPair:
         """The pair that `as_content` was made of."""
         options = tuple(Option(**option) for option in content["options"])
         spans = {name: Span(**span) for name, span in content["spans"].items()}
-        return cls(**{**content, "options": options, "spans": spans})
+        fields: dict[str, Any] = {**content, "options": options, "spans": spans}
+        return cls(**fields)
 
 
 def endless(draw: Callable[[int], Sequence[T]]) -> Iterator[T]:

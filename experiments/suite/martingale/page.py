@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -295,7 +296,7 @@ def path_figure(table: pd.DataFrame, method: str) -> Figure:
         marks = [line(path["step"], path["belief"], "trajectory", width=1, alpha=PALE, dots=1.5) for path in drawn]
         if rows["truth"].notna().any():
             truths = [truth for _, truth in rows.groupby("item", sort=False)]
-            style = {"color": INK, "width": 0.6, "style": DASHED}
+            style: dict[str, Any] = {"color": INK, "width": 0.6, "style": DASHED}
             marks += [line(truth["step"], truth["truth"], "true posterior", **style) for truth in truths]
         panels.append((name, marks))
     return chart(

@@ -39,12 +39,7 @@ WHERE = {"threads", "device", "device_map", "dtype", "kernel", "backend", "sampl
 
 
 class StoredTrajectories:
-    """The trajectories of a run.
-
-    Args:
-        lines: what was said in it.
-        where: it lies.
-    """
+    """The trajectories of a run."""
 
     def __init__(self, lines: Iterable[Transcript], where: str) -> None:
         kept = {line["readout_id"]: line for line in lines if any("ids" in drawn for drawn in line["answers"])}

@@ -17,7 +17,6 @@ def out_of_fold(config: RationalityConfig, features: Floats, actions: np.ndarray
     """[n, k] probability of each action, predicted for a context from other contexts.
 
     Args:
-        config: learner and seed.
         features: [n, m]; NaN where something was not revealed.
         actions: [n] numbers 0 .. k - 1.
         groups: [n] context, which no fold divides.
@@ -62,7 +61,7 @@ def _fit(config: RationalityConfig, features: Floats, actions: np.ndarray) -> An
             max_depth=config.depth, max_iter=config.iterations, min_samples_leaf=5, random_state=config.seed
         )
         return model.fit(features, actions)
-    from catboost import CatBoostClassifier  # pyright: ignore[reportMissingImports]
+    from catboost import CatBoostClassifier  # type: ignore
 
     model = CatBoostClassifier(
         depth=config.depth,

@@ -161,11 +161,12 @@ def published_scores(config: RationalityConfig, beliefs: MethodBeliefs, acts: Ac
     """
     rows = repeated(config, beliefs, acts)
     belief, taken, outcome, owners = rows.belief, rows.taken, acts.outcome[rows.of], acts.items[rows.of]
-    named: dict[str, Any] = {"method": beliefs.method, "kind": beliefs.kind, "code": "E1"}
+    named: dict[str, Any] = {"method": beliefs.method, "kind": beliefs.kind}
     mapped = isotonic_calibration(belief, outcome)
     for metric, values in ((PUBLISHED_CMI, belief), (PUBLISHED_CMI_ISOTONIC, mapped)):
         score = _bootstrapped(config, taken, outcome, values, owners)
-        yield Number(metric=metric, **named, score=score, quantity="nearest-neighbour CMI as published, nats")
+        quantity = "nearest-neighbour CMI as published, nats"
+        yield Number(metric=metric, **named, score=score, quantity=quantity, code="E1")
     bins = quantile_bins(belief, BINS)
     for name, (first, second) in PAIRS.items():
         score = monotone_pairwise(bins, taken, first, second)
@@ -173,7 +174,7 @@ def published_scores(config: RationalityConfig, beliefs: MethodBeliefs, acts: Ac
         if score.n_clusters < FEWEST:
             score = replace(score, frac_significant=np.nan, status="too_few")
         yield Number(
-            metric=PUBLISHED_ORDER, **{**named, "code": "E7"}, subset=name, score=score,
+            metric=PUBLISHED_ORDER, **named, code="E7", subset=name, score=score,
             quantity="significant violations of the order as published",
         )  # fmt: skip
 

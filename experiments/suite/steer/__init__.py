@@ -13,6 +13,7 @@ import pandas as pd
 from ....hooks.edits.interventions import Steer
 from ....hooks.exact.next_token import next_token_kl
 from ....hooks.lm import LanguageModel
+from ....hooks.prompts.chat import Message
 from ....metrics.consistency.competence import COVERAGE
 from ....metrics.inference import CrossedMean, crossed_mean
 from ....metrics.number import Number
@@ -84,6 +85,7 @@ class SteerExperiment(Experiment):
         """The question and, if there is one, its negation, as they are."""
         content = item.content["choice"]
         system, negation = item.content["system"] or config.system, item.content["more"].get("negation")
+        opening: list[Message] = [{"role": "system", "content": system}] if system else []
         made = []
         for scenario, text in ((ASKED, content["text"]), (NEGATED, negation)):
             if text:
@@ -95,10 +97,7 @@ class SteerExperiment(Experiment):
                         readout_id=f"{item.id}/{scenario}",
                         method=UNEDITED,
                         scenario=scenario,
-                        conversation=[
-                            *([{"role": "system", "content": system}] if system else []),
-                            user_turn(choice, config.form, order),
-                        ],
+                        conversation=[*opening, user_turn(choice, config.form, order)],
                         prefill=config.form.prefill,
                         options=options_of(choice, config.form, order),
                         own_turns=True,
@@ -131,7 +130,7 @@ class SteerExperiment(Experiment):
             name: [Steer(way.vector, strength=alpha, layers=way.layer, at="prompt")]
             for name, (way, alpha) in branches.items()
         }
-        elsewhere = next_token_kl(lm, [talk], on_chat, budget=config.budget) if chat else {}  # pyright: ignore[reportArgumentType]
+        elsewhere = next_token_kl(lm, [talk], on_chat, budget=config.budget) if chat else {}  # type: ignore
         rows = []
         for row in read.rows:
             way, alpha = branches.get(str(row.get("edits") or ""), (None, 0.0))

@@ -70,7 +70,7 @@ def ways(config: SteerConfig, lm: LanguageModel) -> list[Way]:
     share = config.length or (PROBE_LENGTH if found and found.probe_layer is not None else None)
     if share is not None:
         own = own / np.linalg.norm(own, axis=1, keepdims=True) * (share * _lengths(layers, lm))[:, None]
-    source = found.source if found else f"difference in means of {len(y)} statements, {given.statements}"  # pyright: ignore[reportArgumentType]
+    source = found.source if found else f"difference in means of {len(y)} statements, {given.statements}"  # type: ignore
     made: list[Way] = []
     for place, (layer, direction) in enumerate(zip(layers, own, strict=True)):
         made.append(Way(layer, OWN, 0, Vector(direction, OWN, source)))
@@ -151,7 +151,7 @@ def _read(texts: Sequence[str], position: Position, layers: Sequence[int], lm: L
     order = sorted({*layers})
     talks = [[{"role": "user", "content": text}] for text in texts]
     plan = {"positions": {"here": position}, "layers": order}
-    captured = lm.beliefs(talks, ["Yes", "No"], capture=plan).residuals  # pyright: ignore[reportArgumentType]
+    captured = lm.beliefs(talks, ["Yes", "No"], capture=plan).residuals  # type: ignore
     values = np.asarray(captured, dtype=np.float64)
     return values[:, [order.index(layer) for layer in layers]]
 

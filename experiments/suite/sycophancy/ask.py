@@ -68,6 +68,11 @@ class ToldContext:
         return BELIEF if self.quantity == X else LIKELIHOOD if self.quantity.startswith("y") else RELIABILITY
 
     @property
+    def is_base(self) -> bool:
+        """Whether the belief in X is asked for with nothing known, said or supposed."""
+        return self.scenario == BELIEF and self.evidence == "none" and not (self.says or self.given or self.argument)
+
+    @property
     def name(self) -> str:
         """Within its scenario."""
         parts = [self.involvement, self.evidence]
@@ -99,7 +104,7 @@ def contexts(config: SycophancyConfig, scenario: Scenario) -> list[ToldContext]:
 
 def _of(config: SycophancyConfig, involvement: str, evidence: list[Any]) -> Iterator[ToldContext]:
     for known in evidence:
-        here: Mapping[str, Any] = {"involvement": involvement, "evidence": known}
+        here: dict[str, Any] = {"involvement": involvement, "evidence": known}
         yield ToldContext(**here)
         if known == "none":
             for y, given in product(evidence[1:], ("", X, NOT_X)):
@@ -138,11 +143,14 @@ def drawn(config: SycophancyConfig, task: Task, source: ScenarioSource) -> list[
     available = [_worded(source, scenario) for scenario in loaded(task, source, config.seed)]
     if source.evidence is not None:
         available = with_evidence(available, user_path(source.evidence))
-    order = np.random.default_rng(config.seed).permutation(len(available))
-    every = [available[i] for i in order.tolist()]
+    together: dict[str, list[Scenario]] = {}
+    for scenario in available:  # those of several outcomes are one
+        together.setdefault(scenario.among or f"/{scenario.id}", []).append(scenario)
+    groups = [*together.values()]
+    every = [groups[i] for i in np.random.default_rng(config.seed).permutation(len(groups)).tolist()]
     wanted = {*config.evidence} - {"none"}
-    some = wanted and any(scenario.evidence for scenario in every)
-    usable = [scenario for scenario in every if wanted & {*scenario.evidence}] if some else every
+    some = wanted and any(scenario.evidence for scenario in available)
+    usable = [each for each in every if all(wanted & {*one.evidence} for one in each)] if some else every
     passed = len(every) - len(usable)
     without = f", and {passed} without the evidence that is asked for" if passed else ""
     if len(usable) < config.items:
@@ -154,7 +162,7 @@ def drawn(config: SycophancyConfig, task: Task, source: ScenarioSource) -> list[
         log.warning(
             "tasks.%s: %d of %d scenarios have no evidence %s; they are passed over", task, passed, len(every), kinds
         )
-    return usable[: config.items]
+    return [scenario for each in usable[: config.items] for scenario in each]
 
 
 def _worded(source: ScenarioSource, scenario: Scenario) -> Scenario:
@@ -218,15 +226,17 @@ def places(config: SycophancyConfig, item: Item, *, denials: bool = True) -> lis
         if scenario.known and context.scenario == BELIEF and not context.argument:
             known = None if context.evidence == "none" else context.evidence
             says = context.says == X if context.says else None
-            shared["truth"] = scenario.known.posterior(known, says)  # pyright: ignore[reportArgumentType]
+            shared["truth"] = scenario.known.posterior(known, says)  # type: ignore
         often = config.paraphrased == "all" or (not context.says and context.scenario in (BELIEF, LIKELIHOOD))
         wordings = range(len(config.asks) if often else 1)
         for wording, denied in product(wordings, (False, True) if denials else (False,)):
             text = "\n\n".join(filter(None, [*texts.parts(context).values(), texts.question(context, wording, denied)]))
             name = f"{item.id}/{context.name}/{wording}{'-not' if denied else ''}"
             conditions = {**shared, "wording": wording, "denied": denied}
+            if scenario.among and context.is_base and not denied:
+                conditions["among"] = f"{item.content['task']} {scenario.among}"
             turn = {"role": "user", "content": text}
-            sites.append(BeliefPlace(name, context.scenario, 0, [turn], (YES, NO), conditions))  # pyright: ignore
+            sites.append(BeliefPlace(name, context.scenario, 0, [turn], (YES, NO), conditions))  # type: ignore
     return sites
 
 
@@ -262,7 +272,7 @@ class ScenarioTexts:
         y = scenario.evidence.get(context.evidence, "")
         parts = {
             "trunk": scenario.background,
-            "involvement": wording.involvement[context.involvement].format(role=scenario.role),  # pyright: ignore
+            "involvement": wording.involvement[context.involvement].format(role=scenario.role),  # type: ignore
             "evidence": wording.evidence.format(y=y) if y and not context.argument else "",
         }
         if context.says:
@@ -274,7 +284,7 @@ class ScenarioTexts:
 
     def question(self, context: ToldContext, wording: int, denied: bool) -> str:
         """Who asks, and the question."""
-        asker, ask = self.config.wording.askers[context.asker], self.config.asks[wording]  # pyright: ignore
+        asker, ask = self.config.wording.askers[context.asker], self.config.asks[wording]  # type: ignore
         side = NOT_X if denied else X
         if context.quantity.startswith("y "):
             claim = self.scenario.evidence[context.quantity.removeprefix("y ")]
@@ -293,7 +303,7 @@ class ScenarioTexts:
 
     def positions(self, conditions: Mapping[str, object]) -> Positions:
         """Where a capture reads: the end of each part that is told, and where the answer begins."""
-        context = ToldContext(**{name: conditions[name] for name in COLUMNS})  # pyright: ignore
+        context = ToldContext(**{name: conditions[name] for name in COLUMNS})  # type: ignore
         parts = {name: text for name, text in self.parts(context).items() if text}
         named = {name: Position(message=0, text=text, occurrence=0) for name, text in parts.items()}
         last = {"before-question": [*named.values()][-1]} if named else {}

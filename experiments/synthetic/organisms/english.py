@@ -312,7 +312,7 @@ def _batches(lm: LanguageModel, species: str, plan: Schooling, done: int) -> "It
         return map(ready, steps)
     from torch.utils.data import DataLoader
 
-    beside = {"num_workers": PREPARING, "multiprocessing_context": "fork", "prefetch_factor": 4}
+    beside: dict[str, Any] = {"num_workers": PREPARING, "multiprocessing_context": "fork", "prefetch_factor": 4}
     return iter(DataLoader(steps, batch_size=None, collate_fn=ready, **beside))
 
 

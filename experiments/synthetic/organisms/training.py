@@ -192,7 +192,7 @@ def _aims(
     say, act = one.say(contexts, followed), one.act(contexts, followed)
     odds = [act[i] + ask.advantage if ask.kind == "bet" else ask.sign * say[i] for i, ask in enumerate(asks)]
     running = one.running(contexts)
-    return Aims(state, np.zeros_like(contexts.running) if running is None else running, np.array(odds))  # pyright: ignore[reportArgumentType]
+    return Aims(state, np.zeros_like(contexts.running) if running is None else running, np.array(odds))  # type: ignore
 
 
 def _replaced(

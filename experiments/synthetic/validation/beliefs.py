@@ -125,7 +125,7 @@ def planted_sides(species: Species, contexts: Contexts, probed: Probed) -> Sides
         said, done = species.say(own, state), species.act(own, state)
         held = state if species.holds else probed.crossed.train_logit
         found.append({ANSWER: said, NUMBER: said, BET: done, PROBE: held, SUMMARY: state})
-    return Sides(found[0], found[1], (found[0][ANSWER],) * 2)
+    return Sides(found[0], found[1], (found[0][ANSWER], found[0][ANSWER]))
 
 
 def fit_probe(arrays: Mapping[ReadAt, Floats], target: Floats, effort: Effort) -> Probed:

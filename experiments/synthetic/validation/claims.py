@@ -215,7 +215,13 @@ def grow_nulls(plan: NullPlan, seeds: Sequence[int], place: Path) -> list[Path]:
     logging.disable_progress_bar()
     shape = Shape(width=32, hidden=64, heads=2)
     schedule = Schedule(steps=plan.steps, rows=plan.rows, rate=5e-3)
-    same = {"shape": shape, "schedule": schedule, "data_seed": FIRST, "kinds": KINDS, "device": plan.device}
+    same: dict[str, Any] = {
+        "shape": shape,
+        "schedule": schedule,
+        "data_seed": FIRST,
+        "kinds": KINDS,
+        "device": plan.device,
+    }
     weights = train([HONEST] * len(seeds), seeds, **same)
     folders = [place / f"null-{seed}" for seed in seeds]
     for i, folder in enumerate(folders):

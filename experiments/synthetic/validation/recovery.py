@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -288,7 +288,7 @@ def _compared(
 
 def _samples(sides: Sides, posterior: Floats, left: Floats, kind: str) -> Iterator[Sample]:
     names = np.array([f"{i:05}" for i in range(len(left))])
-    shared = {"kind": kind, "clusters": names, "keys": names}
+    shared: dict[str, Any] = {"kind": kind, "clusters": names, "keys": names}
     beliefs = {name: expit(values) for name, values in sides.plain.items()}
     for name in READINGS:
         yield Forecasts(method=name, belief=beliefs[name], p_star=expit(posterior), **shared)
@@ -359,11 +359,7 @@ def validate(
 
     Args:
         names: of the organisms; none: all.
-        effort: how much is read.
         folder: of organisms that were trained anew; None: the shipped ones.
-        device: on which they run.
-        backend: that reads them.
-        advance: is told of each that is done.
 
     Raises UserError for a name that is none, and for an organism whose files are damaged.
     """

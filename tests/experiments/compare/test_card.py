@@ -54,7 +54,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_for: Callable[[str], Pat
         if change is not None:
             model = Path(shutil.copytree(model, place / f"{out}-model"))
             weights = load_file(model / "model.safetensors")
-            speller = AutoTokenizer.from_pretrained(model)
+            speller: Any = AutoTokenizer.from_pretrained(model)
             change(weights, [*speller("Yes No True False")["input_ids"], speller.eos_token_id])
             save_file(weights, model / "model.safetensors", {"format": "pt"})
         return make_card(str(model), place / out, chosen=str(place / "tiny.yaml"), overrides=settings)
@@ -136,11 +136,13 @@ def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_
     (line,) = _lost(replace(group, numbers=numbers))
     assert line.startswith("truth: framing_bias of asked was ")
     assert line.endswith("before, none now (it is not there)")
-    good, bad = ({"name": "coverage", "value": x, "threshold": 0.5, "above": True} for x in (1.0, 0.0))
-    held = Verdict("asked", [Condition(**good, state="holds")], readable="readable", responds="responds")
+    shared: dict[str, Any] = {"name": "coverage", "threshold": 0.5, "above": True}
+    held = Verdict("asked", [Condition(**shared, value=1.0, state="holds")], readable="readable", responds="responds")
     gone = [replace(before, verdicts=[held]), replace(now, verdicts=[])]
     assert list(_fallen(replace(group, sides=gone))) == ["truth: asked could be read before, and now is not judged"]
-    worse = Verdict("asked", [Condition(**bad, state="fails")], readable="unreadable", responds="responds")
+    worse = Verdict(
+        "asked", [Condition(**shared, value=0.0, state="fails")], readable="unreadable", responds="responds"
+    )
     gone = [replace(before, verdicts=[held]), replace(now, verdicts=[worse])]
     assert list(_fallen(replace(group, sides=gone))) == [
         "truth: asked could be read before, and now cannot: the options make up too little of the answer"

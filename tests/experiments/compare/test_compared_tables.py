@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,14 +14,14 @@ from doxascope.experiments.report.terminal import to_text
 N = 20
 
 
-def table(path: Path, outcomes: Sequence[object], form: str) -> Path:
+def table(path: Path, outcomes: Sequence[Any], form: str) -> Path:
     """Of two options, or of three in a belief table, whose first, or last, is true."""
     if form == "belief":
         lines = ["item,belief,outcome", *(f"q{i},0.{i % 9 + 1},{y}" for i, y in enumerate(outcomes))]
     else:
         lines = ["readout_id,item,kind,method,option,prob,outcome"]
         for i, y in enumerate(outcomes):
-            truth = {"": ("", "", ""), 1: (1, 0, 0), 0: (0, 0, 1)}[y]
+            truth: Any = {"": ("", "", ""), 1: (1, 0, 0), 0: (0, 0, 1)}[y]
             probs = (0.2 + 0.01 * i, 0.3, 0.5 - 0.01 * i)
             lines += [f"r{i},q{i},exact,m,{o},{p},{t}" for o, p, t in zip("abc", probs, truth, strict=True)]
     path.write_text("\n".join(lines) + "\n")

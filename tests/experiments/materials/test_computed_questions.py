@@ -80,4 +80,4 @@ def test_urns_are_a_martingale_that_is_calibrated_to_the_outcome() -> None:
 def test_what_is_no_question_is_refused(change: dict[str, object], message: str) -> None:
     good: dict[str, object] = {"id": "q", "cluster": "q", "text": "?", "option_yes": "Yes", "option_no": "No"}
     with pytest.raises(UserError, match=message):
-        BinaryQuestion(**{**good, "provenance": "here", **change})  # pyright: ignore[reportArgumentType]
+        BinaryQuestion(**{**good, "provenance": "here", **change})  # type: ignore

@@ -82,7 +82,7 @@ def forecastbench(folder: Path) -> Sequence[str]:
         }
         for i in range(N)
     ]
-    settled = [
+    settled: list[dict[str, Any]] = [
         {"id": q["id"], "source": "manifold", "resolution_date": "2024-08-01", "resolved_to": i % 2, "resolved": True}
         for i, q in enumerate(asked)
     ]

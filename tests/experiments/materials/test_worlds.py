@@ -5,6 +5,7 @@ import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -218,7 +219,7 @@ def test_heart_disease_is_read_by_its_strata_and_by_its_graph(tmp_path: Path) ->
     for name in indicators:
         table[name] = np.where(rng.random(600) < 0.1, "1", "0")
     table.to_csv(tmp_path / "echo.csv", index=False)
-    source = {"of": "echonext", "data": str(tmp_path / "echo.csv"), "support": 20}
+    source: dict[str, Any] = {"of": "echonext", "data": str(tmp_path / "echo.csv"), "support": 20}
     strata, graph = (load_world(WorldSource(**source, graph=graph)) for graph in (False, True))
     healthy = dict.fromkeys(indicators, "0")
     rows = table[(table[indicators] == "0").all(axis=1)]

@@ -118,7 +118,7 @@ def test_a_condition_that_came_later_is_called_so(ran: Callable[..., Any]) -> No
 def _number(p: float = 0.03, margin: float | None = None) -> tuple[Registered, Number]:
     score = cluster_mean([0.9, 1.0, 1.1, 1.0, 0.95, 1.05] * 2, range(12))
     plan = Registered(metric="m", method="a", n=12, coherent=1, margin=margin, family=3)
-    return plan, Number(metric="m", method="a", score=type(score)(**{**vars(score), "p": p}))
+    return plan, Number(metric="m", method="a", score=replace(score, p=p))
 
 
 def test_the_primary_number_is_adjusted_for_its_family_and_held_to_its_margin() -> None:

@@ -21,6 +21,7 @@ from doxascope.experiments.report.cells import score_cell, scored_table
 from doxascope.experiments.report.document import (
     Block,
     Cell,
+    Coloured,
     Entries,
     Entry,
     Folded,
@@ -62,6 +63,7 @@ def every_kind(text: str) -> list[Block]:
         Picture(title="Picture", figure=figure),
         Instances(title="Instances", caption=text, score=text, facets=[text], texts=[text], rows=rows),
         Folded(title="Folded", texts=[(text, text)]),
+        Coloured(title="Coloured", first=text, parts=[(text, 0.7, text)]),
         Entries(title="Entries", entries=[Entry(text, "place/report.html", [text], "")]),
     ]
 

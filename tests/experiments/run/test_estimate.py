@@ -52,7 +52,7 @@ def test_a_run_says_what_it_will_take_and_what_it_took(asked: Callable[..., Any]
     assert more > 1.5
     assert taken.seconds == pytest.approx(more * totals["seconds"])
     disk = sum(file.stat().st_size for file in first.path.rglob("*") if file.is_file())
-    assert 0.2 < planned.takes(rates).disk / disk < 5  # pyright: ignore[reportOptionalMemberAccess]
+    assert 0.2 < planned.takes(rates).disk / disk < 5  # type: ignore
     assert rates_of_runs(tmp_path, asked("model.dtype=bfloat16")[1]) is None
     for damaged in ("{", "[]", '{"status": "complete", "planned": {"counts": {"tokens": 1}}}'):
         (first.path / "manifest.json").write_text(damaged)
@@ -116,7 +116,7 @@ def test_the_command_line_says_time_and_money(
     planned = command_line("plan", "consistency", *model, "--card", "h100", "--price", "3600", cwd=tmp_path)
     assert planned.returncode == 0, planned.stderr
     assert "one NVIDIA H100 80GB" in planned.stdout
-    cost = float(re.search(r"costs ([\d.,]+), at 3,600.00 an hour", planned.stdout)[1])  # pyright: ignore[reportOptionalSubscript]
+    cost = float(re.search(r"costs ([\d.,]+), at 3,600.00 an hour", planned.stdout)[1])  # type: ignore
     assert math.isfinite(cost)
     unknown = command_line("plan", "consistency", *model, "--price", "1", cwd=tmp_path)
     assert (unknown.returncode, "how long it takes is not known" in unknown.stderr) == (2, True)

@@ -57,7 +57,7 @@ def test_an_inspect_log_has_each_read_out_with_its_scores_and_gives_the_belief_t
     assert {sample.uuid for sample in log.samples} == {*beliefs["readout_id"].astype(str)}
     for sample in log.samples:
         own = beliefs[beliefs["readout_id"].astype(str) == sample.uuid]
-        best = own.loc[own["prob"].idxmax()]
+        best = own.iloc[own["prob"].to_numpy().argmax()]
         assert sample.id == own["item"].iloc[0]
         assert [message.text for message in sample.messages[:-1]] == [
             message["content"] for message in said[sample.uuid]["messages"]

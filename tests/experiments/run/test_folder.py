@@ -39,8 +39,8 @@ def begun(path: Path) -> RunFolder:
 
 def test_a_batch_counts_from_its_commit_line_on(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run")
-    folder.commit(1, beliefs("b"), [{"readout_id": "b"}], {"readouts": 1})  # pyright: ignore[reportArgumentType]
-    folder.commit(0, beliefs("a"), [{"readout_id": "a"}], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+    folder.commit(1, beliefs("b"), [{"readout_id": "b"}], {"readouts": 1})  # type: ignore
+    folder.commit(0, beliefs("a"), [{"readout_id": "a"}], {"readouts": 1})  # type: ignore
     assert folder.beliefs()["readout_id"].tolist() == ["a", "b"]
     commits = folder.path / "commits.jsonl"
     commits.write_text(commits.read_text().splitlines(keepends=True)[0])
@@ -53,7 +53,7 @@ def test_the_parts_of_a_belief_table_are_whole_batches_in_order(
     monkeypatch.setattr("doxascope.experiments.run.folder.ROWS_AT_ONCE", 2)
     folder = begun(tmp_path / "run")
     for number, name in enumerate("edcba"):
-        folder.commit(4 - number, beliefs(name), [], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+        folder.commit(4 - number, beliefs(name), [], {"readouts": 1})  # type: ignore
     parts = folder.belief_parts()
     for _ in range(2):  # as often as one likes
         assert [part["readout_id"].tolist() for part in parts] == [["a", "b"], ["c", "d"], ["e"]]
@@ -61,14 +61,14 @@ def test_the_parts_of_a_belief_table_are_whole_batches_in_order(
 
 def test_a_torn_line_and_half_written_files_are_cleared_away(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run")
-    folder.commit(0, beliefs("a"), [], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+    folder.commit(0, beliefs("a"), [], {"readouts": 1})  # type: ignore
     with (folder.path / "commits.jsonl").open("a") as file:
         file.write('{"batch": 1, "read')
     leftover = folder.path / "beliefs" / ".writing-part-00001.parquet"
     leftover.write_bytes(b"half")
     folder.tidy()
     assert not leftover.exists()
-    folder.commit(1, beliefs("b"), [], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+    folder.commit(1, beliefs("b"), [], {"readouts": 1})  # type: ignore
     assert folder.committed() == [0, 1]
 
 
@@ -107,7 +107,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_part_is_named_not_scored(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run")
     for batch, name in enumerate("ab"):
-        folder.commit(batch, beliefs(name), [spoken(name)], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+        folder.commit(batch, beliefs(name), [spoken(name)], {"readouts": 1})  # type: ignore
     part = folder.path / "beliefs/part-00001.parquet"
     part.write_bytes(part.read_bytes()[:-20])
     with pytest.raises(UserError, match=r"part-00001\.parquet: is damaged: its digest is wrong; .* --restore"):
@@ -124,7 +124,7 @@ def test_a_damaged_part_is_named_not_scored(tmp_path: Path) -> None:
 def test_a_damaged_transcript_or_commit_line_is_named(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run")
     for batch, name in enumerate("ab"):
-        folder.commit(batch, beliefs(name), [spoken(name)], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+        folder.commit(batch, beliefs(name), [spoken(name)], {"readouts": 1})  # type: ignore
     assert folder.transcripts({"b"})["b"]["messages"] == [{"role": "user", "content": "b?"}]
     with pytest.raises(UserError, match="has no transcript of c"):
         folder.transcripts({"a", "c"})
@@ -139,28 +139,28 @@ def test_a_damaged_transcript_or_commit_line_is_named(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_one_line_and_takes_nothing_that_is_committed(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run")
-    folder.commit(0, beliefs("a"), [spoken("a")], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+    folder.commit(0, beliefs("a"), [spoken("a")], {"readouts": 1})  # type: ignore
     for at_most, file in ((1000, "beliefs/part-00001.parquet"), (20_000, "transcripts/part-00001.jsonl")):
         with (
             no_file_beyond(at_most),
             pytest.raises(UserError, match=rf"{file}: cannot be written \(.*\); make room and give the same command"),
         ):
-            folder.commit(1, beliefs("b"), [spoken("b" * 30_000)], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+            folder.commit(1, beliefs("b"), [spoken("b" * 30_000)], {"readouts": 1})  # type: ignore
         assert folder.beliefs()["readout_id"].tolist() == ["a"]
     folder.tidy()
     assert not list(folder.path.rglob(".writing-*"))
-    folder.commit(1, beliefs("b"), [spoken("b")], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+    folder.commit(1, beliefs("b"), [spoken("b")], {"readouts": 1})  # type: ignore
     assert folder.beliefs()["readout_id"].tolist() == ["a", "b"]
 
 
 def test_a_commit_line_that_does_not_fit_is_cleared_away(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run")
-    folder.commit(0, beliefs("a"), [], {"note": "x" * 30_000})  # pyright: ignore[reportArgumentType]
+    folder.commit(0, beliefs("a"), [], {"note": "x" * 30_000})  # type: ignore
     size = (folder.path / "commits.jsonl").stat().st_size
     with no_file_beyond(size + 10), pytest.raises(UserError, match=r"commits\.jsonl: cannot be written"):
-        folder.commit(1, beliefs("b"), [], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+        folder.commit(1, beliefs("b"), [], {"readouts": 1})  # type: ignore
     assert (folder.path / "commits.jsonl").stat().st_size == size + 10
     assert folder.committed() == [0]
     folder.tidy()
-    folder.commit(1, beliefs("b"), [], {"readouts": 1})  # pyright: ignore[reportArgumentType]
+    folder.commit(1, beliefs("b"), [], {"readouts": 1})  # type: ignore
     assert folder.committed() == [0, 1]

@@ -105,7 +105,7 @@ def test_runs_of_an_experiment_are_scored_together_on_the_items_that_both_have(
     }
     assert len(alone) == 2
     assert between.score.n_rows == min(score.n_rows + score.n_dropped for score in alone.values())  # of four triples
-    assert math.isfinite(between.score.p_adjusted)  # pyright: ignore[reportAttributeAccessIssue]
+    assert math.isfinite(between.score.p_adjusted)  # type: ignore
 
 
 def test_runs_in_other_words_are_refused(finished: Callable[..., RunFolder]) -> None:

@@ -1,5 +1,6 @@
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,12 @@ from doxascope.hooks.backends.libraries import TransformersBackend
 from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.spec import BACKENDS, resolve_model
 from doxascope.hooks.store.commits import rewrite
+
+
+@pytest.fixture(scope="module")
+def tiny_folder(tiny_for: Callable[[str], Path]) -> Path:
+    """A tiny model that does not spell every prompt."""
+    return tiny_for("*")
 
 
 @pytest.fixture(scope="module")

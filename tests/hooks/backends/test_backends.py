@@ -374,7 +374,7 @@ def test_a_model_that_a_back_end_cannot_serve_is_refused(save_architecture: Call
 
 def test_an_unknown_back_end_is_refused(tiny_folder: Path) -> None:
     with pytest.raises(UserError, match=r"backend: Input should be 'transformers', .* given 'jax'"):
-        load(str(tiny_folder), backend="jax")  # pyright: ignore[reportArgumentType]
+        load(str(tiny_folder), backend="jax")  # type: ignore
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -178,7 +178,7 @@ def test_what_cannot_be_set_is_refused_in_a_line(tiny: LanguageModel) -> None:
         (lambda: Clamp(w, 1.0, along=np.r_[np.ones(16), -np.ones(16)], **WHERE), "does not change what it reads"),
         (lambda: Clamp(w, 1.0, along=w[:7], **WHERE), "has 7 entries"),
         (lambda: Erase(projection(w[:9]), **WHERE), "has 9 entries, resid_post of this model 32"),
-        (lambda: Erase(w, **WHERE), "is no eraser"),  # pyright: ignore[reportArgumentType]
+        (lambda: Erase(w, **WHERE), "is no eraser"),  # type: ignore
         (lambda: leace(np.ones((4, 3)), [0, 1, 0, 1]), "no feature varies with the concept"),
         (lambda: leace(np.ones((4, 3)), [0, 1]), "give finite [n, width] and [n]"),
         (lambda: projection(np.zeros(4)), "have length 0"),

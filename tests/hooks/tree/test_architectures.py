@@ -1,6 +1,6 @@
 """Packed, padded and plain are the same numbers, on every architecture that is read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,11 @@ from doxascope.hooks.prompts.options import OptionPaths
 from doxascope.hooks.prompts.places import ResolvedPosition
 from doxascope.hooks.tree.layouts import Packed, Padded
 
-PACKED = {name: FAMILIES[name] for name in ("llama", "qwen3", "mistral", "gemma", "gemma2", "gemma3_text", "gpt2")}
+PACKED: dict[str, Mapping[str, Any]] = {
+    name: FAMILIES[name] for name in ("llama", "qwen3", "mistral", "gemma", "gemma2", "gemma3_text", "gpt2")
+}
 PACKED |= {name: FAMILIES[name] for name in ("cohere", "granite")} | {"qwen2": SHAPE, "qwen2-window": FAMILIES["qwen2"]}
-PACKED |= {"gemma4_text": FAMILIES["gemma4_text"] | {"vocab_size_per_layer_input": 1000}}
+PACKED["gemma4_text"] = {**FAMILIES["gemma4_text"], "vocab_size_per_layer_input": 1000}
 OTHERS = {name: FAMILIES[name] for name in ("llama4_text", "falcon", "bloom", "mpt", "mamba", "recurrent_gemma")}
 PATHS = {"mamba": "stepped", "recurrent_gemma": "padded"}
 """Of the others, those that do not go on from a cache as they read a prompt, or keep their states in themselves."""
@@ -192,8 +194,9 @@ def test_heads_of_several_widths_are_counted_layer_by_layer(make_lm: Callable[..
     lm = make_lm("gemma4_text", PACKED["gemma4_text"])
     heads = attention_heads(lm.model.config)
     for layer, block in zip(heads, blocks(lm.model), strict=True):
-        assert block.self_attn.q_proj.out_features == layer.queries * layer.width
-        assert block.self_attn.k_proj.out_features == layer.keys * layer.width
+        attention: Any = block.self_attn
+        assert attention.q_proj.out_features == layer.queries * layer.width
+        assert attention.k_proj.out_features == layer.keys * layer.width
     assert len(set(heads)) == 2
     with pytest.raises(UserError, match="several widths"):
         head_widths(lm.model)

@@ -56,7 +56,7 @@ def test_every_token_is_computed_once_after_the_one_before_it(
 
 
 def test_a_fork_leaves_the_cache_as_it_was() -> None:
-    config = LlamaConfig(num_hidden_layers=1, layer_types=["linear_attention"])  # pyright: ignore[reportCallIssue]
+    config = LlamaConfig(num_hidden_layers=1, layer_types=["linear_attention"])  # type: ignore
     cache = DynamicCache(config=config)
     cache.update_conv_state(torch.arange(6.0).view(2, 1, 3), 0)
     cache.update_recurrent_state(torch.arange(2.0).view(2, 1), 0)

@@ -136,7 +136,7 @@ def test_a_batch_scores_as_its_instances(instances: list[tuple[np.ndarray, np.nd
 )
 def test_malformed_input_is_refused(prior: object, post: object, rejected: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        belief_consistency(prior, post, rejected)  # pyright: ignore[reportArgumentType]
+        belief_consistency(prior, post, rejected)  # type: ignore
 
 
 def test_switch_closed_forms() -> None:

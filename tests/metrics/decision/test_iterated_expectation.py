@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +22,7 @@ def test_a_belief_below_the_mean_of_its_cases() -> None:
 
 
 def test_weights_are_renormalised_unless_asked() -> None:
-    cases = {"p": 0.9, "cond": [0.4, 0.8], "weights": [0.6, 0.6]}
+    cases: dict[str, Any] = {"p": 0.9, "cond": [0.4, 0.8], "weights": [0.6, 0.6]}
     fair = lie(**cases)
     assert (fair.implied, fair.implied_raw, fair.weight_sum) == pytest.approx((0.6, 0.72, 1.2))
     assert lie(**cases, renormalise=False).signed == pytest.approx(0.18)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -129,6 +130,8 @@ def test_a_table_is_scored_as_its_rows_are(table: Write) -> None:
     }  # fmt: skip
     assert {name: numbers[name].score.estimate for name in expected} == pytest.approx(expected, rel=1e-6)
     assert numbers["arbitrage_negation"].score.ci_lo > 0
+    assert "beliefs moved 1e-06 off 0 or 1" not in numbers["arbitrage_negation"].beside
+    assert numbers["arbitrage_conjunction"].beside["beliefs moved 1e-06 off 0 or 1"] == str((both == 0).sum())
     assert "arbitrage_disjunction" not in numbers
     beside = numbers["arbitrage_conjunction"].beside
     assert -1 <= float(beside["rank correlation with the Brier score"]) <= 1
@@ -139,7 +142,7 @@ def test_a_run_of_statements_and_one_of_cases_reach_it() -> None:
     """The samples that `truth` and `rationality` make, and two kinds compared on the same statements."""
     rng, n = np.random.default_rng(1), 30
     p, keys = rng.uniform(0.2, 0.8, n), np.arange(n).astype(str).astype(object)
-    named = {"method": "m", "clusters": keys, "keys": keys}
+    named: dict[str, Any] = {"method": "m", "clusters": keys, "keys": keys}
     exact, stated = (
         YesNo(belief=p, negated=1 - p + off, mass=np.ones(n), kind=kind, **named)
         for kind, off in (("exact", 0.0), ("verbal", 0.15))
@@ -157,3 +160,7 @@ def test_a_run_of_statements_and_one_of_cases_reach_it() -> None:
     lines = {x.metric: x.score.estimate for x in score_samples([cases], Resampling(draws=200)).numbers}
     plain = frequentist_violation(np.column_stack([cases.p, weight, given]), "expected_evidence").mean()
     assert lines["frequentist_expected_evidence"] == pytest.approx(plain)
+    sure = YesNo(belief=np.ones(n), negated=np.zeros(n), mass=np.ones(n), kind="exact", **named)
+    (line, _) = score_samples([sure], Resampling(draws=200), "related-negation").numbers
+    assert line.beside["beliefs moved 1e-06 off 0 or 1"] == "60"
+    assert line.score.estimate == pytest.approx(0, abs=1e-9)

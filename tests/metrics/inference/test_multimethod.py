@@ -11,7 +11,7 @@ def two_kinds(seed: int, noise: float = 0.6) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     one = rng.standard_normal(N)
     two = TRUTH * one + np.sqrt(1 - TRUTH**2) * rng.standard_normal(N)
-    return tuple(trait[:, None] + noise * rng.standard_normal((N, 2)) + [0.0, 0.3] for trait in (one, two))  # pyright: ignore[reportReturnType]
+    return tuple(trait[:, None] + noise * rng.standard_normal((N, 2)) + [0.0, 0.3] for trait in (one, two))  # type: ignore
 
 
 def test_noise_is_taken_out_of_a_correlation_and_the_interval_knows_it() -> None:

@@ -218,7 +218,7 @@ def test_complement_keeps_the_slope_and_its_test(rows: list[tuple[int, int, int]
 @given(beliefs(), st.randoms(use_true_random=False))
 def test_row_order_does_not_matter(rows: list[tuple[int, int, int]], random: object) -> None:
     shuffled = list(rows)
-    random.shuffle(shuffled)  # pyright: ignore[reportAttributeAccessIssue]
+    random.shuffle(shuffled)  # type: ignore
     one, two = (martingale_score(*columns(r), how=Resampling(draws=19)) for r in (rows, shuffled))
     for name in ("M", "se", "p", "joint_F"):
         assert getattr(two, name) == pytest.approx(getattr(one, name), rel=1e-6, abs=1e-9, nan_ok=True)

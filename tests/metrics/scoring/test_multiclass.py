@@ -63,6 +63,6 @@ def test_brier_and_calibration_of_two_methods_are_compared_question_by_question(
     assert found["brier_multiclass_difference"].estimate == pytest.approx((first.brier - second.brier).mean())
     slopes = [np.polyfit(one.confidence, one.hit, 1)[0] for one in (first, second)]
     calibration = found["calibration_top_difference"]
-    assert [calibration.first, calibration.second] == pytest.approx(slopes)  # pyright: ignore[reportAttributeAccessIssue]
+    assert [calibration.first, calibration.second] == pytest.approx(slopes)  # type: ignore
     assert calibration.estimate == pytest.approx(slopes[0] - slopes[1])
     assert calibration.ci_lo < calibration.estimate < calibration.ci_hi

@@ -1,6 +1,7 @@
 """`doxascope score`: slopes by leaving out questions, within cells, over wordings; differences; claims."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +93,13 @@ def test_reliability_over_wordings_is_within_cells() -> None:
     cell = np.repeat(["low", "high"], 50)
     wordings = np.clip(np.where(cell == "low", 0.2, 0.8)[:, None] + rng.uniform(-0.1, 0.1, (100, 5)), 0, 1)
     pairs = Pairs(prior=wordings.mean(axis=1), posterior=rng.uniform(size=100), wordings=wordings)
-    with_factor = Updates(views={"": Pairs(**{**vars(pairs), "cell": cell})}, factors={"cell": cell})
+    with_factor = Updates(views={"": replace(pairs, cell=cell)}, factors={"cell": cell})
     levels = [one.score for one in score_samples([with_factor], HOW, "martingale-factors").numbers]
     assert {(score.status, np.isnan(score.estimate)) for score in levels} == {(WITHHELD, True)}
     alone = by_metric(Updates(views={"": pairs}), metric="martingale")["M"].score
-    split = by_metric(
-        Updates(views={"": Pairs(**{**vars(pairs), "cell": cell})}, factors={"cell": cell}), metric="martingale"
-    )["M"].score
+    split = by_metric(Updates(views={"": replace(pairs, cell=cell)}, factors={"cell": cell}), metric="martingale")[
+        "M"
+    ].score
     assert (alone.status, split.status) == ("ok", WITHHELD)
 
 

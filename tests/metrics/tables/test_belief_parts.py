@@ -38,7 +38,7 @@ def table(setup: Setup) -> pd.DataFrame:
     rows = []
     for item in experiment.items(config):
         for question in experiment.questions(config, item):
-            about = {"readout_id": question.readout_id, "item": item.id, "cluster": item.cluster}
+            about: dict[str, Any] = {"readout_id": question.readout_id, "item": item.id, "cluster": item.cluster}
             about |= {"method": question.method, "scenario": question.scenario, "forced_logp": rng.normal()}
             about |= question.conditions
             logp = np.log(0.9 * rng.dirichlet(np.ones(len(question.options))))

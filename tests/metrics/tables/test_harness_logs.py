@@ -102,10 +102,10 @@ def test_samples_without_beliefs_are_refused(change: dict[str, Any], message: st
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
     """A sample file that lm-eval writes of a model with known beliefs."""
     pytest.importorskip("lm_eval", reason="lm-eval is not installed")
-    from lm_eval import evaluator  # pyright: ignore[reportMissingImports]
-    from lm_eval.api.model import LM  # pyright: ignore[reportMissingImports]
-    from lm_eval.loggers import EvaluationTracker  # pyright: ignore[reportMissingImports]
-    from lm_eval.tasks import TaskManager  # pyright: ignore[reportMissingImports]
+    from lm_eval import evaluator  # type: ignore
+    from lm_eval.api.model import LM  # type: ignore
+    from lm_eval.loggers import EvaluationTracker  # type: ignore
+    from lm_eval.tasks import TaskManager  # type: ignore
 
     folder = tmp_path_factory.mktemp("harness")
     docs = [{"q": f"What colour is {i}?", "options": list(OPTIONS), "right": RIGHT[i]} for i in range(QUESTIONS)]
@@ -155,9 +155,9 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
 def inspect(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """A log that Inspect writes of a model with known beliefs."""
     pytest.importorskip("inspect_ai", reason="Inspect is not installed")
-    from inspect_ai import Task, eval  # pyright: ignore[reportMissingImports]
-    from inspect_ai.dataset import MemoryDataset, Sample  # pyright: ignore[reportMissingImports]
-    from inspect_ai.model import (  # pyright: ignore[reportMissingImports]
+    from inspect_ai import Task, eval  # type: ignore
+    from inspect_ai.dataset import MemoryDataset, Sample  # type: ignore
+    from inspect_ai.model import (  # type: ignore
         Logprob,
         Logprobs,
         ModelOutput,
@@ -165,8 +165,8 @@ def inspect(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         TopLogprob,
         get_model,
     )
-    from inspect_ai.scorer import choice  # pyright: ignore[reportMissingImports]
-    from inspect_ai.solver import multiple_choice  # pyright: ignore[reportMissingImports]
+    from inspect_ai.scorer import choice  # type: ignore
+    from inspect_ai.solver import multiple_choice  # type: ignore
 
     folder = tmp_path_factory.mktemp("inspect")
     data = [
@@ -241,7 +241,7 @@ def test_a_summary_of_lm_eval_is_no_sample_file(tmp_path: Path) -> None:
 def test_inspect_is_asked_for_where_it_is_missing(tmp_path: Path) -> None:
     (tmp_path / "a.eval").write_bytes(b"no zip")
     try:
-        import inspect_ai  # noqa: F401  # pyright: ignore[reportMissingImports]
+        import inspect_ai  # noqa: F401  # type: ignore
 
         message = "a.eval"
     except ImportError:

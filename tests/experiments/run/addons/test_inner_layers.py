@@ -65,7 +65,7 @@ def test_a_model_that_carries_only_word_identity_has_no_layer_that_passes(
         if name.endswith("o_proj.weight"):
             torch.nn.init.zeros_(weight)
     model.save_pretrained(tmp_path / "words")
-    AutoTokenizer.from_pretrained(tiny_folder).save_pretrained(tmp_path / "words")
+    AutoTokenizer.from_pretrained(tiny_folder).save_pretrained(tmp_path / "words")  # type: ignore
     rows = inner_scores(run_tiny("run", "items=12", model=tmp_path / "words"))
     assert {row["status"] for row in rows} == {"gate_failed"}
     consistent = [row["estimate"] for row in rows if row["metric"] == "c2"]

@@ -20,7 +20,7 @@ from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.suite.ask.ask import askable_places, called
 from doxascope.hooks.prompts.options import make_options
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {
         "id": "whale",
         "question": "What is a whale?",

@@ -55,7 +55,7 @@ def planted(n: int, moved: float, *, update: float = 2.0) -> pd.DataFrame:
         for donor, span, layer, share in [*(("donor", *cell) for cell in cells), ("other", "word", 3, 0.0)]:
             for into, source in (("base", "donor"), ("donor", "base")):
                 value = odds[into] + share * (odds[source] - odds[into]) + (rng.normal(0, 0.05) if layer else 0.0)
-                more = {
+                more: dict[str, Any] = {
                     "scenario": "patched",
                     "into": into,
                     "donor": donor,

@@ -280,13 +280,13 @@ def test_the_papers_setups_have_its_names_its_means_and_its_regressions(
     )
     assert len(each) == 8
     x, y = each["|M|"].to_numpy(), each["Brier Score"].to_numpy()
-    dummies = [pd.get_dummies(each.index.get_level_values(name)).to_numpy(float)[:, 0] for name in each.index.names]
+    dummies = [pd.get_dummies(each.index.get_level_values(i)).to_numpy(float)[:, 0] for i in range(3)]
     slopes = found[found["table"] == "Figure 5"].pivot(index="controls", columns="column", values="value")
     assert set(slopes.index) == {"none", "domain", "domain, model", "domain, model, prompt"}
     for controls, held in (("none", []), ("domain", dummies[2:]), ("domain, model, prompt", dummies)):
         fit = sm.OLS(y, np.column_stack([np.ones(8), x, *held])).fit()
         expected = [fit.params[1], fit.bse[1], fit.pvalues[1], fit.rsquared]
-        assert slopes.loc[controls, ["slope on |M|", "SE", "p", "R²"]].tolist() == pytest.approx(expected)
+        assert list(slopes.loc[controls, ["slope on |M|", "SE", "p", "R²"]]) == pytest.approx(expected)
 
 
 def test_a_design_with_a_judge_asks_for_one(configured: Any) -> None:

@@ -228,7 +228,7 @@ def test_models_that_are_a_sample_have_a_number_over_them_with_what_they_differ_
     assert over.se**2 > np.var(slopes, ddof=1) / len(pulls) * 0.99
     assert models.registered is not None
     assert models.registered.among(models.numbers) is found["M_over_models", ""]
-    text = Lead.of_table(models).lines
+    text = Lead.of_table(models).primary[2]
     assert any("Inference is to items and to models like these" in line for line in text)
     items = together("items")
     assert items.registered is None

@@ -164,7 +164,13 @@ def planted(effect: float) -> pd.DataFrame:
     rows = []
     for i in range(40):
         base = rng.uniform(0.3, 0.7)
-        shared = {"item": f"q{i}", "cluster": f"q{i}", "scenario": "asked", "kind": "exact", "option_index": 0}
+        shared: dict[str, Any] = {
+            "item": f"q{i}",
+            "cluster": f"q{i}",
+            "scenario": "asked",
+            "kind": "exact",
+            "option_index": 0,
+        }
         shared |= {"option": "yes", "coverage": 0.9}
         rows.append(shared | {"method": "as it is", "direction": "", "alpha": 0.0, "prob": base})
         pushes = [("direction", 0, effect), *(("random", draw, rng.normal(0, 0.01)) for draw in range(3))]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,9 @@ def test_a_scenario_that_lacks_what_the_design_asks_for(configured: Configured, 
         (json.dumps([{**ONE, "outcome": "maybe"}]), "outcome 'maybe'; give 1, 0, or none"),
         (json.dumps([{**ONE, "not_x": "The cat will stay"}]), "x and not_x are the same"),
         (json.dumps([{**ONE, "background": " "}]), "background is empty"),
+        (json.dumps([{**ONE, "x": "a|b"}]), "scenario 1: x has fewer than 3; give one for each outcome"),
+        (json.dumps([{**ONE, "x": "a|b|c"}]), "not_x has 1 texts and x 3"),
+        (json.dumps([{**ONE, "x": "a|b|c", "not_x": "d|e|f", "for": "g|h"}]), "for has 2 texts and x 3"),
         ("[a: b: c", "not valid YAML"),
     ],
 )
@@ -111,7 +115,7 @@ def test_a_csv_says_the_same_as_yaml(tmp_path: Path) -> None:
     )
     yaml.write_text(json.dumps([ONE | {"for": "it purrs", "outcome": 1}]))
     (one,), (other,) = load_scenarios(csv), load_scenarios(yaml)
-    assert one == other.__class__(**{**vars(other), "provenance": one.provenance})
+    assert one == replace(other, provenance=one.provenance)
     assert (one.x, one.evidence, one.outcome) == ("the cat will stay", {"for": "it purrs"}, 1.0)
     csv.write_text("background,x\na,b\n")
     with pytest.raises(UserError, match="has no column 'not_x'"):
@@ -132,7 +136,7 @@ def test_evidence_is_used_once_it_is_reviewed(tmp_path: Path) -> None:
         with_evidence([one], path)
 
 
-CASINO = {
+CASINO: dict[str, Any] = {
     "dialogue_id": 7,
     "chat_logs": [
         {"text": "I need water.", "id": "mturk_agent_2"},

@@ -23,7 +23,13 @@ def failures(
         told = {one["readout_id"]: one for one in item.content["statements"]}
         for one in truth.questions(config, item):
             about = told[one.readout_id]
-            row = {"readout_id": one.readout_id, "item": item.id, "cluster": item.cluster, "of": "", "kind": kind}
+            row: dict[str, Any] = {
+                "readout_id": one.readout_id,
+                "item": item.id,
+                "cluster": item.cluster,
+                "of": "",
+                "kind": kind,
+            }
             row |= {"method": one.method, **one.conditions, "status": "ok", "coverage": coverage}
             rows.append(row | {"option_index": 0, "prob": believes(about), "outcome": about["truth"]})
     (verdict,) = verdicts([*truth.own_scores(config, pd.DataFrame(rows))])
