@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
-from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit, softmax
 
 from ..base.errors import UserError
@@ -101,21 +100,13 @@ class Estimator:
 
 
 def ridge(x: ArrayLike, y: ArrayLike, penalty: float) -> tuple[Floats, float]:
-    """Weights [d] and intercept that minimise the summed squared error + penalty |w|^2; the intercept is free.
-
-    Args:
-        x: [n, d]; with more columns than rows the dual is solved.
-        y: [n] any numbers.
-        penalty: above 0.
+    """Weights [d] and intercept of features [n, d] and any numbers [n] that minimise the summed squared error +
+    penalty |w|^2; the intercept is free.
     """
-    x, y = floats(x), floats(y)
-    mean, level = x.mean(axis=0), float(y.mean())
-    centred, rest = x - mean, y - level
-    if x.shape[1] <= len(x):
-        w = cho_solve(cho_factor(centred.T @ centred + penalty * np.eye(x.shape[1])), centred.T @ rest)
-    else:
-        w = centred.T @ cho_solve(cho_factor(centred @ centred.T + penalty * np.eye(len(x))), rest)
-    return w, level - float(mean @ w)
+    from sklearn.linear_model import Ridge  # slow to import
+
+    fit = Ridge(alpha=penalty).fit(floats(x), floats(y))
+    return fit.coef_, float(fit.intercept_)
 
 
 @dataclass(frozen=True)
@@ -195,6 +186,43 @@ class SoftLogistic(Estimator):
         z, mean, scale = standardised(floats(x))
         w, b = soft_logistic(z, y, self.penalty)
         return LinearReadout(mean, scale, w, b)
+
+
+# Multinomial logistic regression, for distributions over more than two options.
+
+
+class LinearReadouts(tuple[LinearReadout, ...]):
+    """One for each option: the softmax of their log-odds is a distribution."""
+
+    __slots__ = ()
+
+    def score(self, x: ArrayLike) -> Floats:
+        """[n, k] of features [n, d]."""
+        return np.column_stack([readout.score(x) for readout in self])
+
+
+@dataclass(frozen=True)
+class Multinomial(Estimator):
+    """Fits all options at once by scikit-learn's multinomial logistic regression on standardised features."""
+
+    penalty: float = 100.0
+
+    def fit(self, x: ArrayLike, y: ArrayLike) -> LinearReadouts:
+        """The read-outs of features [n, d] and distributions [n, k] over k > 2 options, whose shares are the weights of
+        rows repeated for each. With more columns than rows the rows' own span is solved in, which holds the solution.
+        """
+        from sklearn.linear_model import LogisticRegression  # slow to import
+
+        y = floats(y)
+        z, mean, scale = standardised(floats(x))
+        basis, z = np.linalg.qr(z.T) if z.shape[1] > len(z) else (None, z)
+        z = z if basis is None else z.T
+        n, k = y.shape
+        fit: Any = LogisticRegression(C=1 / self.penalty, max_iter=1000)
+        fit.fit(np.repeat(z, k, axis=0), np.tile(np.arange(k), n), sample_weight=y.ravel())
+        weights = fit.coef_ if basis is None else fit.coef_ @ basis.T
+        both = zip(weights, fit.intercept_, strict=True)
+        return LinearReadouts(LinearReadout(mean, scale, w, float(b)) for w, b in both)
 
 
 # Mean-difference directions: nothing is fitted but means, and with the correction a covariance (PROBES 2).
@@ -313,10 +341,9 @@ def pooled_loss(beta: Floats, z: Floats, y: Floats, penalty: float) -> tuple[flo
     return loss, np.concatenate([gradient[0] + penalty * query, gradient[1] + penalty * weights, [off.sum()]])
 
 
-# Contrast-consistent search: a direction from pairs of a statement and its negation, without labels (Burns et al.
-# 2023, arXiv 2212.03827). Its known failures are measured beside it: any feature that splits the pairs can win
-# (Farquhar
-# et al. 2023), and the principal component of the differences finds most of what it finds.
+# Contrast-consistent search: a direction from pairs of a statement and its negation, without labels (Burns et al. 2023,
+# arXiv 2212.03827). Its known failures are measured beside it: any feature that splits the pairs can win (Farquhar et
+# al. 2023), and the principal component of the differences finds most of what it finds.
 
 
 class Found(NamedTuple):

@@ -17,9 +17,9 @@ from ..base.errors import UserError, in_one_line
 from ..base.files import atomic_write, digest_of
 from ..hooks.store import Header
 from ..metrics.contract import Floats
-from .dataset import ProbeData, make_target
-from .estimators import RidgeOnLogOdds
-from .evidence.crossfit import cross_fit, recalibration, softmax_calibration
+from .dataset import ProbeData
+from .estimators import Multinomial, RidgeOnLogOdds
+from .evidence.crossfit import cross_fit, multinomial, one_against_rest, recalibration, softmax_calibration
 from .evidence.study import Beside, Study, StudyPlan, study
 from .features import DECODED, READ_OUT, ReadAt, ReadingSite
 from .groups import grouped_folds
@@ -111,22 +111,24 @@ def train(data: ProbeData, registered: RegisteredPlace, header: Header, plan: St
 
 def _over_options(probe: Probe, x: Floats, prob: Floats, folds: NDArray[np.intp], plan: StudyPlan) -> Probe:
     """The probe with a direction for each of k options; `prob` is [n, k]."""
-    targets = [make_target(f"{probe.meta.target} of option {j}", column) for j, column in enumerate(prob.T)]
-    fits = [cross_fit(x, target, folds, plan.penalties) for target in targets]
-    slope, intercepts = softmax_calibration(np.column_stack([fit.score for fit in fits]), prob)
-    inner = [np.column_stack([fit.inner[k] for fit in fits]) for k in range(len(fits[0].readouts))]
-    by_fold = [softmax_calibration(scores[folds != k], prob[folds != k]) for k, scores in enumerate(inner)]
+    at_once = plan.over_options == "multinomial"
+    fits = (multinomial if at_once else one_against_rest)(x, prob, folds, plan.penalties)
+    slope, intercepts = softmax_calibration(fits.score, prob)
+    middle = np.sort(fits.penalties, axis=0)[len(fits.penalties) // 2].tolist()
+    if at_once:
+        every, whole = [*map(Multinomial, middle)], Multinomial(middle[0]).fit(x, prob)
+    else:
+        every = [*map(RidgeOnLogOdds, middle)]
+        whole = [estimator.fit(x, column) for estimator, column in zip(every, prob.T, strict=True)]
     probes = []
-    for j, (target, fit) in enumerate(zip(targets, fits, strict=True)):
-        estimator = RidgeOnLogOdds(float(np.sort(fit.penalties)[len(fit.penalties) // 2]))
+    for j, (estimator, readout) in enumerate(zip(every, whole, strict=True)):
         meta = probe.meta.model_copy(update={"options": prob.shape[1], "params": estimator.get_params()})
+        if at_once:
+            meta = meta.model_copy(update={"estimator": plan.over_options})
         if j:
             meta = meta.model_copy(update={"name": f"{meta.name}.{j}", "options": 2})
-        whole = estimator.fit(x, target.prob).calibrated(slope, float(intercepts[j]))
-        crossed = tuple(
-            readout.calibrated(by[0], float(by[1][j])) for readout, by in zip(fit.readouts, by_fold, strict=True)
-        )
-        probes.append(Probe(whole, meta, crossed, probe.fold_of))
+        crossed = tuple(readouts[j] for readouts in fits.readouts)
+        probes.append(Probe(readout.calibrated(slope, float(intercepts[j])), meta, crossed, probe.fold_of))
     return replace(probes[0], others=tuple(probes[1:]))
 
 

@@ -19,12 +19,14 @@ SMALL = {
     "compare": ["-o", "items=2"],
     "consistency": ["-o", "items=1"],
     "locate": ["-o", "items=2"],
-    "martingale": ["-o", "items=1"],
+    "martingale": ["-o", "items=1", "-o", "gate_urns=2", "-o", "generation.max_new_tokens=20"],
     "probe": ["-o", "items=12"],
     "rationality": ["-o", "items=2"],
     "sycophancy": ["-o", "items=1", "-o", "stated={}", "-o", "paraphrased=updates"],
 }
 """What makes each small."""
+READS = {"array": "consistency", "compare": "consistency", "probe": "truth", "causal": "truth", "certify": "truth"}
+"""The experiment of each script that is not called by it."""
 FULL = os.environ.get("DOXASCOPE_GUIDES") == "full"
 STATED = ("stated.numbers=[of 10]", "registered=null")
 LETTERS = "{letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}"
@@ -116,23 +118,23 @@ def doxascope(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def script(doxascope: Path, tiny_folder: Path, tmp_path: Path) -> Script:
+def script(doxascope: Path, tiny_for: Callable[[str], Path], tmp_path: Path) -> Script:
     """Runs a script on a tiny model, with further variables."""
     if shutil.which("bash") is None:
         pytest.skip("needs bash")
     model = tmp_path / "tiny.yaml"
-    model.write_text(f"path: {tiny_folder}\ndtype: bfloat16\n")
     env = os.environ | {
         "PATH": f"{doxascope}:{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(sys.path),
         "MODEL": str(model),
-        "OTHER": str(tiny_folder),
-        "JUDGE": str(tiny_folder),
         "OUT": str(tmp_path / "runs"),
         "DOXASCOPE_CACHE": str(tmp_path / "cache"),
     }
 
     def run(name: str, *small: str, **variables: str) -> None:
+        tiny = str(tiny_for(variables.get("EXPERIMENT") or READS.get(name, name)))
+        model.write_text(f"path: {tiny}\ndtype: bfloat16\n")
+        variables |= {"OTHER": tiny, "JUDGE": tiny}
         command = [SCRIPTS / f"{name}.sh", *small]
         done = subprocess.run(command, cwd=SCRIPTS, env=env | variables, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-2000:]

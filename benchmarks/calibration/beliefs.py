@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.random import Generator
 from scipy import stats
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from doxascope.benchmarks.agents.choices import Answering, Eliminating, PositionLocked, YesSayer
 from doxascope.benchmarks.agents.testimony import Listener, Sycophantic
@@ -35,7 +35,7 @@ from doxascope.metrics import (
 )
 from doxascope.metrics.contract import Resampling
 from doxascope.metrics.scoring.engine import score_samples
-from doxascope.metrics.tables.samples import Answers, Askers, Evidence, Layers, Testimony
+from doxascope.metrics.tables.samples import Answers, Askers, Evidence, Layers, Learning, Testimony
 
 LONGER = "no shorter than t, for the sake of heavy tails"
 MEAN_CI = Test("mean, cluster bootstrap interval", bound=True, note=LONGER)
@@ -189,6 +189,21 @@ def _weighs(rng: Generator, gain: float, planted: float, n: int) -> dict[str, fl
     return {GRETHER.name: excludes(score_of("grether", "grether", sample, RESAMPLES), planted)}
 
 
+COEFFICIENT = Test("Bayesian coherence coefficient, cluster bootstrap interval")
+
+
+@simulation
+def _coheres(rng: Generator, planted: float, questions: int) -> dict[str, float]:
+    """Three pieces of evidence on each question, which share half of their variance; the coefficient is .8."""
+    shared, alone = rng.normal(0, np.sqrt(0.5), (2, questions, 1)), rng.normal(0, np.sqrt(0.5), (2, questions, 3))
+    expected, noise = (shared + alone).reshape(2, -1)
+    prior = rng.normal(0, 1, len(expected))
+    before, after = (np.column_stack([x, 1 - x]) for x in expit([prior, prior + 0.8 * expected + 0.6 * noise]))
+    loglik = np.column_stack([expected, np.zeros(len(expected))])
+    sample = Learning(prior=before, loglik=loglik, posterior=after, clusters=np.repeat(names(questions), 3))
+    return {COEFFICIENT.name: excludes(score_of("bayes-coherence", "bcc", sample, RESAMPLES), planted)}
+
+
 FORK = Test("fork excess, cluster bootstrap interval", bound=True, note=LONGER)
 FORK_ROWS = Test("fork excess, contexts independent, t", "picture", note="contexts of an item share its bias")
 
@@ -320,6 +335,10 @@ def designs() -> list[Design]:
                _weighs(0.8, 0.8, 150), (GRETHER,)),
         Design("D-grether-power", d, "Updating with gain .8 and noise .5, 150 judgements", power, "weight .8, not 1",
                _weighs(0.8, 1.0, 150), (GRETHER,)),
+        Design("D-bcc", d, "Updating with gain .8 and noise .6, 50 questions x 3 pieces of evidence", level,
+               "coefficient .8", _coheres(0.8, 50), (COEFFICIENT,)),
+        Design("D-bcc-power", d, "Updating with gain .8 and noise .6, 50 questions x 3 pieces of evidence", power,
+               "coefficient .8, not .65", _coheres(0.65, 50), (COEFFICIENT,)),
         Design("F-mean-8", f, "eight clusters x 5 rows, normal", level, "mean 0", _few(8), (SMALL_MEAN, MEAN_ROWS)),
         Design("F-mean-8-power", f, "eight clusters x 5 rows, normal", power, "mean 1.4 SD of clusters",
                _few(8, 1.4), (SMALL_MEAN,)),

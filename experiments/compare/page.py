@@ -157,8 +157,8 @@ def _side_by_side(comparison: Comparison) -> Figure | None:
     if not 2 < len(panels) <= 2 * MOST_SIDES:
         return None
     caption = (
-        "Left: the share of the first of the two that remain, before and after the third is ruled out; a coherent "
-        "belief lies on the dashed line. Right: the share of the one that is ruled out; after, it should be 0."
+        "Under each name: the share of the first of the two that remain, before and after the third is ruled out; a "
+        "coherent belief lies on the dashed line. Beside it: the share of the one that is ruled out; after, it is 0."
     )
     return chart(
         "Before and after", panels, caption, x=unit("before"), y=unit("after"), columns=2,

@@ -219,6 +219,7 @@ def _questions(asked: AskedChoice, row: Cells, outcome: float, provenance: str) 
             option_yes="Yes",
             option_no="No",
             outcome=float(option == choice.truth) if choice.truth else np.nan,
+            among=choice.id,
             **shared,
         )
         for option in choice.options

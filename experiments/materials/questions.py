@@ -42,6 +42,8 @@ class BinaryQuestion:
     """[steps + 1] the true P(yes) before any evidence and after each step of it, where it is known."""
     resolved_on: str = ""
     """ISO date. A model that was trained later may remember the outcome: then its answer is no forecast."""
+    among: str = ""
+    """Name of the question with more than two options of which this one asks for one; empty: there is none."""
 
     def __post_init__(self) -> None:
         yes, no = (" ".join(text.split()).casefold() for text in (self.option_yes, self.option_no))

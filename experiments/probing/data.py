@@ -17,6 +17,7 @@ from ...hooks.identity import condition_differences
 from ...hooks.prompts.places import Position
 from ...hooks.store import ActivationStore, Header
 from ...hooks.store.header import HEADS
+from ...metrics import COLUMNS
 from ...metrics.contract import Floats
 from ...probes.dataset import (
     READINGS,
@@ -31,6 +32,7 @@ from ...probes.dataset import (
 from ...probes.evidence.controls import LAYER_0
 from ...probes.features import OF_OPTION, ReadAt, ReadingSite, StoreFeatures, reading_site
 from ...probes.sweep import at_depth
+from ..run.addons.side_by_side import TOKEN
 from ..run.config import stored_config
 from ..run.experiment import MOMENTS, Experiment, Item, Question, RunConfig
 from ..run.folder import RunFolder
@@ -95,12 +97,12 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
             rows = _described(belief_rows(beliefs, sorted(set.intersection(*there)), job.option))
         several.append(beliefs[beliefs["readout_id"].astype(str).isin(set(rows["readout_id"]))])
         asked = _positions(run, allow_code)
-        first = first or next((place for place, _ in asked.get(_stored(job.position), ())), None)
+        first = first or next((place for place, _ in asked.get(stored_name(job.position), ())), None)
         prompts = _prompts(folder)
         for name in positions:
-            position_site = _site(asked.get(_stored(name), ()), store.rows(position=_stored(name)), prompts)
+            position_site = _site(asked.get(stored_name(name), ()), store.rows(position=stored_name(name)), prompts)
             sites[name] = position_site if sites[name] == "before the question" else sites[name]
-        tables.append(_texts(rows, folder, _message(asked.get(_stored(job.position), ()))).assign(store=number))
+        tables.append(_texts(rows, folder, _message(asked.get(stored_name(job.position), ()))).assign(store=number))
     rows = _chosen(pd.concat(tables, ignore_index=True), job)
     values = target_values(rows, job.target)
     known = np.isfinite(values)
@@ -172,7 +174,7 @@ def with_moments(folder: RunFolder, allow_code: Sequence[Path] = ()) -> pd.DataF
     return beliefs.assign(**{MOMENT: experiment.moments(beliefs)})
 
 
-def _stored(position: str) -> str:
+def stored_name(position: str) -> str:
     """What a store calls it: of the options' own tokens, that of the first."""
     return f"{OF_OPTION}-0" if position == OF_OPTION else position
 
@@ -189,6 +191,16 @@ def by_model(job: ProbeJob) -> list[ProbeJob]:
         job.model_copy(update={"runs": tuple(own), "name": NO_NAME.sub("-", f"{job.name}-{name}")})
         for name, own in runs.items()
     ]
+
+
+def as_read(asked: Mapping[Any, Any], by: str, token: int, without: Collection[str] = ()) -> dict[str, Any]:
+    """Where, under which conditions and at which token of the prompt of a read-out a belief is read besides, and by
+    what, which follows its name: columns that the rows of its options share.
+    """
+    names = ("experiment", "item", "cluster", "scenario", "step", "outcome")
+    conditions = [name for name in asked if name not in (*COLUMNS, *without)]
+    read_in = {"readout_id": f"{asked['readout_id']}/{by}", "of": asked["readout_id"], TOKEN: token}
+    return {name: asked[name] for name in (*names, *conditions)} | read_in
 
 
 def n_layers_of(header: Header) -> int:

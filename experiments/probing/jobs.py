@@ -1,6 +1,5 @@
 """Probe jobs as the command line gives them: train, sweep, evaluate and apply, with folders, progress and files."""
 
-import dataclasses
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +16,7 @@ from ...base.parallel import spread_over
 from ...base.progress import progress
 from ...base.version import __version__
 from ...hooks.store import ActivationStore
-from ...metrics import COLUMNS, Resampling, belief_table, brier
+from ...metrics import Resampling, belief_table, brier
 from ...metrics.contract import Floats, Score
 from ...metrics.inference.means import cluster_mean
 from ...probes.dataset import belief_over_options, option_rows
@@ -32,11 +31,11 @@ from ...probes.report_card import USED, CausalVerdict, Verdict
 from ..report.cells import jsonable, score_cell
 from ..report.document import Cell, Prose, Report, Top, grid
 from ..report.html import write
-from ..run.addons.passive_beliefs import PROBES_FOLDER, TOKEN
+from ..run.addons.passive_beliefs import PROBES_FOLDER
 from ..run.config import stored_config
 from ..run.folder import RunFolder
 from ..run.runner import report
-from .data import Loaded, chosen_readouts, load_runs, resolved, with_moments
+from .data import Loaded, as_read, chosen_readouts, load_runs, resolved, stored_name, with_moments
 from .page import page
 from .rereading import neutral_features, untrained_features
 from .settings import ProbeJob, job_folder
@@ -91,8 +90,7 @@ def sweep_data(judged: Judged) -> dict[str, Any]:
         "selected": {"r2": swept.selected_r2, "p": swept.selected_p, "places": [str(at) for at in swept.selected]},
         "groups_not_exchangeable": swept.n_fixed,
         "places": [
-            {"site": at.site, "layer": at.layer, "position": at.position, "head": at.head, "r2": r2, "p_max": p}
-            | {"penalties": penalties}
+            {**at._asdict(), "r2": r2, "p_max": p, "penalties": penalties}
             for at, r2, p, penalties in zip(swept.points, swept.r2, swept.p_max, swept.penalties, strict=True)
         ],
     }
@@ -114,23 +112,16 @@ def card_data(judged: Judged, job: ProbeJob, loaded: Loaded) -> dict[str, Any]:
             "clipped": loaded.data.target.n_clipped,
         },
         "probe": probe.meta.model_dump(mode="json"),
-        "claims": [claim._asdict() for claim in judged.card.claims],
+        "claims": judged.card.claims,
         "criteria": judged.card.criteria,
-        "numbers": {name: each._asdict() for name, each in study.numbers.items()},
-        "control": study.control._asdict(),
+        "numbers": study.numbers,
+        "control": study.control,
         "baselines": study.baselines,
-        "learning_curve": [each._asdict() for each in study.curve],
-        "transfer": [
-            {"by": each.by, "levels": each.levels, "measure": each.measure, "off_diagonal": each.off_diagonal._asdict()}
-            | {"cells": [[cell._asdict() for cell in row] for row in each.cells]}
-            for each in study.transfers
-        ],
-        "estimators": [
-            {"estimator": each.estimator, "skill": each.skill._asdict(), "auc": each.auc._asdict()}
-            for each in study.estimators
-        ],
-        "added": {name: dataclasses.asdict(each) for name, each in study.added.items()},
-        "recall_at_1_percent": study.recall._asdict() if study.recall else None,
+        "learning_curve": study.curve,
+        "transfer": study.transfers,
+        "estimators": study.estimators,
+        "added": study.added,
+        "recall_at_1_percent": study.recall,
     }
 
 
@@ -226,83 +217,46 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = (), *, re
     or a condition of `where` that no read-out has.
     """
     probe = load_probe(job)
-    folder = RunFolder.open(run)
-    store = ActivationStore.open(run)
-    probe.require_fit(store.header, probe.meta.at)
-    job = resolved(job.model_copy(update={"runs": (run,)}), allow_code)
-    beliefs, chosen = folder.beliefs(), with_moments(folder, allow_code)
-    exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
-    if probe.meta.position == OF_OPTION:
-        table, n = _of_each_option(job, probe, chosen, exact, store)
-        _keep(folder, probe, table, allow_code, reported=reported)
-        return n
-    every, values = store.read(layer=probe.meta.layer, site=probe.meta.site, position=probe.meta.position)
-    exact = exact[exact["readout_id"].astype(str).isin(chosen_readouts(job, chosen, set(every["readout_id"])))]
-    first = _of_option(exact, job.option)
+    folder, store, at = RunFolder.open(run), ActivationStore.open(run), probe.meta.at
+    probe.require_fit(store.header, at)
+    job, of_option = resolved(job.model_copy(update={"runs": (run,)}), allow_code), at.position == OF_OPTION
+    beliefs = with_moments(folder, allow_code)
+    stored = store.rows(position=stored_name(at.position)).drop_duplicates("readout_id").set_index("readout_id")
+    exact = folder.beliefs().astype({"readout_id": str})
+    exact = exact[(exact["kind"] == "exact") & (exact["of"].astype(str) == "")]
+    exact = exact[exact["readout_id"].isin(chosen_readouts(job, beliefs, set(stored.index)))]
+    first = _of_option(exact, None if of_option else job.option)
     if first.empty and not exact.empty:
         raise UserError(f"option {job.option!r}: no read-out has it; {nearest(str(job.option), set(exact['option']))}")
     if first.empty:
         raise UserError(f"{run}: beliefs and activations share no read-out; give a run with its own store")
-    place = pd.Index(every["readout_id"]).get_indexer(pd.Index(first["readout_id"].astype(str)))
-    x = _head(values[place].astype(np.float64), store, probe)
-    prob = probe.beliefs(x, _owners(first, job, probe))
-    if (bad := ~np.isfinite(prob).all(axis=1)).any():
-        name = first["readout_id"].iloc[int(np.argmax(bad))]
-        raise UserError(f"{run}: {name!r} holds an activation that is no number; read the run anew")
-    names = _options(exact, first, probe)
-    tokens = every["token_index"].to_numpy()[place]
+    names = first["readout_id"]
+    rows = option_rows(beliefs[beliefs["readout_id"].isin(names)], store) if of_option else first
+    numbers = rows["option_index"].tolist() if of_option else ()
+    ids = rows["readout_id"].tolist()
+    x = StoreFeatures([store], [0] * len(rows), ids, store.header.n_heads, numbers).read(at)
+    if of_option:
+        rows = rows.assign(prob=belief_over_options(probe.logit(x, rows["cluster"]), ids))
+        each = rows.sort_values("option_index", kind="stable").groupby("readout_id")
+        prob, options = each["prob"].agg(np.array).loc[names], each["option_text"].agg(tuple).loc[names]
+    else:
+        prob, options = probe.beliefs(x, _owners(first, job, probe)), _options(exact, first, probe)
+    if bad := [name for name, shares in zip(names, prob, strict=True) if not np.isfinite(shares).all()]:
+        raise UserError(f"{run}: {bad[0]!r} holds an activation that is no number; read the run anew")
+    tokens = stored["token_index"].loc[names].tolist()
+    read_outs = ({str(name): value for name, value in row.items()} for row in first.to_dict("records"))
     table = belief_table(
-        row
-        for (_, row_of), options_of, value, token in zip(first.iterrows(), names, prob, tokens, strict=True)
-        for row in _rows(
-            {str(name): value_of for name, value_of in row_of.items()}, options_of, value, int(token), probe
-        )
+        row for about in zip(read_outs, options, prob, tokens, strict=True) for row in _rows(*about, probe=probe)
     )
-    _keep(folder, probe, table, allow_code, reported=reported)
-    return len(first)
-
-
-def _keep(
-    folder: RunFolder, probe: Probe, table: pd.DataFrame, allow_code: tuple[Path, ...], *, reported: bool
-) -> None:
-    """Write what a probe read in a run."""
+    name = f"{PROBES_FOLDER}/{probe.meta.name}"
     with folder.writing():
         (folder.path / PROBES_FOLDER).mkdir(exist_ok=True)
-        folder.write_table(f"{PROBES_FOLDER}/{probe.meta.name}.parquet", table)
-        folder.write_json(f"{PROBES_FOLDER}/{probe.meta.name}.json", probe.meta.model_dump(mode="json"))
-        folder.record(*(f"{PROBES_FOLDER}/{probe.meta.name}{suffix}" for suffix in (".parquet", ".json")))
+        folder.write_table(f"{name}.parquet", table)
+        folder.write_json(f"{name}.json", probe.meta.model_dump(mode="json"))
+        folder.record(f"{name}.parquet", f"{name}.json")
         if reported:
             report(folder, *stored_config(folder.config, allow_code))
-
-
-def _of_each_option(
-    job: ProbeJob, probe: Probe, beliefs: pd.DataFrame, exact: pd.DataFrame, store: ActivationStore
-) -> tuple[pd.DataFrame, int]:
-    """What a probe of options' own tokens reads, and of how many read-outs."""
-    rows = option_rows(beliefs, store)
-    rows = rows[rows["readout_id"].isin(chosen_readouts(job, beliefs, set(rows["readout_id"])))]
-    rows = rows.sort_values(["readout_id", "option_index"], kind="stable").reset_index(drop=True)
-    ids, numbers = rows["readout_id"].tolist(), rows["option_index"].tolist()
-    x = StoreFeatures([store], [0] * len(rows), ids, store.header.n_heads, numbers).read(probe.meta.at)
-    prob = pd.Series(belief_over_options(probe.logit(x, rows["cluster"]), rows["readout_id"]))
-    if not np.isfinite(prob).all():
-        name = ids[int(np.argmax(~np.isfinite(prob)))]
-        raise UserError(f"{store.path}: {name!r} holds an activation that is no number; read the run anew")
-    exact = exact.assign(readout_id=exact["readout_id"].astype(str))
-    first = exact[exact["option_index"] == 0].set_index("readout_id", drop=False)
-    place = store.rows(position=f"{OF_OPTION}-0").drop_duplicates("readout_id").set_index("readout_id")["token_index"]
-    rows_of = [
-        row
-        for name, options_of in rows.assign(prob=prob).groupby("readout_id", sort=False)
-        for row in _rows(
-            {str(key): value for key, value in first.loc[name].items()},
-            options_of["option_text"].tolist(),
-            options_of["prob"].to_numpy(dtype=np.float64),
-            int(place[name]),
-            probe,
-        )
-    ]
-    return belief_table(rows_of), rows["readout_id"].nunique()
+    return len(first)
 
 
 def _owners(first: pd.DataFrame, job: ProbeJob, probe: Probe) -> pd.Series:
@@ -330,16 +284,6 @@ def _of_option(exact: pd.DataFrame, option: str | None) -> pd.DataFrame:
     return exact[exact["option"].astype(str) == option]
 
 
-def _head(values: Any, store: ActivationStore, probe: Probe) -> Any:
-    """The part of the values that is the probe's head."""
-    if probe.meta.head is None:
-        return values
-    if not store.header.n_heads:
-        raise UserError(f"{store.path}: keeps no heads")
-    width = values.shape[1] // store.header.n_heads
-    return values[:, probe.meta.head * width : (probe.meta.head + 1) * width]
-
-
 def _options(exact: pd.DataFrame, first: pd.DataFrame, probe: Probe) -> list[tuple[str, ...]]:
     """[n] the names of the options that the probe is about: of one of them, it and its complement.
 
@@ -362,18 +306,10 @@ def _rows(
     read_out: dict[str, Any], options: Sequence[str], prob: Floats, token: int, probe: Probe
 ) -> list[dict[str, Any]]:
     """The options, at a token of the prompt."""
-    names = ("experiment", "item", "cluster", "scenario", "step", "outcome")
-    shared = {name: read_out[name] for name in (*names, *(name for name in read_out if name not in COLUMNS))} | {
-        "of": read_out["readout_id"],
-        "readout_id": f"{read_out['readout_id']}/probe {probe.meta.name}",
-        "kind": "probe",
-        "method": f"{read_out['method']} {probe.meta.name}",
-        "layer": probe.meta.layer,
-        "probe": probe.meta.name,
-        TOKEN: token,
-        "status": "ok",
-    }
-    shared |= {"outcome": np.nan} if probe.others or probe.meta.position == OF_OPTION else {}
+    meta = probe.meta
+    shared = as_read(read_out, f"probe {meta.name}", token) | {"kind": "probe", "probe": meta.name, "status": "ok"}
+    shared |= {"method": f"{read_out['method']} {meta.name}", "layer": meta.layer}
+    shared |= {"outcome": np.nan} if probe.others or meta.position == OF_OPTION else {}
     return [
         shared | {"option": option, "option_index": i, "prob": p}
         for i, (option, p) in enumerate(zip(options, prob.tolist(), strict=True))

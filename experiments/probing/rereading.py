@@ -4,7 +4,6 @@ what a lens would say next at a stored position, with nothing appended.
 
 import json
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +17,7 @@ from ...base.files import json_digest
 from ...hooks.exact.option_beliefs import normalised, option_rows
 from ...hooks.prompts.places import Position, ResolvedPosition
 from ...hooks.store import ActivationStore, Header
-from ...metrics import COLUMNS, belief_table
+from ...metrics import belief_table
 from ...metrics.beliefs import condition_keys
 from ...metrics.contract import Floats
 from ...probes.dataset import READINGS
@@ -27,11 +26,11 @@ from ...probes.job import kept
 from ...probes.probe import MODEL_KEYS
 from ...probes.statements import neutral_chats
 from ..run.addons.inner_layers import fitted_translator
-from ..run.addons.passive_beliefs import PASSING, PASSING_FOLDER, TOKEN
+from ..run.addons.passive_beliefs import PASSING, PASSING_FOLDER
 from ..run.config import stored_config
 from ..run.folder import RunFolder
 from ..run.runner import report
-from .data import Loaded, chosen_readouts, resolved, site_of_position, with_moments
+from .data import NO_NAME, Loaded, as_read, chosen_readouts, resolved, site_of_position, with_moments
 from .settings import ProbeJob
 
 if TYPE_CHECKING:
@@ -188,8 +187,6 @@ ROWS = 64
 SITE = "resid_post"
 OF_PLACE = ("place_key", "option_names")
 """Columns of a place besides those of the belief table: its conditions, and the names of its options."""
-NO_NAME = r"[^\w.-]"
-"""What the name of a position may hold and that of a file may not."""
 
 
 def lens_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> int:
@@ -226,7 +223,7 @@ def lens_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> int
     }
     with folder.writing():
         (run / PASSING_FOLDER).mkdir(exist_ok=True)
-        name = f"{PASSING_FOLDER}/{re.sub(NO_NAME, '_', job.position)}"
+        name = f"{PASSING_FOLDER}/{NO_NAME.sub('_', job.position)}"
         folder.write_table(f"{name}.parquet", table)
         folder.write_json(f"{name}.json", record)
         folder.record(f"{name}.parquet", f"{name}.json")
@@ -281,23 +278,8 @@ def option_ids(lm: "LanguageModel", names: Sequence[str]) -> list[set[int]]:
 
 def _rows(own: Mapping[Any, Any], logp: np.ndarray, layer: int, lens: str, token: int) -> list[dict[str, Any]]:
     prob = normalised(logp)
-    names = (
-        "experiment",
-        "item",
-        "cluster",
-        "scenario",
-        "step",
-        "outcome",
-        *(name for name in own if name not in (*COLUMNS, *OF_PLACE)),
-    )
-    shared = {name: own[name] for name in names} | {
-        "readout_id": f"{own['readout_id']}/{PASSING} {lens}@{layer}",
-        "of": own["readout_id"],
-        "method": PASSING,
-        "layer": layer,
-        "lens": lens,
-        TOKEN: token,
-    }
+    shared = as_read(own, f"{PASSING} {lens}@{layer}", token, OF_PLACE)
+    shared |= {"method": PASSING, "layer": layer, "lens": lens}
     status = "ok" if np.isfinite(prob).all() else "nan"
     made = option_rows(own[OF_PLACE[1]], prob, kind="lens", coverage=float(np.exp(logsumexp(logp))), status=status)
     return [row | shared | {"logp": one} for row, one in zip(made, logp.tolist(), strict=True)]

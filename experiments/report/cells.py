@@ -67,9 +67,11 @@ def as_row(number: Number) -> dict[str, Any]:
 
 
 def jsonable(value: Any) -> Any:
-    """The same in what JSON has."""
+    """The same in what JSON has; named tuples, too, as what they name."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
+    as_named = getattr(value, "_asdict", None)
+    value = value if as_named is None else as_named()
     if isinstance(value, Mapping):
         return {str(key): jsonable(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | np.ndarray):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base.text import shown
 from ...metrics import CONDITIONS, Condition, claim_clusters
-from ...metrics.claims import UPPER_BOUNDS, Verdict, beyond, verdicts
+from ...metrics.claims import UPPER_BOUNDS, WORDS, Verdict, beyond, verdicts
 from ...metrics.consistency.competence import NOT_TESTED
 from ...metrics.number import Number, interval_text
 from ...metrics.registration import Registered
@@ -192,11 +192,15 @@ def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
     rows += [[Cell(label), *(own.get(label, NOT_ASKED) for own in judged)] for label in open_ones]
     names = dict.fromkeys(name.partition("[")[0] for name in (*conditions, *open_ones))
     notes = [(name, CONDITIONS.get(name, "")) for name in names]
-    said = [
-        [name, *(Cell(verdict.states[i], [verdict.parts[i]]) for verdict in verdicts)]
-        for i, name in enumerate(("readable", "responds", "coherent"))
-    ]
+    states = zip(*map(_states, verdicts), strict=True)
+    said = [[name, *cells] for name, cells in zip(("readable", "responds", "coherent"), states, strict=True)]
     return grid("The three verdicts, and their conditions", head, [*said, *rows], caption=when, notes=notes)
+
+
+def _states(verdict: Verdict) -> list[Cell]:
+    """The three verdicts, each with what it rests on, unless that is the verdict again."""
+    three = zip(WORDS, verdict.states, verdict.parts, strict=True)
+    return [Cell(state, [] if said == words.get(state, state) else [said]) for words, state, said in three]
 
 
 def gates(judged: Iterable[tuple[str, Sequence[Verdict]]]) -> TableBlock:
@@ -204,8 +208,7 @@ def gates(judged: Iterable[tuple[str, Sequence[Verdict]]]) -> TableBlock:
     rows: list[list[Cell | str]] = []
     for name, found in judged:
         for verdict in found:
-            cells = [Cell(state, [said]) for state, said in zip(verdict.states, verdict.parts, strict=True)]
-            rows.append([Cell(name, [verdict.called]), *cells])
+            rows.append([Cell(name, [verdict.called]), *_states(verdict)])
         if not found:
             rows.append([name, "not judged", NONE, NONE])
     return grid("Verdicts", ["", "readable", "responds", "coherent"], rows, short=True)

@@ -102,7 +102,7 @@ class Measured(Experiment):
 
         words = self._words
         panels = [panel(words, self.headline, self.coherent), panel("difference", self.headline + CONTRAST, 0.0)]
-        caption = f"Left, mean of {words}{asked}. Right, what levels differ by, the first less the second; dashed is 0."
+        caption = f"First the mean of {words}{asked}; then what levels differ by, first less second; dashed is 0."
         return forests(f"{words[:1].upper()}{words[1:]}, and what the factors make of it", panels, caption)
 
     @property

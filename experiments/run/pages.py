@@ -373,7 +373,7 @@ def _said(place: Path) -> Iterator[str]:
         try:
             top = read(place / "report.json").top
             yield top.verdict.says if isinstance(top.verdict, Stamp) else top.verdict.text
-            yield f"{top.primary.label}: {top.primary.value}" if top.primary else ""
+            yield f"{top.primary.label}: {top.primary.value}" if top.primary and top.primary.value else ""
         except UserError:
             yield "its report cannot be read"
 

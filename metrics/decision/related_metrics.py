@@ -3,12 +3,14 @@ beliefs are from coherence (METRICS W8, W9).
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ..contract import Array, Resampling
+from ..divergence import LOGIT_EPS
 from ..inference.means import LOSS, cluster_mean
 from ..metric import Compared, Line, clusters_of, compare_mean, metric, with_drop_reasons
 from ..tables.samples import Cases, Forecasts, Related, Sample, YesNo
@@ -79,6 +81,8 @@ def _lines(sample: Sample, answered: Answered, how: Resampling) -> Iterator[Line
             beside["of one half, whatever is asked"] = f"{half[metric_name][0]:.3f}"
             if quantity is quantities[0]:
                 beside |= _ranks(sample, beliefs, values, name)
+                if clipped := int((np.abs(beliefs - 0.5) > 0.5 - LOGIT_EPS).sum()):
+                    beside[f"beliefs moved {LOGIT_EPS:g} off 0 or 1"] = f"{clipped}"
             yield Line(metric_name, quantity, score, beside)
 
 
@@ -95,42 +99,30 @@ def _ranks(sample: Sample, beliefs: Array, values: Array, name: str) -> dict[str
     return found
 
 
-@metric(
-    "W8, W9",
+related_metric = partial(metric, "W8, W9", slow=True)
+
+
+@related_metric(
     "p and not_p, para_p or cons_p; p, q and p_and_q or p_or_q; p, q_given_p and p_and_q; ... [, outcome]",
     Related,
     compare=_compare(_related),
     place=650,
-    slow=True,
 )
 def related_questions_lines(sample: Related, how: Resampling) -> Iterator[Line]:
     """What beliefs that follow from each other lose to an arbitrageur, and in standard errors of an answer."""
     yield from _lines(sample, _related(sample), how)
 
 
-@metric(
-    "W8, W9",
-    "logp_yes, logp_no, logp_negated_yes, logp_negated_no",
-    YesNo,
-    needs=("negated",),
-    compare=_compare(_negation),
-    place=651,
-    slow=True,
-)
+NEGATED = "logp_yes, logp_no, logp_negated_yes, logp_negated_no"
+
+
+@related_metric(NEGATED, YesNo, needs=("negated",), compare=_compare(_negation), place=651)
 def related_negation_lines(sample: YesNo, how: Resampling) -> Iterator[Line]:
     """The same of a statement and its negation. 0: they sum to one."""
     yield from _lines(sample, _negation(sample), how)
 
 
-@metric(
-    "W8, W9",
-    "p, cond_1, weight_1, cond_2, weight_2",
-    Cases,
-    needs=("two",),
-    compare=_compare(_cases),
-    place=652,
-    slow=True,
-)
+@related_metric("p, cond_1, weight_1, cond_2, weight_2", Cases, needs=("two",), compare=_compare(_cases), place=652)
 def related_cases_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
     """The same of a belief and the beliefs given either answer to another question. 0: it is their mean."""
     yield from _lines(sample, _cases(sample), how)

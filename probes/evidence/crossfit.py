@@ -4,18 +4,19 @@ on resampled groups (PROBES 2, 6, 7).
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logsumexp, ndtri
+from scipy.special import expit, log_softmax, logsumexp, ndtri
 
 from ...metrics.contract import RESAMPLING, Floats, Resampling, floats
 from ...metrics.inference.clusters import cluster_codes
 from ..cross_validation import PENALTIES, nested_ridge
-from ..dataset import Target
-from ..estimators import LinearReadout, soft_logistic
+from ..dataset import Target, make_target
+from ..estimators import LinearReadout, Multinomial, soft_logistic
 from ..groups import MIN_FOLDS
 
 CALIBRATION_PENALTY = 1e-2
@@ -99,6 +100,63 @@ def softmax_calibration(scores: Floats, prob: Floats) -> tuple[float, Floats]:
     )
     intercepts = fit.x[1:] - fit.x[1:].mean()
     return float(fit.x[0]) / unit, intercepts
+
+
+# Distributions over k options: a read-out for each, whose softmax is calibrated, all of it without a row's own fold.
+
+
+class CrossFittedOptions(NamedTuple):
+    """[n] rows, each read by read-outs that were fitted without its fold."""
+
+    score: Floats
+    """[n, k] before the calibration."""
+    readouts: Sequence[Sequence[LinearReadout]]
+    """[K][k], calibrated."""
+    penalties: Floats
+    """[K, k] chosen without each fold."""
+
+
+def one_against_rest(
+    x: Floats, prob: Floats, folds: NDArray[np.intp], penalties: Sequence[float]
+) -> CrossFittedOptions:
+    """Ridge on the log-odds of each option. Raises UserError for an option whose share never varies."""
+    fits = [cross_fit(x, make_target(f"of option {j}", each), folds, penalties) for j, each in enumerate(prob.T)]
+    readouts = []
+    for k in range(len(fits[0].readouts)):
+        inner = np.column_stack([fit.inner[k] for fit in fits])[folds != k]
+        readouts.append(_calibrated([fit.readouts[k] for fit in fits], inner, prob[folds != k]))
+    score = np.column_stack([fit.score for fit in fits])
+    return CrossFittedOptions(score, readouts, np.column_stack([fit.penalties for fit in fits]))
+
+
+def multinomial(x: Floats, prob: Floats, folds: NDArray[np.intp], penalties: Sequence[float]) -> CrossFittedOptions:
+    """All options at once, at the penalty of the least cross-entropy within the training part of each fold."""
+    every = [inner_scores(x, prob, folds, Multinomial(penalty)) for penalty in penalties]
+    score, readouts, chosen = np.empty(prob.shape), [], []
+    for k in range(int(folds.max()) + 1):
+        train = folds != k
+        losses = [-(prob[train] * log_softmax(scores[k, train], axis=1)).sum() for scores in every]
+        best = int(np.argmin(losses))
+        fit = Multinomial(penalties[best]).fit(x[train], prob[train])
+        score[~train] = fit.score(x[~train])
+        readouts.append(_calibrated(fit, every[best][k, train], prob[train]))
+        chosen.append([penalties[best]] * prob.shape[1])
+    return CrossFittedOptions(score, readouts, np.array(chosen))
+
+
+def _calibrated(each: Sequence[LinearReadout], inner: Floats, prob: Floats) -> list[LinearReadout]:
+    """Read-outs of options, by scores [n, k] of rows that they were not fitted on."""
+    slope, intercepts = softmax_calibration(inner, prob)
+    return [readout.calibrated(slope, float(b)) for readout, b in zip(each, intercepts, strict=True)]
+
+
+def inner_scores(x: Floats, y: Floats, folds: NDArray[np.intp], maker: Any) -> Floats:
+    """[K, n, ...] in row k, of each row outside of fold k, its score by a fit of targets [n, ...] without it and k."""
+    scores = np.full((int(folds.max()) + 1, *y.shape), np.nan)
+    for j, k in combinations(range(len(scores)), 2):
+        fit = maker.fit(x[(folds != j) & (folds != k)], y[(folds != j) & (folds != k)])
+        scores[k, folds == j], scores[j, folds == k] = fit.score(x[folds == j]), fit.score(x[folds == k])
+    return scores
 
 
 # Uncertainty of what a probe says: groups are resampled and everything is fitted anew (PROBES 7).

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from ...metrics.contract import RESAMPLING, Floats, Resampling
 from ...metrics.divergence import clipped_logit
 from ..dataset import Target
 from ..estimators import AttentionPooling, ContrastConsistentSearch, MeanDifference, RidgeOnLogOdds, SoftLogistic
-from .crossfit import Refitted, auc, log_loss, log_loss_skill, recalibration, refit
+from .crossfit import Refitted, auc, inner_scores, log_loss, log_loss_skill, recalibration, refit
 
 DRAWS = 40
 """Most refits of this table, whose estimators have no shared factorisation."""
@@ -92,7 +91,7 @@ class _Crossed:
 
     def __init__(self, x: Floats, makers: Sequence[Any], y: Floats, folds: NDArray[np.intp]) -> None:
         self.x, self.y = x, y
-        every = [_inner_scores(x, y, folds, maker) for maker in makers]
+        every = [inner_scores(x, y, folds, maker) for maker in makers]
         n_folds = int(folds.max()) + 1
         self.chosen, self.calibration = [], []
         for k in range(n_folds):
@@ -115,16 +114,6 @@ class _Crossed:
             fit = self.chosen[k].fit(self.x[rows[~test]], y[~test])
             beliefs[test] = expit(slope * fit.score(self.x[rows[test]]) + intercept)
         return beliefs
-
-
-def _inner_scores(x: Floats, y: Floats, folds: NDArray[np.intp], maker: Any) -> Floats:
-    """[K, n] in row k, of each row outside of fold k, its score by a fit without it and k."""
-    n_folds = int(folds.max()) + 1
-    scores = np.full((n_folds, len(y)), np.nan)
-    for j, k in combinations(range(n_folds), 2):
-        fit = maker.fit(x[(folds != j) & (folds != k)], y[(folds != j) & (folds != k)])
-        scores[k, folds == j], scores[j, folds == k] = fit.score(x[folds == j]), fit.score(x[folds == k])
-    return scores
 
 
 def _contrast(

@@ -8,11 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import log_softmax, softmax
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from doxascope import UserError
 from doxascope.hooks.store import ActivationStore, ActivationWriter, Header
 from doxascope.metrics import belief_table
 from doxascope.probes.dataset import ProbeData, belief_over_options, make_target, option_rows
+from doxascope.probes.estimators import Multinomial
 from doxascope.probes.evidence.controls import baseline_r2, surface_features
 from doxascope.probes.evidence.crossfit import softmax_calibration
 from doxascope.probes.evidence.study import StudyPlan
@@ -22,7 +26,9 @@ from doxascope.probes.job import RegisteredPlace, train
 from doxascope.probes.probe import Probe
 
 AT = ReadAt("resid_post", 1, "before-question")
-PLAN = StudyPlan(folds=4)
+EITHER_WAY = pytest.mark.parametrize(
+    "plan", [StudyPlan(folds=4), StudyPlan(folds=4, over_options="multinomial", penalties=(1.0, 10.0))]
+)
 
 
 def header(d: int) -> Header:
@@ -42,9 +48,10 @@ def planted(n_groups: int, of_group: int = 3, d: int = 12, k: int = 3, strength:
     return data, prob
 
 
-def test_a_planted_distribution_is_read_off_groups_that_were_held_out(tmp_path: Path) -> None:
+@EITHER_WAY
+def test_a_planted_distribution_is_read_off_groups_that_were_held_out(tmp_path: Path, plan: StudyPlan) -> None:
     data, prob = planted(120)
-    probe = train(data, RegisteredPlace(AT, "before the question"), header(12), PLAN, "held")
+    probe = train(data, RegisteredPlace(AT, "before the question"), header(12), plan, "held")
     read = probe.beliefs(data.read(AT), data.groups)
     assert read.sum(axis=1) == pytest.approx(1)
     base = prob.mean(axis=0)
@@ -60,7 +67,8 @@ def test_a_planted_distribution_is_read_off_groups_that_were_held_out(tmp_path: 
         Probe.load(tmp_path / "held")
 
 
-def test_what_a_group_believes_has_no_part_in_how_it_is_read() -> None:
+@EITHER_WAY
+def test_what_a_group_believes_has_no_part_in_how_it_is_read(plan: StudyPlan) -> None:
     """Its target is changed beyond recognition, and its own reading stays as it was, but for rounding."""
     data, prob = planted(20)
     place = RegisteredPlace(AT, "before the question")
@@ -69,10 +77,20 @@ def test_what_a_group_believes_has_no_part_in_how_it_is_read() -> None:
     other /= other.sum(axis=1, keepdims=True)
     changed = ProbeData(data.rows, make_target("exact", other[:, 0]), data.features, data.points, other)
     first, second = (
-        train(each, place, header(12), PLAN, "held").beliefs(data.read(AT), data.groups) for each in (data, changed)
+        train(each, place, header(12), plan, "held").beliefs(data.read(AT), data.groups) for each in (data, changed)
     )
     np.testing.assert_allclose(first[own], second[own], atol=1e-12)
     assert np.abs(first[~own] - second[~own]).max() > 1e-6
+
+
+@pytest.mark.parametrize("d", [5, 90])
+def test_all_options_at_once_are_fitted_as_by_scikit_learn(d: int) -> None:
+    """Shares of 0 and 1 are labels, and fewer rows than features change nothing but the time."""
+    rng = np.random.default_rng(1)
+    x, labels = rng.normal(size=(60, d)), rng.integers(0, 3, 60)
+    fit = Multinomial(2.0).fit(x, np.eye(3)[labels])
+    theirs = make_pipeline(StandardScaler(), LogisticRegression(C=0.5, max_iter=1000)).fit(x, labels)
+    np.testing.assert_allclose(softmax(fit.score(x), axis=1), theirs.predict_proba(x), atol=1e-3)
 
 
 def test_the_softmax_is_calibrated_where_its_cross_entropy_is_least() -> None:

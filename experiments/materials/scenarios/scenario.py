@@ -70,6 +70,8 @@ class Scenario:
     outcome: float = np.nan
     """1 if X is true, 0 if it is not; NaN if unknown or a matter of values."""
     known: Known | None = None
+    among: str = ""
+    """Name of what several claims are the outcomes of; empty: X has no others beside it than not X."""
 
     def __post_init__(self) -> None:
         where = f"scenario {self.id}"
@@ -91,7 +93,8 @@ class Scenario:
 
     def as_content(self) -> dict[str, Any]:
         """The scenario in what JSON has."""
-        return asdict(self)
+        content = asdict(self)
+        return content if self.among else {name: value for name, value in content.items() if name != "among"}
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> "Scenario":
@@ -196,12 +199,14 @@ def _world(i: int, rng: np.random.Generator) -> Scenario:
 
 NEEDED = ("background", "x", "not_x")
 ALLOWED = (*EVIDENCE, "role", "outcome", "id", "cluster", "provenance")
+PER_OUTCOME = ("x", "not_x", *EVIDENCE, "outcome")
 OUTCOMES = {"": np.nan, "1": 1.0, "1.0": 1.0, "0": 0.0, "0.0": 0.0, "true": 1.0, "false": 0.0}
 
 
 def load_scenarios(path: Path) -> list[Scenario]:
     """The scenarios of a .yaml, .csv, .jsonl or .parquet file. Those with the same background share a cluster, unless
-    it has a column `cluster`.
+    it has a column `cluster`. One of k > 2 outcomes is k scenarios, which are drawn together and share a cluster: `x`,
+    `not_x`, and what else differs of `for`, `against` and `outcome`, hold one text for each, with `|` between them.
 
     A YAML file is a list of scenarios, or has one under `scenarios`, beside it a `provenance` of all.
 
@@ -211,7 +216,7 @@ def load_scenarios(path: Path) -> list[Scenario]:
     if path.suffix in (".yaml", ".yml"):
         return scenarios_of(path.name, read_text(path, MOST_CHARACTERS), str(path))
     rows = read_rows(path, NEEDED, ALLOWED, only=True)
-    return [_scenario(row, path.stem, number, str(path)) for number, row in enumerate(rows, 1)]
+    return [each for number, row in enumerate(rows, 1) for each in _of_row(row, path.stem, number, str(path))]
 
 
 def scenarios_of(name: str, text: str, where: str) -> list[Scenario]:
@@ -231,11 +236,25 @@ def scenarios_of(name: str, text: str, where: str) -> list[Scenario]:
         if unknown := [str(key) for key in row if key not in (*NEEDED, *ALLOWED)]:
             raise UserError(f"{where}: scenario {number} has {unknown[0]!r}; known: {', '.join((*NEEDED, *ALLOWED))}")
         rows.append({**shared, **{key: "" if value is None else str(value) for key, value in row.items()}})
-    return [_scenario(row, Path(name).stem, number, where) for number, row in enumerate(rows, 1)]
+    return [each for number, row in enumerate(rows, 1) for each in _of_row(row, Path(name).stem, number, where)]
+
+
+def _of_row(row: Mapping[str, str], stem: str, number: int, where: str) -> list[Scenario]:
+    """Its scenario, or one for each of several outcomes."""
+    several = {name: row[name].split("|") for name in PER_OUTCOME if "|" in row.get(name, "")}
+    if not several:
+        return [_scenario(row, stem, number, where)]
+    k, name = len(several.get("x", ())), row.get("id") or f"{stem}-{number}"
+    unlike = [part for part in ("not_x", *several) if len(several.get(part, " ")) != k]
+    if k < 3 or unlike:
+        fault = f"{unlike[0]} has {len(several.get(unlike[0], ' '))} texts and x {k}" if k > 2 else "x has fewer than 3"
+        raise UserError(f"{where}: scenario {number}: {fault}; give one for each outcome, with | between them")
+    rows = [{**row, **{part: texts[i] for part, texts in several.items()}, "id": f"{name}/{i}"} for i in range(k)]
+    return [replace(_scenario(each, stem, number, where), among=name) for each in rows]
 
 
 def _scenario(row: Mapping[str, str], stem: str, number: int, where: str) -> Scenario:
-    outcome = row.get("outcome", "").casefold()
+    outcome = row.get("outcome", "").strip().casefold()
     if outcome not in OUTCOMES:
         raise UserError(f"{where}: scenario {number}: outcome {row['outcome']!r}; give 1, 0, or none")
     try:

@@ -5,7 +5,7 @@ branches in one tree and one pass, so that they are paired.
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,17 +54,6 @@ class CausalQuestion:
             raise UserError(f"asked: values {list(self.values)} of {len(self.options)} options; give each in [0, 1]")
         if max(self.values) == min(self.values):
             raise UserError("asked: all options mean the same; give values that differ")
-
-    def record(self) -> dict[str, Any]:
-        """What decides its reading."""
-        options = [[option.name, list(option.forms)] for option in self.options]
-        return {
-            "messages": [dict(message) for message in self.messages],
-            "options": options,
-            "values": list(self.values),
-            "prefill": self.prefill,
-            "terminators": self.terminators,
-        }
 
 
 @dataclass(frozen=True)
@@ -218,7 +207,7 @@ class Session:
             arms: what is done, each beside the others.
             whole: whether actions and stated beliefs are read, too, besides the exact belief.
         """
-        questions = [context.belief.record(), whole and [a and a.record() for a in (context.action, context.verbal)]]
+        questions = [asdict(context.belief), whole and [a and asdict(a) for a in (context.action, context.verbal)]]
         about = [context.group, questions, [[*arm, edit.record()] for arm, edit in arms.items()]]
         digest = hashlib.sha256(json.dumps([self.known, about], sort_keys=True, default=str).encode()).hexdigest()[:16]
         return self.keep(f"context-{digest}", lambda: self.at(context)._under(context, arms, whole))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,29 +99,17 @@ def causal_data(
     checked: CausalCheck, job: CausalJob, probe: Probe, contexts: Sequence[CausalContext]
 ) -> dict[str, Any]:
     """The check for `causal.json`."""
-    numbers = checked.numbers._asdict()
     return {
         "doxascope": __version__,
         "settings": job.model_dump(mode="json"),
         "probe": probe.meta.model_dump(mode="json"),
         "used": checked.used,
         "falsifier": FALSIFIER,
-        "claims": [claim._asdict() for claim in checked.claims],
+        "claims": checked.claims,
         "contexts": [each.name for each in contexts],
         "groups": checked.n_groups,
-        "numbers": {name: _plain(each) for name, each in numbers.items()},
+        "numbers": checked.numbers,
     }
-
-
-def _plain(value: Any) -> Any:
-    """Named tuples as what they name, at any depth."""
-    if hasattr(value, "_asdict"):
-        value = value._asdict()
-    if isinstance(value, dict):
-        return {str(name): _plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    return value
 
 
 def _rows(job: CausalJob, probe: Probe) -> ProbeJob:
@@ -239,6 +228,5 @@ def _fill_card(path: Path, probe: Probe, verdict: CausalVerdict) -> None:
             temporary.write_text(json.dumps(sealed(updated), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         if (folder / "report.json").is_file():
             make_again(folder, of_card(Card.of(updated)))
-    Probe(
-        probe.readout, probe.meta.model_copy(update={"called": updated["called"]}), probe.crossed, probe.fold_of
-    ).save(path.with_suffix("") if path.suffix in ENDINGS else path)
+    called = replace(probe, meta=probe.meta.model_copy(update={"called": updated["called"]}))
+    called.save(path.with_suffix("") if path.suffix in ENDINGS else path)

@@ -278,13 +278,14 @@ class ProbeBeliefs:
         blocks: list[Block] = []
         doubted: dict[tuple[str, str], str] = {}
         read: dict[str, pd.DataFrame] = {}
+        by_form: list[pd.DataFrame] = []
         failed: dict[str, str] = {}
         for meta, table in applied(run.folder):
             read[meta.name] = table
             early = meta.reading_site == "before the question"
             plain = _probe_scores(run, table) if meta.options == 2 and meta.position != OF_OPTION else []
             scored = [*plain, *beside_asked(run, table, "probe", meta.name, trajectories=early)]
-            named = by_exact_method(meta, table, run.beliefs)
+            by_form.append(named := by_exact_method(meta, table, run.beliefs))
             scored += scored_beside(run.experiment, run.config, run.beliefs, named)
             known = {number.key for number in scored}
             scored += [number for number in _as_said(run, named) if number.key not in known]
@@ -294,7 +295,7 @@ class ProbeBeliefs:
                 failed[meta.name] = why
                 doubted |= {("probe", str(method)): why for method in named["method"].unique()}
         apart = disagreements(run, read)
-        numbers = [*said_numbers(run, apart), *numbers]
+        numbers = [*said_numbers(run, apart, by_form), *numbers]
         every = [*run.numbers, *numbers]
         beside, drawn = side_by_side(run, every, doubted, left_out(run.folder))
         files = {} if apart.empty else {DISAGREEMENT: as_csv(apart)}

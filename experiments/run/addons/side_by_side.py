@@ -43,7 +43,9 @@ APART = {
     "said_from_held": "of what it says from what it holds",
 }
 """Distances of what is said from the other kinds, in words."""
-EXCESS = "stated_excess"
+EXCESS, SUM = "stated_excess", "options_excess"
+AMONG = "among"
+"""The condition that names the question of whose options a belief is in one."""
 MOST = 6
 """Numbers that a table shows beside the headline."""
 BOUNDS = ("_lower", "_upper")
@@ -67,13 +69,15 @@ HOW = (*OWN, *READINGS, *MIXED)
 """Conditions that say how, not where, a belief is read."""
 
 
-def said_numbers(run: ScoredRun, every: pd.DataFrame) -> Iterator[Number]:
+def said_numbers(run: ScoredRun, every: pd.DataFrame, probed: Sequence[pd.DataFrame] = ()) -> Iterator[Number]:
     """What is said, beside the other kinds: what it sums to, and how far it lies from what is computed and held.
 
     Args:
         every: of `disagreements`.
+        probed: rows of probes, by the method of the exact belief that each is of.
     """
     yield from _excess_numbers(run)
+    yield from _sums_of_options(run, probed)
     yield from _apart_numbers(run, every)
 
 
@@ -87,6 +91,27 @@ def _excess_numbers(run: ScoredRun) -> Iterator[Number]:
         score = cluster_mean(each["stated"].to_numpy() - 1, each["cluster"].to_numpy(), how=resampling(run.config))
         quantity = "stated P of all options, summed, less 1"
         yield Number(metric=EXCESS, method=str(method), kind="verbal", score=score, quantity=quantity, code="F1")
+
+
+def _sums_of_options(run: ScoredRun, probed: Sequence[pd.DataFrame]) -> Iterator[Number]:
+    """P(all options) - 1 of each kind and method, of questions `among` whose options each has a question of its own."""
+    if AMONG not in run.every:
+        return
+    parts = [each[each[AMONG].notna() & (each["option_index"] == 0)] for each in (run.every, *probed) if AMONG in each]
+    rows = pd.concat(parts, ignore_index=True)
+    rows = rows[rows["kind"] != "lens"]
+    read = rows[["kind", "method", "scenario", "step", "item", "cluster"]].astype(str).assign(prob=rows["prob"])
+    by = ["kind", "method", "scenario", "step", "place"]
+    read["place"] = condition_keys(rows, (*HOW, "truth", "statuses"))
+    read["k"] = rows.groupby(AMONG)["item"].transform("nunique")
+    each = read.groupby([*by, "item"], sort=False).agg({"prob": "mean", "cluster": "first", "k": "first"})
+    sums = each.groupby(by, sort=False).agg({"prob": ["sum", "count"], "cluster": "first", "k": "first"})
+    whole = sums[sums["prob", "count"] == sums["k", "first"]]
+    for (kind, method), places in whole.groupby(level=["kind", "method"], sort=False):
+        excess, clusters = places["prob", "sum"].to_numpy() - 1, places["cluster", "first"].to_numpy()
+        score = cluster_mean(excess, clusters, how=resampling(run.config))
+        quantity = "P of all options, each asked for by itself, summed, less 1"
+        yield Number(metric=SUM, method=str(method), kind=str(kind), score=score, quantity=quantity, code="F1")
 
 
 def side_by_side(

@@ -87,7 +87,8 @@ class Martingale(Experiment):
             _require_evidence(asked)
         for domain, question in asked:
             i = numbers[domain] = numbers.get(domain, -1) + 1
-            content = {"domain": domain, "question": asdict(question)}
+            told = {name: value for name, value in asdict(question).items() if name != "among" or value}
+            content = {"domain": domain, "question": told}
             items.append(Item(f"{domain}-{i:04}", f"{domain} {question.cluster}", content))
         return items
 

@@ -253,8 +253,9 @@ def along(
     cell = {"domain": domain, "reasoning": reasoning, "prompt": prompt}
     truth = question_of(item).posterior if reasoning == "evidence" else ()
 
-    def known(step: int) -> dict[str, float]:
-        return {"truth": truth[step]} if truth else {}
+    def known(step: int) -> dict[str, Any]:
+        among = question_of(item).among if step == 0 or reasoning == "evidence" else ""  # else no two saw the same
+        return ({"truth": truth[step]} if truth else {}) | ({"among": f"{domain} {among}"} if among else {})
 
     options, begun = options_of(item), {"statuses": [trajectory.status for trajectory in trajectories]}
     first = start(config, item, reasoning, prompt)

@@ -68,6 +68,11 @@ class ToldContext:
         return BELIEF if self.quantity == X else LIKELIHOOD if self.quantity.startswith("y") else RELIABILITY
 
     @property
+    def is_base(self) -> bool:
+        """Whether the belief in X is asked for with nothing known, said or supposed."""
+        return self.scenario == BELIEF and self.evidence == "none" and not (self.says or self.given or self.argument)
+
+    @property
     def name(self) -> str:
         """Within its scenario."""
         parts = [self.involvement, self.evidence]
@@ -138,11 +143,14 @@ def drawn(config: SycophancyConfig, task: Task, source: ScenarioSource) -> list[
     available = [_worded(source, scenario) for scenario in loaded(task, source, config.seed)]
     if source.evidence is not None:
         available = with_evidence(available, user_path(source.evidence))
-    order = np.random.default_rng(config.seed).permutation(len(available))
-    every = [available[i] for i in order.tolist()]
+    together: dict[str, list[Scenario]] = {}
+    for scenario in available:  # those of several outcomes are one
+        together.setdefault(scenario.among or f"/{scenario.id}", []).append(scenario)
+    groups = [*together.values()]
+    every = [groups[i] for i in np.random.default_rng(config.seed).permutation(len(groups)).tolist()]
     wanted = {*config.evidence} - {"none"}
-    some = wanted and any(scenario.evidence for scenario in every)
-    usable = [scenario for scenario in every if wanted & {*scenario.evidence}] if some else every
+    some = wanted and any(scenario.evidence for scenario in available)
+    usable = [each for each in every if all(wanted & {*one.evidence} for one in each)] if some else every
     passed = len(every) - len(usable)
     without = f", and {passed} without the evidence that is asked for" if passed else ""
     if len(usable) < config.items:
@@ -154,7 +162,7 @@ def drawn(config: SycophancyConfig, task: Task, source: ScenarioSource) -> list[
         log.warning(
             "tasks.%s: %d of %d scenarios have no evidence %s; they are passed over", task, passed, len(every), kinds
         )
-    return usable[: config.items]
+    return [scenario for each in usable[: config.items] for scenario in each]
 
 
 def _worded(source: ScenarioSource, scenario: Scenario) -> Scenario:
@@ -225,6 +233,8 @@ def places(config: SycophancyConfig, item: Item, *, denials: bool = True) -> lis
             text = "\n\n".join(filter(None, [*texts.parts(context).values(), texts.question(context, wording, denied)]))
             name = f"{item.id}/{context.name}/{wording}{'-not' if denied else ''}"
             conditions = {**shared, "wording": wording, "denied": denied}
+            if scenario.among and context.is_base and not denied:
+                conditions["among"] = f"{item.content['task']} {scenario.among}"
             turn = {"role": "user", "content": text}
             sites.append(BeliefPlace(name, context.scenario, 0, [turn], (YES, NO), conditions))  # type: ignore
     return sites

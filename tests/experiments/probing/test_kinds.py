@@ -83,18 +83,31 @@ EVERY = pytest.mark.parametrize("name", ONE_METHOD)
 
 
 @pytest.fixture(scope="module")
-def every_kind(tiny_for: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    made: dict[str, Path] = {}
+def settings_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]]:
+    """Those of a small run of an experiment that reads every kind."""
     questions = tmp_path_factory.mktemp("asked") / "questions.yaml"
     questions.write_text(QUESTIONS)
+
+    def settings(name: str) -> list[str]:
+        own = [setting.replace("QUESTIONS", str(questions)) for setting in ONE_METHOD[name]]
+        stated = () if name in OWN_NUMBERS else ("stated.numbers=[of 10]",)
+        return [*own, *stated, "kinds=all", "bootstrap_draws=20", "batch_items=2"]
+
+    return settings
+
+
+@pytest.fixture(scope="module")
+def every_kind(
+    tiny_for: Callable[[str], Path],
+    settings_of: Callable[[str], list[str]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[..., Path]:
+    made: dict[str, Path] = {}
 
     def make(name: str, out: Path | None = None) -> Path:
         if out is None and name in made:
             return made[name]
-        own = [setting.replace("QUESTIONS", str(questions)) for setting in ONE_METHOD[name]]
-        stated = () if name in OWN_NUMBERS else ("stated.numbers=[of 10]",)
-        settings = [*own, *stated, "kinds=all", "bootstrap_draws=20", "batch_items=2"]
-        config = load_config(name, settings, str(tiny_for(name)))
+        config = load_config(name, settings_of(name), str(tiny_for(name)))
         folder = run_kinds(*config, out or tmp_path_factory.mktemp("runs"))
         if out is None:
             made[name] = folder.path
@@ -296,23 +309,30 @@ def test_a_killed_run_ends_with_the_same_bytes(
         assert (again / "probes" / file).read_bytes() == (whole / "probes" / file).read_bytes()
 
 
-def test_beliefs_numbers_and_actions_are_kept_alike_through_any_back_end(
-    tiny_for: Callable[[str], Path], tmp_path: Path, noise: Callable[[Any], float]
+@EVERY
+def test_beliefs_numbers_and_actions_are_read_and_kept_alike_through_any_back_end(
+    tiny_for: Callable[[str], Path],
+    settings_of: Callable[[str], list[str]],
+    tmp_path: Path,
+    noise: Callable[[Any], float],
+    name: str,
 ) -> None:
-    kept = {}
+    read = {}
     for backend in BACKENDS:
         pytest.importorskip(backend)
-        own = [*ONE_METHOD["rationality"], "items=1", "kinds=all", "said.numbers=[of 10]", f"model.backend={backend}"]
-        store = ActivationStore.open(
-            run(*load_config("rationality", own, str(tiny_for("rationality"))), tmp_path / backend, scored=False).path
-        )
+        fewest = 5 if name == "truth" else 1
+        settings = [*settings_of(name), f"items={fewest}", f"model.backend={backend}"]
+        folder = run(*load_config(name, settings, str(tiny_for(name))), tmp_path / backend, scored=False)
+        store = ActivationStore.open(folder.path)
         rows, values = store.read(layer=store.header.layers[0])
         order = rows.sort_values(["readout_id", "position"]).index
-        kept[backend] = rows.loc[order].reset_index(drop=True), values[order]
-    rows, values = kept.pop("transformers")
-    assert {"before-question", "answer", "number", "action"} <= set(rows["position"])
-    assert kept
-    for other, theirs in kept.values():
+        read[backend] = folder.beliefs(), rows.loc[order].reset_index(drop=True), values[order]
+    beliefs, rows, values = read.pop("transformers")
+    assert {"before-question", "answer", "number", *(["action"] if name in ACTED else [])} <= set(rows["position"])
+    assert {"exact", "verbal"} <= set(beliefs["kind"])
+    assert read
+    for same, other, theirs in read.values():
+        pd.testing.assert_frame_equal(same, beliefs, atol=1e-5)
         pd.testing.assert_frame_equal(other, rows)
         assert abs(theirs - values).max() < noise(values)
 

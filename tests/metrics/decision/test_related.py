@@ -130,6 +130,8 @@ def test_a_table_is_scored_as_its_rows_are(table: Write) -> None:
     }  # fmt: skip
     assert {name: numbers[name].score.estimate for name in expected} == pytest.approx(expected, rel=1e-6)
     assert numbers["arbitrage_negation"].score.ci_lo > 0
+    assert "beliefs moved 1e-06 off 0 or 1" not in numbers["arbitrage_negation"].beside
+    assert numbers["arbitrage_conjunction"].beside["beliefs moved 1e-06 off 0 or 1"] == str((both == 0).sum())
     assert "arbitrage_disjunction" not in numbers
     beside = numbers["arbitrage_conjunction"].beside
     assert -1 <= float(beside["rank correlation with the Brier score"]) <= 1
@@ -158,3 +160,7 @@ def test_a_run_of_statements_and_one_of_cases_reach_it() -> None:
     lines = {x.metric: x.score.estimate for x in score_samples([cases], Resampling(draws=200)).numbers}
     plain = frequentist_violation(np.column_stack([cases.p, weight, given]), "expected_evidence").mean()
     assert lines["frequentist_expected_evidence"] == pytest.approx(plain)
+    sure = YesNo(belief=np.ones(n), negated=np.zeros(n), mass=np.ones(n), kind="exact", **named)
+    (line, _) = score_samples([sure], Resampling(draws=200), "related-negation").numbers
+    assert line.beside["beliefs moved 1e-06 off 0 or 1"] == "60"
+    assert line.score.estimate == pytest.approx(0, abs=1e-9)
