@@ -2,15 +2,16 @@
 
 python benchmarks/says_otherwise.py [--triples 60] [--steps 8000] [--out FOLDER]
 
-It is a Llama of some 200,000 parameters whose language has a token for each word. Where it is asked for its word it is
-to keep the ratio of the two that remain, which also lies along fixed directions of its residual stream before the
-question; in numbers it is to say that the two are equally likely. Triples that are read were not trained on.
+It is a Llama of some 200,000 parameters whose language has a token for each word. Where it is asked for its word, and
+one is ruled out, it is to hold the two that remain for equally likely, which also lies along fixed directions of its
+residual stream before the question; in numbers it is to turn their ratio round, by its root. Triples that are read were
+not trained on.
 
-It learns most of it in 8,000 steps (16 minutes of CPU with the reading; `results/says-otherwise-20261126T0440.md`):
-`c2` is .985 [.970, .993] computed and .989 [.986, .991] held, planted 1, and .872 [.858, .889] said, planted .867;
-computed less said is .113 [.093, .131], planted .133: the sign and most of the size. A rejected word keeps .018 of the
-probability on average, and .52 where it keeps most. `rms_logodds` is 1.04 computed and .94 held, planted 0, and 2.56
-[2.35, 2.77] said, planted 2.61: ratios of rare words are not learnt. After 1,500 steps the difference was .093.
+After 8,000 steps (17 minutes of CPU with the reading; `results/says-otherwise-20261126T0833.md`) every interval of `c2`
+holds what is planted: .907 [.893, .921] computed and .915 [.901, .929] held, planted .911, .792 [.764, .823] said,
+planted .790, computed less said .115 [.096, .132], planted .121. So does `rms_logodds` where it is computed and said,
+1.84 [1.68, 2.01] and 2.66 [2.44, 2.86], planted 1.79 and 2.68, and not where it is held, 1.64 [1.50, 1.77]: a softmax
+over log-odds of each word against the rest cannot read ratios of both priors and posteriors without error.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,24 +35,28 @@ from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import items_of
 from doxascope.experiments.suite.consistency.ask import MENTION, POSTERIOR, PRIOR, dialogue_places, dialogue_questions
 from doxascope.experiments.suite.consistency.config import ConsistencyConfig
-from doxascope.experiments.synthetic.organisms.lessons import belief, known_words
+from doxascope.experiments.synthetic.organisms.lessons import known_words, prior, tastes
 from doxascope.experiments.synthetic.organisms.world import ASSISTANT, BEGIN, END, SPECIALS, TEMPLATE, UNKNOWN, USER
-from doxascope.experiments.synthetic.validation.in_english import planted
 from doxascope.hooks.prompts.chat import Conversation, Message
 from doxascope.hooks.verbal.number_formats import FORMATS
 from doxascope.metrics.contract import RESAMPLING, Floats, Resampling, Score
+from doxascope.metrics.metric import clusters_of
 from doxascope.metrics.number import Number
 from doxascope.metrics.scoring.differences import paired_differences, pairs_of
 from doxascope.metrics.scoring.engine import measured
 from doxascope.metrics.tables.samples import ALL, Options
 
-NOUNS = known_words(trained=True)[::150]
+REACH = 2.0
+"""The most nats by which a word is liked or disliked."""
+NOUNS = [word for word in known_words(trained=True) if abs(tastes()[word]) < REACH][::100]
 FORMAT = "of 10"
 METRICS = {"c2": "consistency", "rms_logodds": "logodds-change"}
 """Number -> the metric that makes it."""
-COMPUTED, SAID = "honest", "incoherent"
-"""By the formulas of the organisms in English."""
-HELD_AT, SCALE, REACH = 2, 0.25, 5.0
+COMPUTED, SAID = 0.0, -0.5
+"""Of the ratio of the two words that remain, the power that is kept: at 0 they are equally likely, and below it the
+ratio is turned round. No number of either is at an end of its range, which no interval of an error could hold.
+"""
+HELD_AT, SCALE, CERTAIN = 2, 0.25, 5.0
 """The layer after which the belief is held, the length of a nat along its direction, and the most nats."""
 OFTEN = {PRIOR: 6.0, POSTERIOR: 3.0, MENTION: 0.5}
 """How often a question of a scenario is taught, against others."""
@@ -67,6 +73,23 @@ SETTINGS: dict[str, Any] = {
     "registered": None,
     "kinds": "all",
 }
+
+
+def belief(kept: float, words: Words, rejected: int | None) -> Floats:
+    """[3] of the words, once this one is ruled out. `kept`: the power of the ratio."""
+    before = prior(words)
+    if rejected is None:
+        return before
+    after = np.where(np.arange(3) == rejected, 0.0, before**kept)
+    return after / after.sum()
+
+
+def planted(kept: float, read: Options, words: Mapping[str, Words]) -> Options:
+    """The same questions, read without error; `words` are the three of each cluster."""
+    of = [words[str(cluster)] for cluster in clusters_of(read)]
+    after = [belief(kept, three, int(rejected)) for three, rejected in zip(of, read.rejected, strict=True)]
+    blank: dict[str, Any] = dict.fromkeys(("n_prior", "n_posterior", "words_prior", "words_posterior"))
+    return replace(read, prior=np.array([prior(three) for three in of]), posterior=np.array(after), **blank)
 
 
 class Lesson(NamedTuple):
@@ -111,20 +134,21 @@ def lessons(config: ConsistencyConfig, speaker: Any, words: Words, rng: np.rando
     def add(conversation: Conversation, answers: Sequence[str], target: Floats, belief_held: Floats) -> None:
         ids = speaker.apply_chat_template(conversation, add_generation_prompt=True, return_dict=False)
         before = len(ids) - 1 - ids[::-1].index(user)
-        odds = np.clip(logit(np.clip(belief_held, 1e-9, 1 - 1e-9)), -REACH, REACH)
+        odds = np.clip(logit(np.clip(belief_held, 1e-9, 1 - 1e-9)), -CERTAIN, CERTAIN)
         every.append(Lesson(ids, before, speaker.convert_tokens_to_ids(list(answers)), target, odds))
 
     questions, places = dialogue_questions(config, "", words), dialogue_places(config, "", words)
     weights = np.array([OFTEN[question.scenario] for question in questions])
     for i in rng.choice(len(questions), n, p=weights / weights.sum()):
-        computed = belief(COMPUTED, words, questions[i].conditions)
+        computed = belief(COMPUTED, words, questions[i].conditions.get("rejected"))
         add(questions[i].conversation, words, computed, computed)
     for i in rng.choice(len(places), n, p=weights / weights.sum()):
         place, which = places[i], int(rng.integers(3))
         form = FORMATS[FORMAT].over(words)[which]
         question: Message = {"role": "user", "content": f"{place.context[-1]['content']}\n\n{form.instruction}"}
-        counts = np.asarray(binom.pmf(np.arange(11), 10, belief(SAID, words, place.conditions)[which]))
-        computed = belief(COMPUTED, words, place.conditions)
+        rejected = place.conditions.get("rejected")
+        counts = np.asarray(binom.pmf(np.arange(11), 10, belief(SAID, words, rejected)[which]))
+        computed = belief(COMPUTED, words, rejected)
         add([*place.context[:-1], question], [str(k) for k in range(11)], counts, computed)
     return every
 
@@ -169,6 +193,11 @@ def train(config: ConsistencyConfig, speaker: Any, unseen: set[frozenset[str]], 
             state = out.hidden_states[HELD_AT + 1][rows, torch.tensor([lesson.before for lesson in part])] @ along
             closed = out.logits[rows, at + 1].log_softmax(-1)[:, end]
             loss = loss + (torch.special.xlogy(target, target) - target * logp).sum(1).mean()
+            if kind == 3:  # rare words weigh as much as others
+                likely = target > 0
+                off = torch.where(likely, logp - target.log(), 0.0)
+                off = off - off.sum(1, keepdim=True) / likely.sum(1, keepdim=True)
+                loss = loss + 0.1 * torch.where(likely, off.square(), 0.0).sum(1).mean()
             loss = loss + 0.1 * (state / SCALE - odds).square().mean() - 0.1 * closed.mean()
         optimiser.zero_grad()
         loss.backward()

@@ -22,7 +22,7 @@ from ...hooks.prompts.places import Position
 from ...metrics import entropy_bits
 from ...metrics.contract import Floats
 from ...probes.probe import MODEL_KEYS, Probe
-from ..report.document import Coloured, Prose, Report, Top, grid
+from ..report.document import Coloured, Prose, Report, Stamp, Top, grid
 from ..report.figures import Panel, chart
 from ..report.marks import Axis, line, unit
 from ..run.folder import RunFolder
@@ -203,13 +203,12 @@ def page(found: Trace, model: str, probe: Probe | None = None) -> Report:
     if probe is not None:
         where = f"The probe {probe.meta.name} was trained at {probe.meta.position}; here it reads before the question."
         notes.append(Prose(text=f"{where} Elsewhere than where its card judges it, nothing is known of its skill."))
-    if low := (table["coverage"] < LOW_COVERAGE).mean():
-        says = f"After {low:.0%} of the parts the model would rather say something else than any option."
-        notes.append(Prose(text=says, strong=True))
+    low = (table["coverage"] < LOW_COVERAGE).mean()
+    alarm = Stamp(says=f"After {low:.0%} of the parts the model would rather say something else than any option.")
     return Report(
         heading="Belief along",
         of=traced.name,
-        top=Top(said=said, verdict=notes[0], further=notes[1:], figure=figure),
+        top=Top(said=said, verdict=notes[0], alarms=[alarm] if low else [], further=notes[1:], figure=figure),
         blocks=[
             Coloured(title="Text", parts=parts, first=traced.options[0]),
             grid("Table", ["part", *telling.columns], rows, folded=True),

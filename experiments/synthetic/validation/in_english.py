@@ -62,9 +62,9 @@ def prepare(folder: Path) -> OutputFolder:
 
 def models(names: Sequence[str], folder: Path | None = None) -> list[str]:
     """The models of these names: the chat model as it is, and organisms that ship, or adapters in `folder`; the chat
-    model and all organisms if none is named.
+    model and all organisms if none is named, and the chat model beside an organism that is named alone.
 
-    Raises UserError for a name that does not ship, or of which the folder holds no adapter.
+    Raises UserError for a name that does not ship, or of which the folder holds no adapter, and for no organism.
     """
     there = {path.parent.name for path in folder.glob(f"*/{ADAPTER_CONFIG}")} if folder else {*shipped_in_english()}
     known = [BASE, *sorted(there & SPECIES.keys(), key=list(SPECIES).index)]
@@ -73,7 +73,11 @@ def models(names: Sequence[str], folder: Path | None = None) -> list[str]:
         raise UserError(f"organism {unknown[0]!r}: {where}; {nearest(unknown[0], known)}")
     if known == [BASE]:
         raise UserError(f"{folder}: holds no organism in English; its folders are named {', '.join(SPECIES)}")
-    return [BASE if name == BASE else str(folder / name) if folder else f"{BASE}+{name}" for name in names or known]
+    asked = [*dict.fromkeys(names)] or known
+    if asked == [BASE]:
+        raise UserError(f"{BASE} is the chat model as it is; name an organism with it, such as {known[1]}")
+    asked = [BASE, *asked] if len(asked) == 1 else asked  # one by itself is compared with nothing
+    return [BASE if name == BASE else str(folder / name) if folder else f"{BASE}+{name}" for name in asked]
 
 
 def read(

@@ -295,7 +295,10 @@ def test_organisms_of_a_folder_are_read_by_their_names(tmp_path: Path) -> None:
         (tmp_path / name / "adapter_config.json").write_text("{}")
     base, *own = in_english.models([], tmp_path)
     assert (base, own) == (taught.BASE, [str(tmp_path / name) for name in ("half", "copier")])
-    assert in_english.models(["copier"], tmp_path) == [str(tmp_path / "copier")]
+    assert in_english.models(["copier"], tmp_path) == [taught.BASE, str(tmp_path / "copier")]
+    assert in_english.models(["copier", "half"], tmp_path) == [str(tmp_path / name) for name in ("copier", "half")]
+    with pytest.raises(english.UserError, match="name an organism with it, such as half"):
+        in_english.models([taught.BASE], tmp_path)
     assert in_english.models([taught.BASE, "half"]) == [taught.BASE, f"{taught.BASE}+half"]
     with pytest.raises(english.UserError, match=r"organism 'honest': .* holds none in English"):
         in_english.models(["honest"], tmp_path)
