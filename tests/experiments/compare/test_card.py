@@ -68,6 +68,12 @@ def card(made: Made) -> ModelCard:
     return made("one")
 
 
+@pytest.fixture(scope="module")
+def found(card: ModelCard, made: Made) -> Any:
+    """The card of the same model beside it, compared."""
+    return against(made("two"), card)
+
+
 def test_a_card_leads_with_verdicts_and_shows_kinds_gaps_and_the_probe(card: ModelCard) -> None:
     page = (card.folder / "report.html").read_text()
     titles = [page.index(f">{title}<") for title in ("Verdicts", "Registered numbers", "Probe", "Runs")]
@@ -116,18 +122,14 @@ def test_a_run_of_one_kind_of_belief_has_a_card_without_gaps(tiny_for: Callable[
     assert [number.score.difference for number in found.tested if number.name == VALID] == [0]
 
 
-def test_nothing_is_worse_than_itself(card: ModelCard, made: Made) -> None:
-    assert against(card, card).regressions == []
-    found = against(made("two"), ModelCard.open(card.folder))
+def test_nothing_is_worse_than_itself(card: ModelCard, found: Any) -> None:
+    assert against(card, ModelCard.open(card.folder)).regressions == []
     assert {number.name for number in found.tested} >= {"valid-answer rate"}
     assert [number.score.difference for number in found.tested] == [0] * len(found.tested)
     assert found.regressions == []
 
 
-def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_said(
-    card: ModelCard, made: Made
-) -> None:
-    found = against(made("two"), card)
+def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_said(found: Any) -> None:
     assert found.comparison is not None
     group = next(group for group in found.comparison.groups if group.name == "truth")
     assert [*_lost(group), *_fallen(group)] == []
@@ -187,8 +189,7 @@ def test_hostile_names_in_a_card_are_shown_and_not_obeyed(card: ModelCard, tmp_p
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;\\u202e\\x1b[2J../xxx") >= 3
 
 
-def test_a_read_out_that_failed_holds_no_valid_answer(card: ModelCard, made: Made) -> None:
-    found = against(made("two"), card)
+def test_a_read_out_that_failed_holds_no_valid_answer(found: Any) -> None:
     assert found.comparison is not None
     before, now = next(group for group in found.comparison.groups if group.name == "truth").sides
     exact = now.beliefs["kind"] == "exact"
@@ -330,8 +331,7 @@ def test_what_has_no_interval_cannot_be_told_and_what_is_the_same_can() -> None:
     assert not replace(number, score=replace(number.score, p_adjusted=math.nan, difference=0.0)).unclear
 
 
-def test_a_kind_of_belief_that_is_gone_is_worse(card: ModelCard, made: Made) -> None:
-    found = against(made("two"), card)
+def test_a_kind_of_belief_that_is_gone_is_worse(found: Any) -> None:
     assert found.comparison is not None
     group = next(group for group in found.comparison.groups if group.name == "truth")
     assert [*_vanished(group)] == []

@@ -35,6 +35,9 @@ EVERYTHING = (
     "stated.sampled=[of 10]",
     "chains=2",
     "doob.continuations=2",
+    "methods={words: {ask: ['Your answer, {first} or {second}?', 'Which is right, {first} or {second}?']}, "
+    "letters: {ask: ['A) {first} or B) {second}?'], labels: [A, B], forms: ['{option}']}, "
+    "claim: {ask: ['True or false: the answer is {first}.'], claim: ['True', 'False']}}",
 )
 Configured = Callable[..., Any]
 
