@@ -15,6 +15,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "python.md"
 MARK = "<!-- below: python benchmarks/python_page.py -->\n"
 WIDTH = 100
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+LITERAL = re.compile(r"""'((?:[^'\\]|\\.)*)'|"(?:[^"\\]|\\.)*\"""")
 UNPACKED = re.compile(r"\*<class '?(\w+)'?>|Unpack\[(\w+)\]")
 """Of `**where`, which versions of Python write in several ways."""
 WRITTEN_OUT = {"Union[numpy._typing": "ArrayLike", "numpy.ndarray[tuple[Any, ...]": "Array", "Annotated[": None}
@@ -88,7 +89,8 @@ def _type(known: inspect.Signature) -> str:
 
 
 def _clean(text: str) -> str:
-    text = _short(ADDRESS.sub("", MODULES.sub("", text)).replace("'", '"'))
+    text = _short(ADDRESS.sub("", MODULES.sub("", text)))
+    text = LITERAL.sub(lambda found: found[0] if '"' in found[0] else f'"{found[1]}"', text)
     text = UNPACKED.sub(lambda found: f"Unpack[{found[1] or found[2]}]", text)
     return re.sub(r'"([A-Z]\w*(?:\[.*?\])?)"', r"\1", text).replace("<factory>", "...")
 
