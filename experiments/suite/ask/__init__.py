@@ -16,7 +16,7 @@ from ....metrics.tables.samples import ALL
 from ...run.experiment import Experiment, Item, Question, Read, delegated
 from ...run.scores import gate, resampling
 from .ask import fit_form, item_of, questions, read_item, readable, stated_places
-from .config import AskConfig
+from .config import AskConfig, AskForm
 from .page import findings
 from .samples import answer_table, answered, multiclass, samples
 
@@ -84,7 +84,7 @@ class Ask(Experiment):
             order = None if whole.by_order is None else by_place(whole, resampling(config))
             masses, of = zip(*((mass, each.cluster) for each in asked for mass in each.coverage), strict=True)
             untested = dict(UNTOLD)
-            if config.orders == "none" and config.methods[method].yes_no is None:
+            if config.orders == "none" and _form(config, method).yes_no is None:
                 untested[ORDER] = "one order was asked, by `orders`"
             yield gate(
                 config,
@@ -107,6 +107,11 @@ class Ask(Experiment):
         return config.questions.ids()
 
     findings = delegated(findings)
+
+
+def _form(config: AskConfig, method: str) -> AskForm:
+    """Of a method, which under a branch of edits is called `<method> <branch>`."""
+    return config.methods[max((name for name in config.methods if f"{method} ".startswith(f"{name} ")), key=len)]
 
 
 def _drawn(config: AskConfig) -> list[Item]:

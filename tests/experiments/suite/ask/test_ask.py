@@ -223,6 +223,12 @@ def test_an_edit_that_does_not_find_its_place_is_told_of_every_question(lm: Any)
         lm.ask(ROWS, "texts", edits=edit)
 
 
+def test_answers_under_edits_are_scored_in_one_order_too(lm: Any) -> None:
+    asked = lm.ask(ROWS, "texts", orders="none", edits={"with none": [Ablate(layers=[0], at="last")]})
+    scores = asked.scores()
+    assert {*scores["method"]} == {"texts", "texts with none", "texts - texts with none"}
+
+
 def test_solved_questions_and_a_system_prompt_go_before_the_question(lm: Any) -> None:
     shot = {"question": "What is a cod?", "options": ["fish", "bird"], "truth": "fish"}
     row = {**ROWS[1], "options": ["blue", "green"], "system": "Be right.", "examples": [shot]}
