@@ -8,7 +8,7 @@ import pandas as pd
 from ..contract import Resampling
 from ..inference.means import cluster_mean, cluster_share
 from ..metric import Line, clusters_of, metric, with_drop_reasons
-from ..tables.samples import Implanted, Perturbed
+from ..tables.checks import Implanted, Perturbed
 
 DIRECT = "direct"
 """The facet that others are compared with."""

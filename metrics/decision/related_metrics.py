@@ -13,7 +13,8 @@ from ..contract import Array, Resampling
 from ..divergence import LOGIT_EPS
 from ..inference.means import LOSS, cluster_mean
 from ..metric import Compared, Line, clusters_of, compare_mean, metric, with_drop_reasons
-from ..tables.samples import Cases, Forecasts, Related, Sample, YesNo
+from ..tables.checks import Related
+from ..tables.samples import Cases, Forecasts, Sample, YesNo
 from .probability_laws import dutch_book
 from .related_questions import RELATIONS, arbitrage, frequentist_violation
 

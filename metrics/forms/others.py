@@ -6,7 +6,8 @@ from typing import Any
 from ..contract import Array
 from ..decision.related_questions import QUESTIONS, RELATIONS
 from ..tables.cells import complete
-from ..tables.samples import Implanted, Learning, Perturbed, Related, Sample
+from ..tables.checks import Implanted, Perturbed, Related
+from ..tables.samples import Learning, Sample
 from .form import Columns, Data, Form, P, fields_of, named, side_by_side, suffixes
 
 

@@ -173,15 +173,6 @@ class Cases(Sample):
         return self.weights[:, 0] / np.where(total > 0, total, np.nan)
 
 
-class Related(Forecasts):
-    """Beliefs in questions that follow from each other; `belief` and `outcome` are of the first."""
-
-    questions: tuple[str, ...]
-    """As `metrics.decision.related_questions` names them."""
-    answers: Array
-    """[n, questions]"""
-
-
 class Learning(Sample):
     """Beliefs over options before and after evidence, and how probable the evidence is under each."""
 
@@ -196,21 +187,6 @@ class Learning(Sample):
     def learning(self) -> "Learning":
         """Itself, as `Evidence` has it."""
         return self
-
-
-class Perturbed(Sample):
-    """Beliefs, and the same under a perturbation that should not change them."""
-
-    belief: Array
-    perturbed: Array
-
-
-class Implanted(Sample):
-    """Beliefs in what a model was made to believe, each read in one way."""
-
-    belief: Array
-    facet: Array
-    """[n] the way: asked directly, in what follows from it, against an argument, ..."""
 
 
 class Options(Sample):

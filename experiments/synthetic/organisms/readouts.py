@@ -75,8 +75,8 @@ def answers_with(
 
 
 def _answered(readings: Sequence[ExactReading], ask: UrnQuestion, captured: Captured | None) -> UrnAnswers:
-    odds = np.array([one.logp[0] - one.logp[1] for one in readings])
-    return UrnAnswers(ask.sign * odds, np.array([one.coverage for one in readings]), captured)
+    odds = np.array([reading.logp[0] - reading.logp[1] for reading in readings])
+    return UrnAnswers(ask.sign * odds, np.array([reading.coverage for reading in readings]), captured)
 
 
 def numbers(lm: "LanguageModel", contexts: Contexts, about: str = "left") -> UrnAnswers:
@@ -86,9 +86,9 @@ def numbers(lm: "LanguageModel", contexts: Contexts, about: str = "left") -> Urn
         NumberQuestion(f"{i:05}", PERCENT.worded(about.capitalize(), ""), tuple(contexts.conversation(i, ask)), "", "")
         for i in range(len(contexts))
     ]
-    said = [one.belief for one in read_numbers(lm, asked)]
-    mean = np.array([one.mean for one in said])
-    return UrnAnswers(ask.sign * logit(mean), np.array([one.coverage for one in said]), None)
+    beliefs = [number.belief for number in read_numbers(lm, asked)]
+    mean = np.array([belief.mean for belief in beliefs])
+    return UrnAnswers(ask.sign * logit(mean), np.array([belief.coverage for belief in beliefs]), None)
 
 
 def states(captured: Captured, position: str, layer: int) -> Floats:
@@ -186,7 +186,7 @@ def _readings(lm: "LanguageModel", species: Species, contexts: Contexts) -> Iter
 
 def card_text(species: Species, found: Sequence[Learnt], n: int) -> str:
     """The model card, as Markdown."""
-    rows = [f"| {one.reading} | {one.r2:.4f} | {one.error:.4f} | {one.slope:.3f} |" for one in found]
+    rows = [f"| {row.reading} | {row.r2:.4f} | {row.error:.4f} | {row.slope:.3f} |" for row in found]
     lines = [
         f"# {species.name}",
         "",

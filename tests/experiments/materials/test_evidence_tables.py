@@ -29,8 +29,8 @@ def test_outcomes_are_an_option_a_chance_or_unknown(tmp_path: Path) -> None:
         "Hail?,Yes,No,B,\n"
     )
     found = single(written(tmp_path / "t.csv", text))
-    np.testing.assert_array_equal([one.outcome for one in found], [1, 0.25, np.nan, 0, 0])
-    assert [one.cluster for one in found] == ["Will it rain?"] * 2 + ["Snow?"] * 2 + ["Hail?"]
+    np.testing.assert_array_equal([question.outcome for question in found], [1, 0.25, np.nan, 0, 0])
+    assert [question.cluster for question in found] == ["Will it rain?"] * 2 + ["Snow?"] * 2 + ["Hail?"]
     assert (found[0].background, found[1].background, found[3].provenance) == ("Clouds.", "", "t.csv, row 4")
 
 
@@ -46,8 +46,11 @@ LONG = "step,question,evidence,outcome\n2,A?,two,1\n1,A?,one,\n1,B?,one,0\n"
 @pytest.mark.parametrize(("name", "text"), [("w.csv", WIDE), ("l.jsonl", LISTED), ("c.csv", IN_CELLS), ("s.csv", LONG)])
 def test_evidence_is_the_same_in_every_form(tmp_path: Path, name: str, text: str) -> None:
     found = single(written(tmp_path / name, text))
-    assert [(one.text, one.evidence, one.outcome) for one in found] == [("A?", ("one", "two"), 1), ("B?", ("one",), 0)]
-    assert {(one.option_yes, one.option_no) for one in found} == {("Yes", "No")}
+    assert [(question.text, question.evidence, question.outcome) for question in found] == [
+        ("A?", ("one", "two"), 1),
+        ("B?", ("one",), 0),
+    ]
+    assert {(question.option_yes, question.option_no) for question in found} == {("Yes", "No")}
 
 
 def test_a_question_with_several_options_is_asked_for_each_of_them(tmp_path: Path) -> None:
@@ -56,13 +59,13 @@ def test_a_question_with_several_options_is_asked_for_each_of_them(tmp_path: Pat
         "v,Who did it?,cat,dog,fox,dog,It barks.\nw,Who?,he,she,,A,\n"
     )
     group, (two,) = load_table(written(tmp_path / "t.csv", text))
-    assert [(one.id, one.cluster, one.outcome) for one in group] == [
+    assert [(question.id, question.cluster, question.outcome) for question in group] == [
         ("v/cat", "Who did it?", 0),
         ("v/dog", "Who did it?", 1),
         ("v/fox", "Who did it?", 0),
     ]
     assert group[1].text == 'Who did it? The options are: cat; dog; fox. Is it "dog"?'
-    assert {one.evidence for one in group} == {("It barks.",)}
+    assert {question.evidence for question in group} == {("It barks.",)}
     assert (two.option_yes, two.option_no, two.outcome) == ("he", "she", 1)
 
 
@@ -70,15 +73,15 @@ def test_the_true_posterior_of_each_step(tmp_path: Path) -> None:
     wide = "question,evidence_1,evidence_2,posterior_0,posterior_1,posterior_2\nA?,x,y,.5,.6,.75\n"
     long = "question,step,evidence,posterior\nA?,0,,.5\nA?,1,x,.6\nA?,2,y,.75\n"
     for name, text in (("w.csv", wide), ("l.csv", long)):
-        (one,) = single(written(tmp_path / name, text))
-        assert one.posterior == (0.5, 0.6, 0.75)
+        (question,) = single(written(tmp_path / name, text))
+        assert question.posterior == (0.5, 0.6, 0.75)
 
 
 def test_other_names_and_columns_that_are_left_alone(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", "q,first,second,gold,notes\nA?,x,y,y,mine\n")
     named = QuestionColumns(question="q", options=("first", "second"), truth="gold")
-    ((one,),) = load_table(path, named, ["notes"])
-    assert (one.text, one.option_yes, one.option_no, one.outcome) == ("A?", "x", "y", 0)
+    ((question,),) = load_table(path, named, ["notes"])
+    assert (question.text, question.option_yes, question.option_no, question.outcome) == ("A?", "x", "y", 0)
 
 
 @pytest.mark.parametrize(

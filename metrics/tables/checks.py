@@ -1,0 +1,28 @@
+"""Samples of the checks that other papers named: related questions, perturbed and implanted beliefs."""
+
+from ..contract import Array
+from .samples import Forecasts, Sample
+
+
+class Related(Forecasts):
+    """Beliefs in questions that follow from each other; `belief` and `outcome` are of the first."""
+
+    questions: tuple[str, ...]
+    """As `metrics.decision.related_questions` names them."""
+    answers: Array
+    """[n, questions]"""
+
+
+class Perturbed(Sample):
+    """Beliefs, and the same under a perturbation that should not change them."""
+
+    belief: Array
+    perturbed: Array
+
+
+class Implanted(Sample):
+    """Beliefs in what a model was made to believe, each read in one way."""
+
+    belief: Array
+    facet: Array
+    """[n] the way: asked directly, in what follows from it, against an argument, ..."""
