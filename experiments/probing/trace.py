@@ -19,6 +19,7 @@ from ...hooks.lm import LOW_COVERAGE, LanguageModel
 from ...hooks.prompts.chat import Conversation, Message
 from ...hooks.prompts.options import make_options
 from ...hooks.prompts.places import Position
+from ...hooks.store.header import OF_OPTION
 from ...metrics import entropy_bits
 from ...metrics.contract import Floats
 from ...probes.probe import MODEL_KEYS, Probe
@@ -27,7 +28,6 @@ from ..report.figures import Panel, chart
 from ..report.marks import Axis, line, unit
 from ..run.folder import RunFolder
 
-FORMS = ("{option}", "{Option}")
 YES_NO = ("Yes", "No")
 STYLES = ("-", (0, (4, 2)), (0, (1, 1)), (0, (6, 2, 1, 2)))
 """Of the lines of options, in turn."""
@@ -56,7 +56,7 @@ class Trace:
     """`sentence` or `token`."""
     table: pd.DataFrame
     """A row for each part, the first before any of it: `step`, `role`, `text`, `coverage`, `entropy` in bits, the
-    belief `p_<option>` in each option, and `probe`, that in the first one as a probe reads it before the question."""
+    belief `p_<option>` in each option, and `probe`, what a probe reads before the question."""
     tokens: int
     """That were computed."""
 
@@ -101,8 +101,8 @@ def trace(lm: LanguageModel, traced: Traced, every: str = "sentence", probe: Pro
     steps = list(_steps(lm, traced, every))
     if len(steps) == 1:
         raise UserError(f"{traced.name}: holds no text to follow a belief along")
-    options = make_options(traced.options, FORMS)
-    plan = None if probe is None else _plan(lm, probe)
+    options = make_options(traced.options)
+    plan = None if probe is None else _plan(lm, probe, len(options))
     queries = [
         lm.reader.query(f"step-{i}", asked, options, positions={HERE: _end(asked, traced.question)} if plan else None)
         for i, (_, _, asked) in enumerate(steps)
@@ -155,13 +155,19 @@ def _parts(lm: LanguageModel, text: str, every: str) -> list[str]:
     return parts if text.strip() else []
 
 
-def _plan(lm: LanguageModel, probe: Probe) -> CapturePlan:
-    """What the probe reads, in this model. Raises UserError for one of another model, or of a head by itself."""
+def _plan(lm: LanguageModel, probe: Probe, n: int) -> CapturePlan:
+    """What the probe reads, in this model. Raises UserError for one of another model, of a head by itself, of the
+    options' own tokens, or over another number of options.
+    """
     meta, here = probe.meta, lm.identity.model_dump()
     if odd := [key for key in MODEL_KEYS if key in meta.model and meta.model[key] != here.get(key)]:
         raise UserError(f"probe {meta.name}: was trained on another model ({', '.join(odd)} differ)")
     if meta.head is not None:
         raise UserError(f"probe {meta.name}: reads head {meta.head} alone; a trace reads whole sites")
+    if meta.position == OF_OPTION:
+        raise UserError(f"probe {meta.name}: reads the options' own tokens; a trace reads before the question")
+    if probe.others and meta.options != n:
+        raise UserError(f"probe {meta.name}: is about {meta.options} options, and {n} are asked for")
     return CapturePlan(sites=(meta.site,), layers=(meta.layer,))  # type: ignore
 
 

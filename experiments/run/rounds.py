@@ -120,8 +120,7 @@ class _Batch:
         error. Raises what was raised where they asked.
         """
         while self.error is None and any(reader.asked for reader in self.readers):
-            answers = [(i, answer) for same, wait in self._started for i, answer in zip(same, wait(), strict=True)]
-            self._go_on({i: answer for i, answer in answers if i < len(self.readers)})
+            self._go_on({i: answer for same, wait in self._started for i, answer in zip(same, wait(), strict=True)})
         if self.error:
             raise self.error
         self.error = self.readers[-1].error

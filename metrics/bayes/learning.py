@@ -78,6 +78,7 @@ def bayes_coherence(
     for values, status in ((x, "no_evidence"), (y, "no_update")):
         if np.ptp(values) <= LOGIT_EPS:
             return BayesCoherence(status=status, n_clipped=n_clipped, **rows.counts)
+    x, y = x - x.mean(), y - y.mean()  # keeps the moments below from cancelling
     moments = np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=2).sum(axis=1)
     value = float(_correlation(moments.sum(axis=0)[None])[0])
     interval = moment_interval(moments, rows.codes, _correlation, how=how).within(-1.0, 1.0, value)

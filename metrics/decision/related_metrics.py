@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import scipy
 
 from ..contract import Array, Resampling
 from ..divergence import LOGIT_EPS
@@ -96,7 +96,7 @@ def _ranks(sample: Sample, beliefs: Array, values: Array, name: str) -> dict[str
     for text, other in others.items():
         both = np.isfinite(values) & np.isfinite(other)
         if both.sum() >= LEAST_RANKED and np.ptp(values[both]) > 0 and np.ptp(other[both]) > 0:
-            found[text] = f"{np.corrcoef(pd.Series(values[both]).rank(), pd.Series(other[both]).rank())[0, 1]:.3f}"
+            found[text] = f"{scipy.stats.spearmanr(values[both], other[both]).statistic:.3f}"
     return found
 
 

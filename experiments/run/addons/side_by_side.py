@@ -95,7 +95,7 @@ def _excess_numbers(run: ScoredRun) -> Iterator[Number]:
 
 def _sums_of_options(run: ScoredRun, probed: Sequence[pd.DataFrame]) -> Iterator[Number]:
     """P(all options) - 1 of each kind and method, of questions `among` whose options each has a question of its own."""
-    if AMONG not in run.every:
+    if AMONG not in run.every or run.folder.missing:  # options that are still to be read would be left out of a sum
         return
     parts = [each[each[AMONG].notna() & (each["option_index"] == 0)] for each in (run.every, *probed) if AMONG in each]
     rows = pd.concat(parts, ignore_index=True)
