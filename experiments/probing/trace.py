@@ -181,11 +181,10 @@ def _end(asked: Conversation, question: str) -> Position:
 def page(found: Trace, model: str, probe: Probe | None = None) -> Report:
     """The trace as a document: the text in colour, a figure, and a table."""
     traced, table, beliefs = found.traced, found.table, found.beliefs
-    leads = int(beliefs[-1].argmax())
     said = (
-        f"{model} was asked “{traced.question}” before {traced.name} and after every {found.every} of it: in "
-        f"{len(table) - 1} parts its belief in {traced.options[leads]} goes from {beliefs[0, leads]:.3f} to "
-        f"{beliefs[-1, leads]:.3f}. {found.tokens:,} tokens were computed."
+        f"{model} was asked “{traced.question}” before {traced.name} and after every {found.every} of it, "
+        f"{len(table) - 1} parts: its belief in {traced.options[0]} goes from {beliefs[0, 0]:.3f} to "
+        f"{beliefs[-1, 0]:.3f}. {found.tokens:,} tokens were computed."
     )
     steps = table["step"].to_numpy()
     styles = enumerate(traced.options)
@@ -210,7 +209,7 @@ def page(found: Trace, model: str, probe: Probe | None = None) -> Report:
         where = f"The probe {probe.meta.name} was trained at {probe.meta.position}; here it reads before the question."
         notes.append(Prose(text=f"{where} Elsewhere than where its card judges it, nothing is known of its skill."))
     low = (table["coverage"] < LOW_COVERAGE).mean()
-    alarm = Stamp(says=f"After {low:.0%} of the parts the model would rather say something else than any option.")
+    alarm = Stamp(says=f"In {low:.0%} of the readings the model would rather say something else than any option.")
     return Report(
         heading="Belief along",
         of=traced.name,
