@@ -315,9 +315,9 @@ def compare_mean(
 ) -> Compared:
     """A mean of values [n] as a function of sums."""
     moments = np.column_stack([np.ones(len(values)), values])
-    compared = compare_moments(name, keys_of(sample), clusters_of(sample), moments, _mean_of, worst, foreseen)
     seen = values[np.isfinite(values)]
     most = max(worst, float(np.abs(seen).max(initial=0)))
+    compared = compare_moments(name, keys_of(sample), clusters_of(sample), moments, _mean_of, most, foreseen)
     return replace(compared, within=(-most if (seen < 0).any() else 0.0, most))
 
 

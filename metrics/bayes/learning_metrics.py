@@ -28,7 +28,7 @@ def _of(sample: Evidence | Learning) -> Learning:
 def _compare_gap(sample: Evidence | Learning) -> Compared:
     one = _of(sample)
     gap = information_gap(one.prior, one.loglik, one.posterior).gap
-    return compare_mean("information_gap", gap, sample, float(-np.log(LOGIT_EPS)))
+    return compare_mean("information_gap", gap, sample, float(-2 * np.log(LOGIT_EPS)))
 
 
 @metric("D11", COLUMNS, Learning, Evidence, needs=("learning",), compare=_compare_gap, place=324)

@@ -129,7 +129,7 @@ def arbitrage(p: ArrayLike, payoffs: ArrayLike) -> Floats:
         moved = law * np.exp(step * (sure - gain))
         moved /= moved.sum(axis=1, keepdims=True)
         better = paid(moved, stated)
-        falls = (moved * better).sum(axis=1, keepdims=True) <= most
+        falls = (moved * better).sum(axis=1, keepdims=True) <= most + 1e-15  # its rounding
         law, gain, step = np.where(falls, moved, law), np.where(falls, better, gain), step * np.where(falls, 1.5, 0.25)
     return gains
 

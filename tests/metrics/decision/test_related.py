@@ -164,3 +164,9 @@ def test_a_run_of_statements_and_one_of_cases_reach_it() -> None:
     (line, _) = score_samples([sure], Resampling(draws=200), "related-negation").numbers
     assert line.beside["beliefs moved 1e-06 off 0 or 1"] == "60"
     assert line.score.estimate == pytest.approx(0, abs=1e-9)
+
+
+def test_beliefs_at_the_ends_of_the_range_are_brought_to_the_bottom() -> None:
+    """The value is that of a grid over all laws."""
+    (gain,) = arbitrage([[1e-6, 0.999999, 0.01]], RELATIONS["conditional"].payoffs)
+    assert gain == pytest.approx(0.00985, abs=2e-5)
