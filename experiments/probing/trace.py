@@ -75,7 +75,7 @@ def of_source(source: Path, readout: str | None, question: str | None, options: 
     if not source.is_dir():
         if readout:
             raise UserError(f"--readout {readout}: is of a run, and {source} is a text")
-        if not question:
+        if question is None or not question.strip():
             raise UserError(f"{source}: give --question, which is asked after every part of it")
         text = Message(role="user", content=read_text(source))
         return Traced(source.name, [text], question, tuple(options) or YES_NO)
