@@ -217,6 +217,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for page, name in (("ask.md", "questions.csv"), ("questions.md", "riddles.csv")):
         (table,) = re.findall(rf"\$ cat {name}\n(.*?)\n\n", (ROOT / "docs" / page).read_text(), re.DOTALL)
         (folder / name).write_text(table + "\n")
+    head, *told = (folder / "riddles.csv").read_text().splitlines()
+    renamed = [f"{head.replace('question', 'text_en')},notes", *(f"{row},seen" for row in told)]
+    (folder / "breakages.csv").write_text("\n".join(renamed) + "\n")
     rows = [f"q{i},{0.1 + 0.02 * i:.2f},{0.9 - 0.015 * i:.3f},{i % 2}" for i in range(40)]
     for name, shift in (("my-beliefs", 0), ("forecasts", 1), ("mine", 2), ("theirs", 3)):
         order = rows[shift:] if name in ("my-beliefs", "forecasts") else [rows[0], *rows[1 + shift :]]
