@@ -35,7 +35,7 @@ def main() -> None:
     for strength in asked.strengths:
         adapter = f"model.adapter=[{{place: '{shipped_in_english()[asked.organism]}', weight: {strength}}}]"
         folders = read(out, [BASE], asked.triples, 0, [adapter, f"model.device={asked.device}"], lambda n: None)
-        (side,) = compare(folders).groups[0].sides
+        (side,) = compare(folders, alone=True).groups[0].sides
         (verdict,) = side.verdicts
         print(f"{strength:4}  {verdict.sentence}", flush=True)
         rows.append((strength, verdict.states))
