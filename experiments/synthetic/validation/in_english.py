@@ -152,8 +152,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def beyond_held(answered: Options, held: Options) -> Floats:
     """[those of `held`, -1 to 1] share of the word that is ruled out in the answers, less that in the bets of the same
-    contexts: what who denies and who says what is wanted are planted to say and not to hold. Readings that are noisier
-    have none of it.
+    contexts: what who denies and who says what is wanted are planted to say and not to hold. Noise has none of it.
     """
     keys = {key: row for row, key in enumerate(np.asarray(answered.keys).tolist())}
     rows = [keys[key] for key in np.asarray(held.keys).tolist()]
@@ -180,12 +179,11 @@ def beyond_honest(
     own, other = (pd.Series(beyond_held(*pair), np.asarray(pair[1].keys)) for pair in (read, honest))
     other = other.reindex(own.index)
     scores = [cluster_mean(gap, clusters_of(read[1]), how=how) for gap in (own, other, own - other)]
-    least = [(scores[0], TOLERANCE[APART]), (scores[2], 0.0)]
-    if any(few_effective(score.effective_clusters) for score, _ in least):
+    bounds = ((scores[0], TOLERANCE[APART]), (scores[2], 0.0))
+    low, high = np.min([(score.ci_lo - bound, score.ci_hi - bound) for score, bound in bounds], axis=0)
+    if few_effective(float(np.min([score.effective_clusters for score in scores]))):
         return NOT_SHOWN, scores
-    if all(score.ci_lo > bound for score, bound in least):
-        return FOUND, scores
-    return NOT_FOUND if any(score.ci_hi <= bound for score, bound in least) else NOT_SHOWN, scores
+    return FOUND if low > 0 else NOT_FOUND if high <= 0 else NOT_SHOWN, scores
 
 
 def _told_apart(side: Side, honest: Side) -> Iterator[tuple[str, PlantedAndFound]]:
@@ -209,9 +207,8 @@ def _species(side: Side) -> str:
 def _recovered(side: Side, species: str) -> Iterator[PlantedAndFound]:
     """The verdicts and the numbers of an organism, planted against found; of bets it was never taught, found alone."""
     assert side.run is not None
-    nothing = (
-        {"planted": "-", "state": UNTAUGHT} if BET in untaught(Path(side.run.config.model.adapter[-1].place)) else {}
-    )
+    place = Path(side.run.config.model.adapter[-1].place)
+    nothing = {"planted": "-", "state": UNTAUGHT} if BET in untaught(place) else {}
     kind, plan = SPECIES[species], side.run.config.registered
     items = items_of(side.run.experiment, side.run.config)
     few = plan is not None and len(items) < plan.n
@@ -257,9 +254,7 @@ def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
     if wrong or open_:
         says = "Not recovered." if wrong else "Nothing is otherwise than planted; too few triples to show all of it."
     if bare := sorted({fact.species for fact in found if fact.state == UNTAUGHT}):
-        says += (
-            f" The bets of {' and '.join(bare)} were never taught, so that nothing is planted in them to be recovered."
-        )
+        says += f" The bets of {' and '.join(bare)} were never taught: nothing is planted in them."
     document = compared_page(compared, {})
     lines = [
         Prose(text=f"{side.label}{', in bets' if verdict.method == BET else ''}: {verdict.sentence}.")

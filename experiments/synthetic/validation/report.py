@@ -142,15 +142,9 @@ def page(found: Sequence[Organism], effort: Effort) -> Report:
         ),
     )
     blocks = in_chapter("Organism by organism", map(_organism, found))
-    blocks.append(Picture(title="Where the belief lies", figure=map_figure(found)))
-    blocks.append(
-        grid(
-            "Rules",
-            ["claim", "is certified if"],
-            [[name, rule] for name, rule in RULES.items()],
-            caption="Fixed before anything was read, and the same for null organisms (`doxascope validate --null`).",
-        )
-    )
+    caption = "Fixed before anything was read, and the same for null organisms (`doxascope validate --null`)."
+    rules = grid("Rules", ["claim", "is certified if"], list(RULES.items()), caption=caption)
+    blocks += [Picture(title="Where the belief lies", figure=map_figure(found)), rules]
     made = f"{effort.contexts} contexts, seed {effort.seed}; doxascope {__version__}."
     return Report("Validation", "on organisms", top, blocks, made)
 
