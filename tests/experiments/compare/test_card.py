@@ -33,7 +33,13 @@ from doxascope.probes.report_card import WEAKEST_FIRST
 TINY = {
     "version": 1,
     "runs": {
-        "consistency": {"items": 3, "registered.n": 3, "bootstrap_draws": 50},
+        "consistency": {
+            "items": 3,
+            "registered.n": 3,
+            "bootstrap_draws": 50,
+            "methods": {"free": {"forms": ["{option}", "{Option}"]}},
+            "fork.methods": [],
+        },
         "truth": {"items": 12, "bootstrap_draws": 50},
     },
     "probe": {"run": "truth", "settings": {"positions": [], "study.permutations": 19, "study.refits": 20}},

@@ -35,9 +35,6 @@ EVERYTHING = (
     "stated.sampled=[of 10]",
     "chains=2",
     "doob.continuations=2",
-    "methods={words: {ask: ['Your answer, {first} or {second}?', 'Which is right, {first} or {second}?']}, "
-    "letters: {ask: ['A) {first} or B) {second}?'], labels: [A, B], forms: ['{option}']}, "
-    "claim: {ask: ['True or false: the answer is {first}.'], claim: ['True', 'False']}}",
 )
 Configured = Callable[..., Any]
 
@@ -187,7 +184,8 @@ def test_prefixes_share_their_tokens_and_read_as_they_would_alone(configured: Co
 
 def test_the_control_is_the_expected_final_belief(configured: Configured) -> None:
     experiment, config = configured("doob.continuations=120", "generation.max_new_tokens=3")
-    config = config.model_copy(update={"methods": {"words": config.methods["words"]}})
+    words = config.methods["words"]
+    config = config.model_copy(update={"methods": {"words": words.model_copy(update={"ask": words.ask[:1]})}})
     item = experiment.items(config)[0]
     with load(config.model) as lm:
         law = Sampling(max_new_tokens=3)
