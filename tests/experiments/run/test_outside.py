@@ -117,7 +117,7 @@ class Sky(Experiment):
 
 
 def test_a_headline_needs_one_import_and_a_run_that_read_nothing_begins_anew(
-    tmp_path: Path, tiny_folder: Path, command_line: Call
+    tmp_path: Path, tiny_folder: Path, command_line: Call, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "sky.yaml").write_text(f"experiment: ./sky.py:Sky\nmodel: {tiny_folder}\nitems: 3\n")
 
@@ -133,7 +133,7 @@ def test_a_headline_needs_one_import_and_a_run_that_read_nothing_begins_anew(
     before = json.loads((folder / "manifest.json").read_text())
     mended = attempt(1)
     assert mended.returncode == 0, mended.stderr
-    assert "was begun under other conditions, and has read nothing; begins anew" in mended.stderr
+    assert "was begun under other conditions, and has read nothing; begins anew" in caplog.text
     manifest = json.loads((folder / "manifest.json").read_text())
     assert (manifest["status"], before["status"]) == ("complete", "running")
     assert manifest["conditions"]["code"] != before["conditions"]["code"]
