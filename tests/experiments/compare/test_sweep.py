@@ -32,7 +32,7 @@ from doxascope.experiments.report.terminal import to_text
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.ray_workers import ray_workers
 
-SEEDS = 2
+SEEDS = 3
 QUESTIONS = [
     {"id": f"q{i}", "question": f"What comes after {i}?", "options": [str(i + 1), str(i + 7), "none"], "truth": "none"}
     for i in range(9)
@@ -41,7 +41,7 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def place(tiny_folder: Path, save_llama: Any, make_tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a plan of two experiments on two checkpoints of a model, with two seeds."""
+    """A folder with a plan of two experiments on two checkpoints of a model, with three seeds."""
     folder = tmp_path_factory.mktemp("sweep")
     shutil.copytree(tiny_folder, folder / "step-100")
     shutil.copytree(save_llama(make_tokenizer(("which word",) * 3), "other"), folder / "step-200")
@@ -138,7 +138,7 @@ def test_runs_are_collected_into_one_table_with_seeds_pooled(study: Path) -> Non
     assert found.table("log_loss").shape == (2, 1)
     with pytest.raises(UserError, match="metric 'log_los': no run has it; did you mean 'log_loss'"):
         found.table("log_los")
-    assert "8 runs: 2 experiments, 2 models, 2 seeds" in repr(found)
+    assert "12 runs: 2 experiments, 2 models, 3 seeds" in repr(found)
     assert found.scalars("log_loss")["ask/step-100/letters/log_loss"] == one["estimate"]
     assert len(found.scalars()) == int(found.named()["estimate"].notna().sum())
 
@@ -419,10 +419,9 @@ def test_jobs_of_slurm_are_made_by_submitit(place: Path, study: Path, monkeypatc
     pytest.importorskip("submitit")
     monkeypatch.chdir(place)
     plan = load_plan(["plan.yaml"], {"models": ["./step-100"], "seeds": 1})
-    made = sweep(plan, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})
-    assert [run.path.name.split("-")[0] for run in made] == ["ask", "truth"]
-    for run in made:
-        assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
+    plan = plan.model_copy(update={"experiments": {"truth": plan.experiments["truth"]}})
+    (run,) = sweep(plan, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})
+    assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
     kept = place / "jobs" / RECORDS / "slurm"
     assert list(kept.glob("*.job")) == []
     for pickled in kept.glob("*_result.pkl"):
