@@ -73,28 +73,27 @@ LONG = (
 
 SMALL: dict[str, tuple[str, ...]] = {
     "ask": ("items=2",),
-    "bscore": (
-        *("items=1", "runs=2", "turns=2", "cuts=[2]", "confidence=null", "distributions={}"),
-        *("controls=null", "queries=3"),
-    ),
+    "bscore": ("items=1", "runs=2", "turns=2", "cuts=[2]", "confidence=null", "distributions={}"),
     "consistency": (
-        *("items=1", "fork.methods=[]"),
-        "methods={free: {forms: ['{option}']}, "
+        "items=1",
+        "methods={free: {forms: ['{option}']}, prefill: {prefill: 'The word I chose is', forms: [' {option}']}, "
         "letters: {reveal: 'Which one? A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}",
     ),
     "locate": ("items=2", "layers=[12]"),
     "martingale": (
         *("items=2", "chains=1", "gate_urns=0", "generation.max_new_tokens=24", "debate.turns=2", "stated={}"),
         *("domains={factual: {kind: computed}}", "reasoning=[cot]", "debate.max_new_tokens=8"),
-        "methods={words: {ask: ['Your answer, {first} or {second}?', 'Which is right, {first} or {second}?']}, "
-        "letters: {ask: ['A) {first} or B) {second}?'], labels: [A, B], forms: ['{option}']}}",
     ),
     "negation.yaml": (),
     "my-study.yaml": (),
-    "rationality": ("items=2", "pool=60", "iterations=2", "prompts={standard: '', exact: Be exact.}"),
+    "rationality": ("items=2", "pool=60", "iterations=2"),
     "sycophancy": (
-        *("items=1", "stated={}", "paraphrased=updates", "involvement=[third]", "askers=[]"),
-        *("tasks={worlds: {kind: computed}}", "asks=[{claim: 'Is it true that {claim}?', denial: 'Is it false?'}]"),
+        "items=1",
+        "stated={}",
+        "paraphrased=updates",
+        "tasks={worlds: {kind: computed}}",
+        "involvement=[third]",
+        "askers=[]",
     ),
     "truth": ("items=12", "batch_items=12", "capture.layers=[12, 18]", "stated={}"),
 }
@@ -115,7 +114,7 @@ probe: {run: truth, settings: {positions: [], study.permutations: 19, study.refi
 """
 
 PLAN = """
-experiments: {ask: {questions.file: questions.csv, items: 1, answers: [letters], orders: none}}
+experiments: {ask: {questions.file: questions.csv, answers: [letters], orders: none}}
 settings: {bootstrap_draws: 50}
 """
 

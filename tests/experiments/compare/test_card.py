@@ -33,13 +33,7 @@ from doxascope.probes.report_card import WEAKEST_FIRST
 TINY = {
     "version": 1,
     "runs": {
-        "consistency": {
-            "items": 3,
-            "registered.n": 3,
-            "bootstrap_draws": 50,
-            "methods": {"free": {"forms": ["{option}", "{Option}"]}},
-            "fork.methods": [],
-        },
+        "consistency": {"items": 3, "registered.n": 3, "bootstrap_draws": 50},
         "truth": {"items": 12, "bootstrap_draws": 50},
     },
     "probe": {"run": "truth", "settings": {"positions": [], "study.permutations": 19, "study.refits": 20}},
@@ -213,7 +207,7 @@ def test_a_read_out_that_failed_holds_no_valid_answer(found: Any) -> None:
 
 def test_a_card_whose_runs_were_swapped_is_refused(card: ModelCard, made: Made) -> None:
     with pytest.raises(UserError, match="in a card of another; make the card again"):
-        against(card, replace(card, model="another"))
+        against(made("two"), replace(card, model="another"))
     lax = made("lax", None, "registered.margin=9")
     with pytest.raises(UserError, match=r"has registered\.margin 9\.0, not 0\.05; make both cards with the same"):
         against(card, lax)
@@ -303,7 +297,7 @@ def planted(rng: np.random.Generator, n: int, moved: float, spread: float, k: in
         item = 0.8 + 0.1 * rng.standard_normal(n)
         before, now = (item + spread * rng.standard_normal(n) for _ in range(2))
         now -= moved * (i == 0)
-        how = Resampling(seed=int(rng.integers(2**32)), draws=200)
+        how = Resampling(seed=int(rng.integers(2**32)), draws=400)
         tests.append(paired_difference([before], [now], np.mean, np.arange(n), how=how))
     adjusted = paired_family(dict(enumerate(tests)))
     return [Tested("x", str(i), adjusted[i], COHERENT, MARGIN) for i in range(k)]

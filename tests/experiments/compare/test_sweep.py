@@ -419,9 +419,10 @@ def test_jobs_of_slurm_are_made_by_submitit(place: Path, study: Path, monkeypatc
     pytest.importorskip("submitit")
     monkeypatch.chdir(place)
     plan = load_plan(["plan.yaml"], {"models": ["./step-100"], "seeds": 1})
-    plan = plan.model_copy(update={"experiments": {"truth": plan.experiments["truth"]}})
-    (run,) = sweep(plan, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})
-    assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
+    made = sweep(plan, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})
+    assert [run.path.name.split("-")[0] for run in made] == ["ask", "truth"]
+    for run in made:
+        assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
     kept = place / "jobs" / RECORDS / "slurm"
     assert list(kept.glob("*.job")) == []
     for pickled in kept.glob("*_result.pkl"):
