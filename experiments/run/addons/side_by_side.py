@@ -4,6 +4,7 @@ names, what the stated probabilities of all options sum to, and where said and h
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from ...report.figures import forest
 from ...report.findings import Figure, Gallery, Instance
 from ..readouts import MIXED, SAMPLED
 from ..scores import ScoredRun, resampling
+from ..stated_beliefs import AMONG
 
 WORDS = {
     "verbal": "says",
@@ -44,8 +46,6 @@ APART = {
 }
 """Distances of what is said from the other kinds, in words."""
 EXCESS, SUM = "stated_excess", "options_excess"
-AMONG = "among"
-"""The condition that names the question of whose options a belief is in one."""
 MOST = 6
 """Numbers that a table shows beside the headline."""
 BOUNDS = ("_lower", "_upper")
@@ -106,12 +106,14 @@ def _sums_of_options(run: ScoredRun, probed: Sequence[pd.DataFrame]) -> Iterator
     read["k"] = rows.groupby(AMONG)["item"].transform("nunique")
     each = read.groupby([*by, "item"], sort=False).agg({"prob": "mean", "cluster": "first", "k": "first"})
     sums = each.groupby(by, sort=False).agg({"prob": ["sum", "count"], "cluster": "first", "k": "first"})
-    whole = sums[sums["prob", "count"] == sums["k", "first"]]
-    for (kind, method), places in whole.groupby(level=["kind", "method"], sort=False):
-        excess, clusters = places["prob", "sum"].to_numpy() - 1, places["cluster", "first"].to_numpy()
+    for (kind, method), places in sums.groupby(level=["kind", "method"], sort=False):
+        whole = places["prob", "count"] == places["k", "first"]
+        excess, clusters = (places["prob", "sum"] - 1).where(whole), places["cluster", "first"].to_numpy()
         score = cluster_mean(excess, clusters, how=resampling(run.config))
-        quantity = "P of all options, each asked for by itself, summed, less 1"
-        yield Number(metric=SUM, method=str(method), kind=str(kind), score=score, quantity=quantity, code="F1")
+        quantity, out = "P of all options, each asked for by itself, summed, less 1", int((~whole).sum())
+        beside = {"sums left out, for an option that has no belief": f"{out} of {len(whole)}"} if out else {}
+        about: dict[str, Any] = {"quantity": quantity, "code": "F1", "beside": beside}
+        yield Number(metric=SUM, method=str(method), kind=str(kind), score=score, **about)
 
 
 def side_by_side(
