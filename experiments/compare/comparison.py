@@ -11,6 +11,7 @@ from ...metrics.contract import Resampling
 from ...metrics.scoring.differences import Pair, paired_differences, pairs_of
 from ...metrics.scoring.engine import MeasuredSamples, measured
 from ...metrics.tables.samples import sample_name
+from ...probes.evidence.calibration import SPREADS
 from .findings import Comparison, Group, Record, drivers_of, matrix_of
 from .logs import alongside
 from .sides import Side, disagreements, samples_of, sides_of, what_differs
@@ -66,7 +67,8 @@ def compare(
             _require_common(judged, pairs)
         met = [pair for pair in pairs if len(judged) == 1 or len(pair.rows[0])]
         unpaired, pairs = len(pairs) - len(met), met
-        struck |= {len(every) + i: why for i, pair in enumerate(pairs) if (why := _why_struck(pair, failed))}
+        notes = {name: note for side in opened for name, note in side.notes.items()}
+        struck |= {len(every) + i: why for i, pair in enumerate(pairs) if (why := _why_struck(pair, failed, notes))}
         idle |= {name for name, verdict in _judged(judged) if verdict.unresponsive}
         every += pairs
         matrix, apart = matrix_of(samples_of(judged), how), disagreements(judged)
@@ -142,12 +144,16 @@ def _judged(sides: Sequence[Side]) -> list[tuple[str, Verdict]]:
     ]
 
 
-def _why_struck(pair: Pair, failed: Mapping[str, str]) -> str:
-    """What a model says or does is compared whatever can be read of its belief; what a probe reads is neither."""
+def _why_struck(pair: Pair, failed: Mapping[str, str], notes: Mapping[str, str]) -> str:
+    """What a model says or does is compared whatever can be read of its belief; what a probe reads is neither, and what
+    it draws together is no difference.
+    """
     if not barred(pair.metric, pair.one.kind, pair.two.kind):
         return ""
-    reasons = {sample.name: failed[sample.name] for sample in (pair.one, pair.two) if sample.name in failed}
-    return "; ".join(f"{name} cannot be read: {why}" for name, why in reasons.items())
+    names = [sample.name for sample in (pair.one, pair.two)]
+    reasons = [f"{name} cannot be read: {failed[name]}" for name in names if name in failed]
+    reasons += [f"{name} is {notes[name]}" for name in names if name in notes and pair.metric in SPREADS]
+    return "; ".join(reasons)
 
 
 def _require_common(sides: Sequence[Side], pairs: Sequence[Pair]) -> None:

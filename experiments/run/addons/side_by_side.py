@@ -117,7 +117,11 @@ def _sums_of_options(run: ScoredRun, probed: Sequence[pd.DataFrame]) -> Iterator
 
 
 def side_by_side(
-    run: ScoredRun, numbers: Sequence[Number], doubted: Mapping[tuple[str, str], str], left_out: Mapping[str, str]
+    run: ScoredRun,
+    numbers: Sequence[Number],
+    doubted: Mapping[tuple[str, str], str],
+    left_out: Mapping[str, str],
+    notes: Mapping[tuple[str, str], str],
 ) -> tuple[Sequence[Block], Figure | None]:
     """A table of every kind and method, what there is none of, and a figure of the number that the run is made for;
     no table and no figure where there is one kind.
@@ -125,6 +129,7 @@ def side_by_side(
     Args:
         doubted: kind and method of a probe whose card says that what it reads is no belief -> why.
         left_out: what could not be read -> why.
+        notes: kind and method of a probe -> how far what it reads is drawn together.
     """
     of_all = [number for number in numbers if number.subset == ALL and number.kind in WORDS]
     whole = {(number.kind, number.method, number.metric): number for number in of_all}
@@ -175,7 +180,7 @@ def side_by_side(
         head=[("", ""), *((metric.replace("_", " "), "") for metric in metrics)],
         rows=[
             [
-                Cell(label[kind, method], [kind, *filter(None, [failed.get((kind, method))])]),
+                Cell(label[kind, method], [kind, *filter(None, (of.get((kind, method)) for of in (failed, notes)))]),
                 *(cell(kind, method, metric) for metric in metrics),
             ]
             for kind, method in columns
