@@ -5,6 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ...base.code import load_code
+from ...base.documents import user_path
 from ...base.errors import UserError, nearest
 from ...metrics.claims import Verdict, barred, with_coherence
 from ...metrics.contract import Resampling
@@ -45,12 +47,15 @@ def compare(
         names: of tables, what a form wants -> the column that has it.
         methods: of sides that call their methods otherwise, such as a run and a log, the one of each that is compared.
         seed: of all resampling; None: the first run's own, 0 of tables.
-        allow_code: files of experiments that may be run.
+        allow_code: files of experiments, and of metrics, that may be run.
         alone: whether one run that holds one kind of belief is a comparison without pairs, and no error.
 
     Raises UserError for what cannot be compared: sides without a counterpart, of other versions, or that share no item;
     runs that are not whole; and a number or a margin of one that is not there.
     """
+    for file in allow_code:
+        if file.suffix == ".py":  # else a model's folder
+            load_code(user_path(file).resolve())
     sides = alongside(sides_of(paths, cluster=cluster, names=names, allow_code=allow_code), methods)
     groups = groups_of(sides)
     how = next((side.how for side in sides if side.how is not None), Resampling())
