@@ -13,8 +13,7 @@ from ...metrics.inference.clusters import complete_rows
 from ...metrics.inference.equivalence import Equivalence, tost
 from ...metrics.inference.intervals import moment_interval
 from ..dataset import EPS
-from ..estimators import soft_logistic
-from .crossfit import CALIBRATION_PENALTY, Refitted
+from .crossfit import Refitted, recalibration
 
 SLOPE_BAND = (0.8, 1.25)
 """A slope whose interval lies within is called calibrated."""
@@ -35,9 +34,7 @@ def calibrate(logit: ArrayLike, y: ArrayLike) -> Calibration:
     logit, y = floats(logit), floats(y)
     if len(y) < 2 or np.ptp(logit) == 0 or np.ptp(y) == 0:
         return Calibration(float("nan"), float("nan"))
-    unit = float(logit.std())
-    w, intercept = soft_logistic(logit[:, None] / unit, y, CALIBRATION_PENALTY)
-    return Calibration(float(w[0]) / unit, intercept)
+    return Calibration(*recalibration(logit, y))
 
 
 def by_level(logit: Floats, y: Floats, levels: ArrayLike) -> dict[str, float]:
