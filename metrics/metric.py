@@ -139,7 +139,7 @@ NEEDED = {
     "repeated": "replicate readings, named by --replicates",
     "bayes": "column 'bayes', or p_x, p_y and p_y_given_x",
     "factors": "a column factor_<name>",
-    "negated": "the negated question",
+    "negated": "questions asked together with their negations",
     "learning": "column 'p_y_given_not_x'",
     "two": "two cases",
     "readings": "several readings of each belief",

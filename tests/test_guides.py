@@ -42,7 +42,7 @@ NOT_RUN = {
     "--against cards/": "needs a second checkpoint; tests/experiments/compare/test_card.py has one",
     "./mine --set my-set.yaml": "needs a model of one's own; tests/experiments/compare/test_card.py has one",
     "statements={files: [mine.csv]}": "tests/test_recipe.py runs the recipe as a whole",
-    "doxascope probe train probe": "tests/test_recipe.py runs the recipe as a whole",
+    "doxascope probe train": "tests/test_recipe.py runs the recipe as a whole",
     "-o plan.random=20": "tests/test_recipe.py runs the recipe as a whole",
     "doxascope trace": "takes ten seconds; tests/experiments/probing/test_trace.py follows texts and runs",
     "doxascope steer": "needs a direction; tests/experiments/suite/steer makes and runs every kind of file",
@@ -278,7 +278,7 @@ class Reader:
         folder, name, which, rest = match.groups()
         place = {"a": 0, "A": 0, "b": 1, "B": 1}.get(which, 0)
         while len(there := self.made(folder, name)) < max(place + 1, n if which == "*" else 1):
-            first = {"runs": f"doxascope run {name}", "probes": "doxascope probe sweep probe runs/truth-..."}[folder]
+            first = {"runs": f"doxascope run {name}", "probes": "doxascope probe sweep runs/truth-..."}[folder]
             done = self.call(first + (" -o model.template=plain" if there else ""))
             assert done.returncode == 0, done.stderr
         chosen = there if which == "*" else there[place : place + 1]

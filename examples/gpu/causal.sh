@@ -6,6 +6,6 @@ set -euo pipefail
 OUT=${OUT:-runs}
 
 for probe in "$OUT"/probes/probe-*/probe.npz; do
-    doxascope probe causal causal "$OUT"/truth-* -o probe="${probe%.npz}" --out "$OUT/probes" "$@"
+    doxascope probe causal "$OUT"/truth-* -o probe="${probe%.npz}" --out "$OUT/probes" "$@"
 done
-doxascope probe sweep probe "$OUT"/truth-* --out "$OUT/probes"
+doxascope probe sweep "$OUT"/truth-* --out "$OUT/probes"

@@ -7,4 +7,4 @@ MODEL=${MODEL:-model.yaml}
 OUT=${OUT:-runs}
 
 doxascope run truth -m "$MODEL" --out "$OUT" "$@"
-doxascope probe sweep probe "$OUT"/truth-* --out "$OUT/probes"
+doxascope probe sweep "$OUT"/truth-* --out "$OUT/probes"

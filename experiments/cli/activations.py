@@ -124,11 +124,12 @@ Paths = tuple[Path, ...]
 def probe() -> None:
     """Train probes on the activations of runs, and judge them; needs no model.
 
-    CONFIG is a YAML file, or `probe`, the shipped one. RUNS are folders of runs that kept their activations.
+    CONFIG is a YAML file, or the name of a shipped one; where a run stands in its place, that of its experiment is
+    taken. RUNS are folders of runs that kept their activations.
 
     \b
     doxascope run truth                              statements, beliefs and activations
-    doxascope probe sweep probe runs/truth-*         every layer, with band, controls and report card
+    doxascope probe sweep runs/truth-*               every layer, with band, controls and report card
     doxascope probe apply probe runs/consistency-* -o probe=probes/probe-1a2b3c4d/probe
     """
 
@@ -143,7 +144,7 @@ def train(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow
     """Train the probe of the registered place, and save it.
 
     \b
-    doxascope probe train probe runs/truth-smollm2-135m-1a2b3c4d
+    doxascope probe train runs/truth-smollm2-135m-1a2b3c4d
     """
     from ..probing.data import by_model
     from ..probing.jobs import train_job
@@ -179,8 +180,8 @@ def sweep(
     The same command again goes on where it was.
 
     \b
-    doxascope probe sweep probe runs/truth-smollm2-135m-1a2b3c4d
-    doxascope probe sweep probe runs/truth-* -o heads=true -o workers=64 --executor ray --address auto
+    doxascope probe sweep runs/truth-smollm2-135m-1a2b3c4d
+    doxascope probe sweep runs/truth-* -o heads=true -o workers=64 --executor ray --address auto
     """
     from ..probing.data import by_model
     from ..probing.jobs import sweep_job
@@ -202,7 +203,7 @@ def lens(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Paths
     gates; and the runs' reports anew. Needs the model.
 
     \b
-    doxascope probe lens probe-martingale runs/martingale-* -o "lens.layers=[0.5, 0.8]"
+    doxascope probe lens runs/martingale-* -o "lens.layers=[0.5, 0.8]"
     """
     from ..probing.rereading import lens_job
     from ..probing.settings import load_job
@@ -222,7 +223,7 @@ def evaluate(config: str, runs: Paths, overrides: tuple[str, ...], full: bool, a
     """Judge a trained probe on other runs; groups that it was trained on are left out.
 
     \b
-    doxascope probe eval probe runs/truth-other-* -o probe=probes/probe-1a2b3c4d/probe
+    doxascope probe eval runs/truth-other-* -o probe=probes/probe-1a2b3c4d/probe
     """
     from ..probing.jobs import evaluate_job
     from ..probing.settings import load_job
@@ -239,7 +240,7 @@ def apply(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Path
     """Write what a trained probe reads in runs as beliefs of kind `probe`, and their reports anew.
 
     \b
-    doxascope probe apply probe runs/truth-* -o probe=probes/probe-1a2b3c4d/probe
+    doxascope probe apply runs/truth-* -o probe=probes/probe-1a2b3c4d/probe
     """
     from ..probing.jobs import apply_job
     from ..probing.settings import load_job
@@ -263,7 +264,7 @@ def causal(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, full
     The same command again goes on where it was. The verdict goes into the probe's report card.
 
     \b
-    doxascope probe causal causal runs/truth-smollm2-135m-1a2b3c4d -o probe=probes/probe-1a2b3c4d/probe
+    doxascope probe causal runs/truth-smollm2-135m-1a2b3c4d -o probe=probes/probe-1a2b3c4d/probe
     """
     from ..probing.causal.job import causal_job
     from ..probing.settings import load_causal

@@ -243,7 +243,8 @@ def plan(
     with _registered_even_so(config):
         planned = make_plan(experiment, config, card=chosen)
     settled = planned.config  # whether items share passes on that device, too
-    rates = chosen.rates(planned.shape, settled) if chosen and planned.shape else rates_of_runs(out, settled)
+    rates = chosen.rates(planned.shape, settled) if chosen and planned.shape else None
+    rates = rates or rates_of_runs(out, experiment.name, settled)
     for line in planned.lines(experiment, rates):
         echo(line)
     if price is not None:

@@ -71,7 +71,7 @@ def tools(out: Path) -> Sequence[Callable[..., Any]]:
         from ..run.plan import make_plan
 
         chosen, config = _settled(experiment, settings, model)
-        return "\n".join(make_plan(chosen, config).lines(chosen, rates_of_runs(out, config)))
+        return "\n".join(make_plan(chosen, config).lines(chosen, rates_of_runs(out, chosen.name, config)))
 
     def run(experiment: str, model: str | None = None, settings: dict[str, Any] | None = None) -> str:
         """Run an experiment (`consistency`, `martingale`, `truth`, ...) with settings such as `{"items": 20}`, and

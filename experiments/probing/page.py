@@ -190,7 +190,7 @@ def _verdict(card: Card) -> Stamp:
     for claim in card.claims:
         if claim.verdict != "supported" and claim.name in NEEDED_FOR_BELIEF:
             missing.setdefault(claim.verdict, []).append(claim.name)
-    lines = [(f"{verdict}:", ", ".join(names)) for verdict, names in missing.items()]
+    lines = [(str(verdict), ", ".join(names)) for verdict, names in missing.items()]
     return Stamp(says=f"What this probe reads: {card.headline}.", lines=lines, note=WHY_NOT.get(card.name, ""))
 
 

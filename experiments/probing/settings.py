@@ -23,6 +23,7 @@ from ...probes.probe import ENDINGS, NAME
 from ...probes.statements import MOST_CHATS
 from ..run.config import apply_override, put
 from ..run.folder import RunFolder
+from ..run.manifest import CONFIG
 
 Value = str | bool | int | float
 TAKEN = ("card", "sweep", "used")
@@ -101,12 +102,17 @@ class ProbeJob(Settings):
 def load_job(
     target: str, runs: Sequence[Path] = (), overrides: Sequence[str] = (), settings: Mapping[str, Any] | None = None
 ) -> ProbeJob:
-    """The job in a YAML file, or a shipped one: `probe`, or `probe-NAME` for runs of that experiment.
+    """The job in a YAML file, or a shipped one: `probe`, or `probe-NAME` for runs of that experiment. A run as `target`
+    is read by the shipped one of its experiment, with the other `runs`.
 
     Raises UserError for a file or a setting that is wrong.
     """
     shipped = Path(str(files("doxascope") / "configs"))
     known = sorted(path.stem for path in shipped.glob("probe*.yaml"))
+    if (Path(target) / CONFIG).is_file():
+        runs = (Path(target), *runs)
+        by_experiment = f"probe-{read_yaml(Path(target) / CONFIG).get('experiment')}"
+        target = by_experiment if by_experiment in known else "probe"
     if target not in known and not Path(target).is_file():
         raise UserError(f"{target}: no such file, nor a shipped job; {nearest(target, known)}")
     path = shipped / f"{target}.yaml" if target in known else Path(target)
@@ -194,11 +200,13 @@ class CausalJob(Settings):
 
 
 def load_causal(target: str, runs: Sequence[Path] = (), overrides: Sequence[str] = ()) -> CausalJob:
-    """The job in a YAML file, or the shipped one, `causal`.
+    """The job in a YAML file, or the shipped one, `causal`, by which a run as `target` is read.
 
     Raises UserError for a file or a setting that is wrong.
     """
     shipped = Path(str(files("doxascope") / "configs")) / "causal.yaml"
+    if (Path(target) / CONFIG).is_file():
+        target, runs = "causal", (Path(target), *runs)
     path = shipped if target == "causal" else Path(target)
     if path.is_dir():
         raise UserError(f"{target}: is a folder; give a YAML file, or `causal`, the shipped job")

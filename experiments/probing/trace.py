@@ -113,8 +113,8 @@ def trace(lm: LanguageModel, traced: Traced, every: str = "sentence", probe: Pro
         read_here = lm.option_rows(reading, options)
         shares = {f"p_{row['option']}": row["prob"] for row in read_here}
         entropy = float(entropy_bits(np.array([*shares.values()], dtype=np.float64)))
-        told = {"role": role, "text": text, "coverage": read_here[0]["coverage"], "entropy": entropy}
-        rows.append({"step": len(rows), **told, **shares})
+        about = {"coverage": read_here[0]["coverage"], "rather": read_here[0]["competitor"], "entropy": entropy}
+        rows.append({"step": len(rows), "role": role, "text": text, **about, **shares})
     table = pd.DataFrame(rows)
     if probe is not None and read.captured is not None:
         (values,) = read.captured.residuals.values()
@@ -196,7 +196,7 @@ def page(found: Trace, model: str, probe: Probe | None = None) -> Report:
         f"After each {found.every}; 0 is before any of it.",
         x=Axis(found.every),
     )
-    telling = table.drop(columns=["step", "role", "text"])
+    telling = table.drop(columns=["step", "role", "text", "rather"])
     cells = [[shown(float(value)) for value in row] for row in telling.to_numpy()]
     told = ["; ".join(map(" ".join, zip(telling.columns, row, strict=True))) for row in cells]
     texts = [str(text) for text in table["text"]]
@@ -208,12 +208,16 @@ def page(found: Trace, model: str, probe: Probe | None = None) -> Report:
     if probe is not None:
         where = f"The probe {probe.meta.name} was trained at {probe.meta.position}; here it reads before the question."
         notes.append(Prose(text=f"{where} Elsewhere than where its card judges it, nothing is known of its skill."))
-    low = (table["coverage"] < LOW_COVERAGE).mean()
-    alarm = Stamp(says=f"In {low:.0%} of the readings the model would rather say something else than any option.")
+    low = table["coverage"] < LOW_COVERAGE
+    likely = ", ".join(map(repr, table.loc[low, "rather"].value_counts().index[:3]))
+    alarm = Stamp(
+        says=f"In {low.mean():.0%} of the readings the options have less than half of the answer together.",
+        note=f"The likeliest other beginnings are {likely}. Options that begin like the answer have more of it.",
+    )
     return Report(
         heading="Belief along",
         of=traced.name,
-        top=Top(said=said, verdict=notes[0], alarms=[alarm] if low else [], further=notes[1:], figure=figure),
+        top=Top(said=said, verdict=notes[0], alarms=[alarm] if low.any() else [], further=notes[1:], figure=figure),
         blocks=[
             Coloured(title="Text", parts=parts, first=traced.options[0]),
             grid("Table", ["part", *telling.columns], rows, folded=True),

@@ -81,6 +81,10 @@ def _square(n: int, texts: Mapping[tuple[int, int], str]) -> Mark:
 
 SMALLEST_MARGIN = 0.005
 """Beside the outermost ends of intervals; smaller differences are nothing to look at."""
+FARTHEST = 5.0
+"""Times the distance of the estimates, or 1: where intervals reach four times as far, the axis ends there, and they end
+in arrows.
+"""
 LINE = 0.36
 """Inches of a line of a figure."""
 LABEL = 0.16
@@ -177,6 +181,10 @@ def _rows_drawn(
     """Draws a panel on the scale of all."""
     ends = [x for _, score, _ in every for x in (score.estimate, score.ci_lo, score.ci_hi)]
     ends = [x for x in (*ends, reference, *(bars or {}).values()) if x is not None and np.isfinite(x)] or [0.0, 1.0]
+    inner = [x for x in (reference, *(score.estimate for _, score, _ in every)) if x is not None and np.isfinite(x)]
+    if inner and max(ends) - min(ends) > 4 * (reach := FARTHEST * max(max(inner) - min(inner), 1.0)):
+        least, most = min(inner) - reach, max(inner) + reach
+        ends = [max(min(ends), least), min(max(ends), most)]
     margin = max(0.05 * (max(ends) - min(ends)), SMALLEST_MARGIN)
 
     def draw(axes: Any, rows: Sequence[Row]) -> None:
@@ -186,6 +194,9 @@ def _rows_drawn(
             if reference is not None:  # beside the interval alone: a line through a label would hide it
                 axes.plot([reference] * 2, [-height - 0.3, 0.14 - height], color=INK, linewidth=0.8, linestyle=DASHED)
             axes.plot([score.ci_lo, score.ci_hi], [-height] * 2, color=MARK, linewidth=0.7 if hollow else 1.4)
+            for end, beyond in ((min(ends), "<"), (max(ends), ">")):
+                if score.ci_lo < end if beyond == "<" else score.ci_hi > end:
+                    axes.plot(end, -height, beyond, color=MARK, markersize=4)
             fill = "none" if hollow else "full"
             axes.plot(score.estimate, -height, "o", color=MARK, markersize=4, fillstyle=fill)
             if bars:

@@ -117,8 +117,9 @@ def prepared(folder: Path, files: Sequence[str], mark: str, what: str) -> Output
     Raises UserError if it holds anything else, which is no `what`.
     """
     try:
-        foreign = [p.name for p in folder.iterdir() if p.name not in files] if folder.exists() else []
         kept = folder / files[0]
+        known = files if kept.exists() else ()
+        foreign = [p.name for p in folder.iterdir() if p.name not in known] if folder.exists() else []
         data = json.loads(kept.read_text(encoding="utf-8")) if not foreign and kept.exists() else {mark: ""}
         if mark not in (*data, data.get("heading")):
             foreign = [kept.name]

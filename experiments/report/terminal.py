@@ -1,6 +1,6 @@
 """A document as text for a terminal: the lead, and the parts that are marked as short, or all of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
 from ...base.text import visible
@@ -119,10 +119,11 @@ def _table(block: TableBlock, width: int, full: bool) -> Iterator[str]:
         by_row = max(map(len, lines)) > width
         yield from [] if by_row else lines[:1]
         for row, line in zip(split, lines[1:], strict=True):
-            yield from _by_row(head, row, width) if by_row else [line]
-            for _, below in row:
-                for note in below:
-                    yield from _wrapped(note, width, "    ")
+            if by_row:
+                yield from _by_row(head, row, width)
+            else:
+                yield line
+                yield from _notes((note for _, below in row for note in below), width)
     if block.empty and not full:
         n = len(block.empty)
         yield from _wrapped(f"{n} row{'s' * (n > 1)} without a number: {block.why_empty}", width)
@@ -142,10 +143,20 @@ def _split(cell: Cell, named: bool) -> tuple[str, list[str]]:
 
 
 def _by_row(head: Sequence[str], row: Sequence[tuple[str, list[str]]], width: int) -> Iterator[str]:
-    cells = [(title, text) for title, (text, _) in zip(["", *head[1:]], row, strict=True) if text]
-    yield from _wrapped(", ".join(text for title, text in cells if not title), width)
-    for title, text in cells:
-        yield from _wrapped(f"{title}: {text}", width, "  ") if title else ()
+    """What names the row, then each number with what stands below it."""
+    cells = [(title, *cell) for title, cell in zip(["", *head[1:]], row, strict=True)]
+    untitled = [(text, below) for title, text, below in cells if not title]
+    yield from _wrapped(", ".join(filter(None, (text for text, _ in untitled))), width)
+    yield from _notes((note for _, below in untitled for note in below), width)
+    for title, text, below in cells:
+        if title:
+            yield from _wrapped(f"{title}: {text}", width, "  ") if text else ()
+            yield from _notes(below, width)
+
+
+def _notes(notes: Iterable[str], width: int) -> Iterator[str]:
+    for note in notes:
+        yield from _wrapped(note, width, "    ")
 
 
 def _instances(block: Instances, width: int) -> Iterator[str]:

@@ -154,13 +154,13 @@ def pass_bytes(
     return budget * working_bytes(config, size) + masks + 4.0 * UNEMBED_ROWS * shape.vocabulary
 
 
-def rates_of_runs(out: Path, config: RunConfig) -> Rates | None:
-    """What the finished runs in a folder took of the same model under the same conditions, the latest first; None if
-    there is none. A run that sampled says how fast that is beside one that did not.
+def rates_of_runs(out: Path, experiment: str, config: RunConfig) -> Rates | None:
+    """What the finished runs in a folder took of the same model under the same conditions, those of the same experiment
+    first, then the latest; None if there is none. A run that sampled says how fast that is beside one that did not.
     """
     read: tuple[float, str] | None = None
     mixed: list[tuple[Counts, float]] = []
-    for path, record in _finished(out):
+    for path, record in _finished(out, experiment):
         try:
             model, planned = record["conditions"]["model"], record["planned"]
             counts, seconds = Counts(**planned["counts"]), float(record["totals"]["seconds"])
@@ -188,9 +188,13 @@ def rates_of_runs(out: Path, config: RunConfig) -> Rates | None:
     return Rates(read[0], sampled, read[1])
 
 
-def _finished(out: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Runs that say what was planned and are complete, the latest first."""
-    for manifest in sorted(out.glob(f"*/{MANIFEST}"), key=lambda path: -path.stat().st_mtime):
+def _finished(out: Path, experiment: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Runs that say what was planned and are complete, those of the experiment first, then the latest."""
+
+    def place(manifest: Path) -> tuple[bool, float]:
+        return not manifest.parent.name.startswith(f"{experiment}-"), -manifest.stat().st_mtime
+
+    for manifest in sorted(out.glob(f"*/{MANIFEST}"), key=place):
         try:
             record = json.loads(manifest.read_bytes())
         except (OSError, ValueError):  # as above

@@ -99,7 +99,7 @@ def run(
                 _enter(folder, experiment, at_work, restored)
                 if registration and not (folder.path / REGISTRATION).exists():
                     folder.write_json(REGISTRATION, registration)
-            foreseen = _foresee(folder, at_work, tell) if shard == WHOLE and folder.missing else None
+            foreseen = _foresee(folder, experiment.name, at_work, tell) if shard == WHOLE and folder.missing else None
             conditions = json_digest(at_work.began.conditions)
             session = folder.begin_session(shard=str(shard), conditions=conditions, **surroundings())
             with _store(at_work.header(), folder) as store:
@@ -263,11 +263,11 @@ def _begin(folder: RunFolder, experiment: Experiment, workers: Workers, before: 
     folder.write_manifest(record, once=one_of_many)
 
 
-def _foresee(folder: RunFolder, workers: Workers, tell: Callable[[str], object]) -> Taken | None:
+def _foresee(folder: RunFolder, experiment: str, workers: Workers, tell: Callable[[str], object]) -> Taken | None:
     """Say what the whole run will take, and write down what was planned: by it the next one knows how fast this was."""
     config = workers.began.config
     planned = workers.plan()
-    rates = rates_of_runs(folder.path.parent, config)
+    rates = rates_of_runs(folder.path.parent, experiment, config)
     foreseen = None if planned is None else planned.takes(rates)
     if planned is not None and foreseen:
         tell(f"takes about {foreseen}" + (f", by {rates.where}" if rates else ""))

@@ -16,7 +16,7 @@ from ...metrics import INNER_KINDS, belief_gate, cluster_mean
 from ...metrics.consistency.competence import GATE
 from ...metrics.contract import Resampling
 from ...metrics.number import Key, Number
-from ...metrics.scoring.engine import chosen, require_unique, score_samples
+from ...metrics.scoring.engine import require_unique, score_samples
 from ...metrics.tables.belief_parts import BeliefTable, in_parts
 from ...metrics.tables.samples import ALL
 from ..report.document import Block
@@ -100,9 +100,7 @@ def score_and_tell(
     require_unique(numbers)
     if not any(number.metric == experiment.headline and number.subset == ALL for number in numbers):
         raise UserError(f"{experiment.name}: its headline {experiment.headline!r} is no number of the subset {ALL!r}")
-    return numbers, {
-        name: f"{why} of `doxascope score`" for name, why in scored.skipped.items() if chosen(name)[0].slow
-    }
+    return numbers, {name: f"{scored.skipped[name]} of `doxascope score`" for name in scored.too_slow}
 
 
 class Begun(NamedTuple):

@@ -79,6 +79,8 @@ class MeasuredSamples:
     """What the numbers are made of that can be compared between samples."""
     skipped: Mapping[str, str]
     """Metric that fits a sample -> why it was not scored."""
+    too_slow: Collection[str] = ()
+    """Of these, what is left out for the time that it takes."""
 
 
 def measured(
@@ -120,6 +122,7 @@ def measured(
         [number for entry in scored for number in entry.numbers],
         comparable,
         {name: why for name, why in skipped.items() if why},
+        [entry.metric.name for entry in by_metric if entry.slow],
     )
 
 
@@ -239,6 +242,8 @@ class Scored:
     """Paired, adjusted over all of them (Holm); each score is a `PairedDifference`."""
     skipped: Mapping[str, str]
     """Metric that fits a sample -> why it was not scored."""
+    too_slow: Collection[str] = field(default=(), kw_only=True)
+    """Of these, what is left out for the time that it takes."""
 
     @property
     def all(self) -> list[Number]:
@@ -325,7 +330,8 @@ def score_samples(
     scored = measured(samples, how, metric, until=until, compared=compared)
     numbers = [*scored.numbers, *(_over_models(scored.comparable, how) if over_models else ())]
     require_unique(numbers)
-    return Scored(numbers, paired_differences(pairs_of(scored.comparable, rivals, scored.samples), how), scored.skipped)
+    differences = paired_differences(pairs_of(scored.comparable, rivals, scored.samples), how)
+    return Scored(numbers, differences, scored.skipped, too_slow=scored.too_slow)
 
 
 def require_unique(numbers: Sequence[Number]) -> None:

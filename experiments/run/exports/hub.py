@@ -34,8 +34,8 @@ Settings of the run:
 ```yaml
 {settings}```
 """
-OURS = b"\nRead by doxascope "
-"""A line of the card begins so."""
+OURS = b"---\nconfigs:\n- config_name: beliefs\n  data_files: beliefs.parquet\n"
+"""A card begins so."""
 ROWS = {"beliefs": "read-out and option", "scores": "number", "transcripts": "read-out that was asked for"}
 
 
@@ -45,7 +45,9 @@ def write(exported: Exported, out: OutputFolder) -> list[str]:
     Raises UserError if one of them is there and is not of an export.
     """
     keep_foreign(
-        lambda card: OURS in card.read_bytes(), out.path / "README.md", *(out.path / f"{name}.parquet" for name in ROWS)
+        lambda card: card.read_bytes().startswith(OURS),
+        out.path / "README.md",
+        *(out.path / f"{name}.parquet" for name in ROWS),
     )
     beliefs = exported.folder.beliefs()
     texts = [name for name in beliefs.columns if isinstance(beliefs[name].dtype, pd.CategoricalDtype)]

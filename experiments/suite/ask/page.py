@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ....metrics import CalibrationError
+from ....metrics.consistency.competence import LEAST_ORDERED
 from ....metrics.decision.forecast_metrics import EVEN, GUESS, UNBINNED
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
@@ -68,6 +69,10 @@ COLUMNS = (
     Column("by_place", "by place", "share of questions whose belief follows the place of the options", percent=True),
     Column("order_effect", "order effect", "how far the order of the options moves the belief (total variation)"),
 )  # fmt: skip
+TOO_FEW = (
+    f"With fewer than {LEAST_ORDERED} questions of different content nothing is called readable: whether the answers "
+    "follow the place of the options cannot be told."
+)
 PROPOSED = Table(
     "Is this the right answer?",
     "Of options that are proposed one by one: P(yes) against whether the option is right.",
@@ -92,7 +97,8 @@ def findings(config: AskConfig, beliefs: pd.DataFrame, numbers: Sequence[Number]
         f"{len(first)} questions, each with its own options, are asked {ORDERS[config.orders]}; the exact probability "
         "of every option is read in each order, and the belief is the mean over orders."
     )
-    advice = [*low_coverage(config, asked)]
+    few = len({answer.cluster for answer in first}) < LEAST_ORDERED and config.orders != "none"
+    advice = [*([TOO_FEW] if few else []), *low_coverage(config, asked)]
     return Findings(
         question=" ".join([question, *advice]),
         columns=columns,
@@ -110,11 +116,11 @@ def low_coverage(config: AskConfig, asked: dict[str, list[Answered]]) -> Iterato
         if method not in config.methods or not masses or not (mass := np.median(masses)) < config.low_coverage:
             continue
         tokens = Counter(question.rather[0] for question in questions if question.rather[0])
-        likely = ", ".join(f"{token!r} ({n / len(questions):.0%} of questions)" for token, n in tokens.most_common(3))
+        shares = [f"{token!r} (in {n / len(questions):.0%} of the questions)" for token, n in tokens.most_common(3)]
         yield (
-            f"Under {method} the options hold {mass:.2g} of what the model would say (median question); "
-            f"it would rather begin with {likely or 'something else'}. `fit`, or `lm.fit_forms`, finds a beginning "
-            "under which they hold more."
+            f"Under {method} the options have a probability of {mass:.2g} together (median question). The likeliest "
+            f"other beginning of the answer is {', '.join(shares) or 'not known'}. `fit`, or `lm.fit_forms`, finds "
+            "words before the answer after which the options are more probable."
         )
 
 

@@ -40,12 +40,18 @@ COLUMNS = (
     ),
     Column(
         "beyond",
-        "beyond",
+        "beyond controls",
         "mean size of the shift of a question, less that along the controls of that name, for other draws of them",
     ),
-    Column("coverage_change", "coverage", "how much more of the answer the options are together, added or subtracted"),
-    Column("gap_change", "incoherence", "how much further P(first) + P(first to the negation) - 1 lies from 0"),
-    Column("neutral_kl", "elsewhere", "KL of the next token after a chat that asks nothing of the kind, nat"),
+    Column(
+        "coverage_change",
+        "change of coverage",
+        "how much more of the answer the options are together, added or subtracted",
+    ),
+    Column(
+        "gap_change", "change of incoherence", "how much further P(first) + P(first to the negation) - 1 lies from 0"
+    ),
+    Column("neutral_kl", "KL on neutral text", "KL of the next token after a chat that asks nothing of the kind, nat"),
 )
 CHANGE = Column("change", "change", "belief in the first option, less that without the edit")
 

@@ -73,7 +73,7 @@ COLUMNS = (
     Column("calibration_slope", "calibration slope", "log-odds of truth per log-odds of belief; 1 is calibrated"),
     Column("framing_bias", "framing bias", "P(yes to X) + P(yes to not X) - 1; 0 is coherent"),
     Column("p_yes", "P(yes)", "mean belief"),
-    Column("yes_no_mass", "mass", "P(yes) + P(no) before anything is normalised"),
+    Column("yes_no_mass", "coverage", "P(yes) + P(no) before anything is normalised"),
 )
 
 

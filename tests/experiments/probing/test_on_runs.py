@@ -46,7 +46,7 @@ def test_what_stands_before_all_that_is_asked_is_before_the_question(made: Calla
     """Belief and decision are asked for in one message with the situation: its end knows of neither, that of the
     question does."""
     folder = made("rationality", "items=6", "said.numbers=[]", "iterated=false", "prompts={standard: ''}")
-    loaded = load_runs(load_job("probe-rationality", [folder]))
+    loaded = load_runs(load_job(str(folder)))
     assert loaded.sites == {"question": "read-out", "situation": "before the question"}
     assert set(loaded.data.rows["scenario"]) == {"belief", "line 1"}
     at = next(point for point in loaded.data.points if point.position == "situation")
@@ -59,7 +59,7 @@ def test_along_trajectories_the_lead_is_over_both_kinds_of_belief_and_the_errors
     evidence: Path, tmp_path: Path
 ) -> None:
     folder = evidence
-    job = load_job("probe-martingale", [folder], ["target=exact", *SMALL])
+    job = load_job(str(folder), overrides=["target=exact", *SMALL])
     rows = load_runs(job).data.rows
     said = RunFolder.open(folder).beliefs()
     said = said[(said["kind"] == "verbal") & (said["option_index"] == 0)].set_index(["item", "step"])["prob"]

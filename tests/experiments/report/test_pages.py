@@ -8,6 +8,7 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -341,6 +342,20 @@ def test_a_label_longer_than_its_figure_is_wrapped_and_no_line_runs_through_it()
     lines = [line for line in re.findall(r">([^<>]+)</t", found.svg) if line.strip() and line.strip() in name]
     assert len(lines) > 1
     assert " ".join(line.strip() for line in lines) == name
+
+
+def test_an_interval_of_thousands_leaves_its_estimate_in_sight() -> None:
+    wide = replace(cluster_mean(np.linspace(0.1, 0.3, 12), range(12)), ci_lo=-5000.0)
+    near = replace(wide, ci_lo=-3.0)
+    ticks = {}
+    for name, score in (("wide", wide), ("near", near)):
+        found = forest("A figure", [("a", score, False), ("b", near, False)], "axis", "Caption.", reference=0)
+        assert found is not None
+        numbers = re.findall(r">([−-]?[\d.]+)</t", found.svg)
+        ticks[name] = [float(number.replace("−", "-")) for number in numbers]
+        assert f",{score.ci_lo:g}," in found.data
+    assert min(ticks["wide"]) > -10
+    assert min(ticks["near"]) >= -3.5
 
 
 def test_backticks_are_code_and_what_is_between_stays_escaped() -> None:

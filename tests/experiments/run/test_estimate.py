@@ -1,7 +1,9 @@
 """What a plan says a run takes, and what it then took."""
 
+import json
 import math
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,14 +37,14 @@ def asked(tiny_for: Callable[[str], Path]) -> Callable[..., Any]:
 def test_a_run_says_what_it_will_take_and_what_it_took(asked: Callable[..., Any], tmp_path: Path) -> None:
     told: list[str] = []
     experiment, config = asked()
-    assert rates_of_runs(tmp_path, config) is None
+    assert rates_of_runs(tmp_path, "consistency", config) is None
     first = run(experiment, config, tmp_path, tell=told.append)
     totals = first.manifest["totals"]
     assert re.search(r"^takes about [\d,]+ tokens, an unknown time", told[0])
     assert told[1].startswith(f"took {totals['tokens_run']:,} tokens")
     counts = first.manifest["planned"]["counts"]
     assert (counts["tokens"], counts["readouts"]) == (totals["tokens_run"], totals["readouts"])
-    rates = rates_of_runs(tmp_path, asked("seed=1")[1])
+    rates = rates_of_runs(tmp_path, "consistency", asked("seed=1")[1])
     assert rates is not None
     assert rates.operations == pytest.approx(counts["operations"] / totals["seconds"])
     planned = make_plan(*asked("items=6", "seed=1"))
@@ -53,10 +55,19 @@ def test_a_run_says_what_it_will_take_and_what_it_took(asked: Callable[..., Any]
     assert taken.seconds == pytest.approx(more * totals["seconds"])
     disk = sum(file.stat().st_size for file in first.path.rglob("*") if file.is_file())
     assert 0.2 < planned.takes(rates).disk / disk < 5  # type: ignore
-    assert rates_of_runs(tmp_path, asked("model.dtype=bfloat16")[1]) is None
+    assert rates_of_runs(tmp_path, "consistency", asked("model.dtype=bfloat16")[1]) is None
+    newer = shutil.copytree(first.path, tmp_path / "truth-tiny")  # of another experiment, and faster
+    manifest = json.loads((newer / "manifest.json").read_text())
+    manifest["totals"]["seconds"] /= 2
+    (newer / "manifest.json").write_text(json.dumps(manifest))
+    for experiment_name, times in (("consistency", 1), ("truth", 2), ("ask", 2)):
+        of_it = rates_of_runs(tmp_path, experiment_name, config)
+        assert of_it is not None
+        assert of_it.operations == pytest.approx(times * rates.operations)
+    shutil.rmtree(newer)
     for damaged in ("{", "[]", '{"status": "complete", "planned": {"counts": {"tokens": 1}}}'):
         (first.path / "manifest.json").write_text(damaged)
-        assert rates_of_runs(tmp_path, config) is None
+        assert rates_of_runs(tmp_path, "consistency", config) is None
 
 
 def test_what_is_captured_is_counted_row_by_row(asked: Callable[..., Any], tmp_path: Path) -> None:

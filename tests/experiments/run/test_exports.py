@@ -188,10 +188,10 @@ def test_a_file_of_the_user_is_kept_and_one_of_an_export_is_written_anew(
     if to == "inspect":
         pytest.importorskip("inspect_ai", reason="Inspect is not installed")
     file = tmp_path / (name or f"{asked.path.name}.eval")
-    file.write_text("mine")
+    file.write_text(words := "mine\nRead by doxascope last year.")
     with pytest.raises(UserError, match=rf"{file.name}: is not of an export, and would be lost"):
         doxascope.export(asked, to, tmp_path)
-    assert [(there.name, there.read_text()) for there in tmp_path.iterdir()] == [(file.name, "mine")]
+    assert [(there.name, there.read_text()) for there in tmp_path.iterdir()] == [(file.name, words)]
     file.unlink()
     for _ in range(2):
         doxascope.export(asked, to, tmp_path)

@@ -122,6 +122,11 @@ def test_runs_of_two_experiments_are_refused(finished: Callable[..., RunFolder])
 def test_a_run_says_which_tests_it_is_too_large_for(
     finished: Callable[..., RunFolder], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    (tmp_path / "alone.csv").write_text(  # without negations
+        "statement,label\n" + "".join(f"{n} is even.,{1 - n % 2}\n" for n in range(6))
+    )
+    alone = finished("truth", f"statements={{files: [{tmp_path}/alone.csv]}}")
+    assert "not_scored" not in json.loads((alone.path / "scores.json").read_text())
     folder = Path(shutil.copytree(finished("martingale").path, tmp_path / "run"))
     monkeypatch.setattr("doxascope.metrics.scoring.engine.SLOW_ROWS", 1)
     report(RunFolder(folder), *stored_config(folder / "config.yaml"))
