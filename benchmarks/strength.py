@@ -3,21 +3,50 @@
 python benchmarks/strength.py [honest] [--triples 20] [--strengths 0 .25 .5 .75 1 1.25 1.5] [--device cuda]
                                         [--out FOLDER]
 
-Of each strength it prints the three verdicts with their numbers, then between which strengths each verdict switches.
-The questions are those of `doxascope validate --english`, on nouns of the test.
+Of each strength it prints the three verdicts with their numbers, then between which strengths each verdict switches; a
+figure and a table of its numbers go into the folder. The questions are those of `doxascope validate --english`,
+on nouns of the test.
 """
 
 import argparse
+import json
 import tempfile
 from itertools import pairwise
 from pathlib import Path
 
 from doxascope.experiments.compare import compare
+from doxascope.experiments.report.figures import Panel, chart
+from doxascope.experiments.report.findings import Figure
+from doxascope.experiments.report.marks import Axis, line, points, ranges
 from doxascope.experiments.synthetic.organisms.cards import shipped_in_english
 from doxascope.experiments.synthetic.organisms.lessons import BASE
-from doxascope.experiments.synthetic.validation.in_english import read
+from doxascope.experiments.synthetic.validation.in_english import METHOD, read
 
 ASKED = ("readable", "responds", "coherent")
+SHOWN = {"coverage_posterior": "coverage after a turn", "p_invalid_norm": "share of the word ruled out", "c2": "c2"}
+
+
+def figure(organism: str, runs: dict[float, Path]) -> Figure:
+    """The numbers of each run over its strength, with their intervals."""
+    scores = {strength: json.loads((folder / "scores.json").read_text())["scores"] for strength, folder in runs.items()}
+    panels = []
+    for metric, name in SHOWN.items():
+        wanted = (metric, METHOD, "exact", "all")
+        at = [
+            (strength, score["estimate"], score["ci_lo"], score["ci_hi"])
+            for strength, every in scores.items()
+            for score in every
+            if (score["metric"], score["method"], score["kind"], score["subset"]) == wanted
+        ]
+        x, y, lo, hi = zip(*at, strict=True)
+        low = 0.9 if metric == "c2" else 0
+        axis = Axis(name, (min(low, *lo), 1.0 if metric != "p_invalid_norm" else max(0.6, *hi)), most=3)
+        panels.append(Panel(name, [ranges(x, lo, hi), line(x, y), points(x, y)], y=axis))
+    caption = (
+        f"Numbers of the word game with the adapter `{organism}` at so many times its strength, 0 being the chat model "
+        "as it is, with intervals over triples."
+    )
+    return chart("Strength of an adapter", panels, caption, x=Axis("strength"), columns=3)
 
 
 def main() -> None:
@@ -31,18 +60,23 @@ def main() -> None:
     asked = parser.parse_args()
     out = asked.out or Path(tempfile.mkdtemp())
     out.mkdir(parents=True, exist_ok=True)
-    rows = list[tuple[float, tuple[str, ...]]]()
+    verdicts, runs = dict[float, tuple[str, ...]](), dict[float, Path]()
     for strength in asked.strengths:
         adapter = f"model.adapter=[{{place: '{shipped_in_english()[asked.organism]}', weight: {strength}}}]"
-        folders = read(out, [BASE], asked.triples, 0, [adapter, f"model.device={asked.device}"], lambda n: None)
-        (side,) = compare(folders).groups[0].sides
+        (folder,) = read(out, [BASE], asked.triples, 0, [adapter, f"model.device={asked.device}"], lambda n: None)
+        (side,) = compare([folder], alone=True).groups[0].sides
         (verdict,) = side.verdicts
         print(f"{strength:4}  {verdict.sentence}", flush=True)
-        rows.append((strength, verdict.states))
+        verdicts[strength], runs[strength] = verdict.states, folder
+    runs = dict(sorted(runs.items()))
     for place, what in enumerate(ASKED):
-        for (low, before), (high, after) in pairwise(rows):
-            if before[place] != after[place]:
-                print(f"{what}: {before[place]} at {low}, {after[place]} at {high}")
+        for low, high in pairwise(runs):
+            if verdicts[low][place] != verdicts[high][place]:
+                print(f"{what}: {verdicts[low][place]} at {low}, {verdicts[high][place]} at {high}")
+    drawn = figure(asked.organism, runs)
+    for ending in ("svg", "csv"):
+        drawn.save(out / f"strength.{ending}")
+    print(f"figure and table: {out / 'strength.svg'}")
 
 
 if __name__ == "__main__":

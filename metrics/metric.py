@@ -141,7 +141,7 @@ NEEDED = {
     "factors": "a column factor_<name>",
     "negated": "questions asked together with their negations",
     "learning": "column 'p_y_given_not_x'",
-    "two": "two cases",
+    "weight_of_first": "two cases",
     "readings": "several readings of each belief",
     "words_prior": "the words of each read-out, which a belief table has",
     "controls": "control histories, which a run of bscore reads",

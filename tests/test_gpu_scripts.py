@@ -12,29 +12,28 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).parents[1] / "examples" / "gpu"
-SMALL = {
-    "array": ["-o", "items=2"],
-    "bscore": ["-o", "items=1", "-o", "runs=2", "-o", "turns=2", "-o", "cuts=[2]"],
-    "certify": [],
-    "compare": ["-o", "items=2"],
-    "consistency": ["-o", "items=1"],
-    "locate": ["-o", "items=2"],
-    "martingale": ["-o", "items=1", "-o", "gate_urns=2", "-o", "generation.max_new_tokens=20"],
-    "probe": ["-o", "items=12"],
-    "rationality": ["-o", "items=2"],
-    "sycophancy": ["-o", "items=1", "-o", "stated={}", "-o", "paraphrased=updates"],
+LETTERS = "methods={letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}"
+URNS, WORLDS = "domains={factual: {kind: computed, make: [urns]}}", "tasks={worlds: {kind: computed}}"
+SMALL: dict[str, tuple[str, ...]] = {
+    "array": ("items=2", LETTERS, "fork.methods=[]"),
+    "bscore": ("items=1", "runs=2", "turns=2", "cuts=[2]", "queries=3"),
+    "certify": (),
+    "compare": ("items=2", LETTERS, "fork.methods=[]"),
+    "consistency": ("items=1",),
+    "locate": ("items=2",),
+    "martingale": ("items=1", URNS, "gate_urns=2", "generation.max_new_tokens=20", "debate.max_new_tokens=10"),
+    "rationality": ("items=2", "pool=60", "iterations=5"),
+    "sycophancy": ("items=1", WORLDS, "stated={}", "paraphrased=updates"),
 }
 """What makes each small."""
 READS = {"array": "consistency", "compare": "consistency", "probe": "truth", "causal": "truth", "certify": "truth"}
 """The experiment of each script that is not called by it."""
 FULL = os.environ.get("DOXASCOPE_GUIDES") == "full"
 STATED = ("stated.numbers=[of 10]", "registered=null")
-LETTERS = "{letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}"
-URNS, WORLDS = "domains={factual: {kind: computed, make: [urns]}}", "tasks={worlds: {kind: computed}}"
 KINDS = {
     "ask": ("answers=[texts]", *STATED),
     "bscore": ("items=36", "runs=2", "turns=2", "controls=null", "confidence=null", *STATED),
-    "consistency": ("items=8", f"methods={LETTERS}", "fork.methods=[]", *STATED),
+    "consistency": ("items=8", LETTERS, "fork.methods=[]", *STATED),
     "martingale": ("items=8", URNS, "gate_urns=0", "reasoning=[evidence]", "stated.greedy=[]", *STATED),
     "rationality": ("items=8", "iterated=false", "prompts={standard: ''}", "said.numbers=[of 10]"),
     "sycophancy": ("items=8", WORLDS, "evidence=[none]", "involvement=[third]", "askers=[]", *STATED),
@@ -144,12 +143,12 @@ def script(doxascope: Path, tiny_for: Callable[[str], Path], tmp_path: Path) -> 
 
 
 def test_every_script_is_run_here() -> None:
-    assert {one.stem for one in SCRIPTS.glob("*.sh")} == {*SMALL, "kinds", "causal"}
+    assert {one.stem for one in SCRIPTS.glob("*.sh")} == {*SMALL, "kinds", "probe", "causal"}
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_script_does_what_it_says(script: Script, name: str) -> None:
-    script(name, *SMALL[name])
+    script(name, *options((*SMALL[name], "bootstrap_draws=50") if name != "certify" else ()))
 
 
 @pytest.mark.parametrize("experiment", KINDS)
@@ -167,7 +166,7 @@ def test_every_kind_of_each_experiment_with_its_probe_job(script: Script, tmp_pa
 
 
 def test_a_probe_is_checked_for_use(script: Script, tmp_path: Path) -> None:
-    script("probe", *SMALL["probe"])
+    script("probe", *options(("items=12", "capture.layers=[1]")))
     script("causal", *options(CAUSAL))
     (used,) = (tmp_path / "runs" / "probes").glob("*/used.json")
     assert json.loads(used.read_text())["verdict"]

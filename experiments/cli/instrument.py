@@ -96,7 +96,7 @@ class ValidateOptions(NamedTuple):
     """What `validate` is told."""
 
     organisms: tuple[str, ...]
-    n: int
+    null: int | None
     english: bool
     contexts: int | None
     seed: int
@@ -112,7 +112,7 @@ class ValidateOptions(NamedTuple):
 
 @click.command()
 @click.argument("organisms", nargs=-1, metavar="[ORGANISM]...")
-@click.option("--null", "n", type=click.IntRange(1), help="Grow so many organisms that have none of it instead.")
+@click.option("--null", type=click.IntRange(1), help="Grow so many organisms that have none of it instead.")
 @click.option("--english", is_flag=True, help="Of adapters on the demo's chat model.")
 @click.option("--contexts", type=click.IntRange(1), help="That each reads: 200, of a null organism or in English 150.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of contexts and resampling.")
@@ -152,7 +152,7 @@ def validate(context: click.Context, **given: Any) -> None:
 
 def _job(context: click.Context) -> str:
     """Which of the three is asked for. Raises a UsageError for two at once, and for what it would not heed."""
-    null, english = context.params["n"], context.params["english"]
+    null, english = context.params["null"], context.params["english"]
     if null and english:
         raise click.UsageError("--null and --english are two jobs; give one of them")
     job = NULL if null else ENGLISH if english else PLANTED
@@ -179,10 +179,11 @@ def _validate_null(asked: ValidateOptions) -> bool:
 
     place = told.prepare_null(asked.out or Path("nulls"))
     together = MANY if asked.device.startswith("cuda") else NullPlan().together
-    plan = NullPlan(asked.n, device=asked.device, together=together)
+    assert asked.null
+    plan = NullPlan(asked.null, device=asked.device, together=together)
     plan = plan._replace(contexts=asked.contexts or plan.contexts)
     side_by_side = spread_over(asked.workers, asked.executor, asked.address, local=one_thread_each)
-    with side_by_side as spread, progress(asked.n, "organism", "null organisms") as advance:
+    with side_by_side as spread, progress(asked.null, "organism", "null organisms") as advance:
         read = null_claims(plan, place.path, spread, advance)
     place.write_json("nulls.json", told.null_data(read, plan))
     write(place, document := told.null_page(read, plan))

@@ -110,8 +110,6 @@ def run(
     """
     from ..probing.kinds import run_kinds
     from ..run.config import load_config
-    from ..run.experiment import items_of
-    from ..run.plan import foreseen
     from ..run.ray_workers import ray_workers
     from ..run.registration import registration as registration_of
     from ..run.sessions import WHOLE, parse_shard
@@ -130,8 +128,6 @@ def run(
     require_ray(executor, workers=workers, gpus_per_worker=gpus_per_worker, address=address)
     opened = ray_workers(workers, gpus_per_worker, address) if by_ray else one_here
     registered = None if registration is None else registration_of(registration, experiment.name, config)
-    for line in foreseen(config, items_of(experiment, config)):
-        echo(line)
     folder = run_kinds(
         experiment,
         config,

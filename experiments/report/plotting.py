@@ -218,6 +218,7 @@ STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlesize": 10,
+    "axes.titley": 1.0,  # where it is anyway, but matplotlib would look for what stands above the axes
     "legend.frameon": False,
     "text.color": INK,
     "text.parse_math": False,  # a name with dollars in it is no formula

@@ -101,15 +101,16 @@ def make_plan(
     config: RunConfig,
     lm: LanguageModel | None = None,
     *,
+    items: Sequence[Item] = (),
     card: GpuCard | None = None,
     n: int = PLANNED_ITEMS,
 ) -> Plan:
     """Build the token trees of `n` of the items, as the device reads them, or a `card`. Raises UserError for what the
     run itself would refuse.
 
-    `lm`: the model, where it is loaded anyway.
+    `lm`: the model, and `items`: what is sampled, where they are there anyway.
     """
-    items = items_of(experiment, config)
+    items = items or items_of(experiment, config)
     reader = lm.reader if lm else PromptReader(config.model, load_text_side(config.model), config.terminators)
     text, shape = reader.text, _shape(reader, lm)
     on_gpu = card is not None or pick_device(config.model.device) != "cpu"

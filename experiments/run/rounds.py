@@ -88,7 +88,7 @@ class _Batch:
 
     def __init__(self, lm: LanguageModel, reads: Sequence[Callable[[LanguageModel], Any]], together: bool) -> None:
         self.lm, self.together, self.readers = lm, together, [_Reader(lm, read) for read in reads]
-        self.error: BaseException | None = None
+        self.failed: Exception | None = None
         self._go_on(dict.fromkeys(range(len(reads))))
 
     def _go_on(self, answers: Mapping[int, PackedReading | None]) -> None:
@@ -102,7 +102,7 @@ class _Batch:
         try:
             self._started = self._start()
         except Exception as error:
-            self.error = error
+            self.failed = error
 
     def _start(self) -> list[tuple[list[int], Callable[[], list[PackedReading]]]]:
         """Have all that is asked read: of which items, and what waits for it."""
@@ -119,11 +119,10 @@ class _Batch:
         """Give the items what they ask, until none asks any more: what each has read, up to the first that raised an
         error. Raises what was raised where they asked.
         """
-        while self.error is None and any(reader.asked for reader in self.readers):
+        while self.failed is None and any(reader.asked for reader in self.readers):
             self._go_on({i: answer for same, wait in self._started for i, answer in zip(same, wait(), strict=True)})
-        if self.error:
-            raise self.error
-        self.error = self.readers[-1].error
+        if self.failed:
+            raise self.failed
         return [reader.result for reader in self.readers if not reader.error]
 
     def abandon(self) -> None:
@@ -161,8 +160,8 @@ def read_in_rounds(
             begun.remove(batch)
             if results:
                 yield results
-            if batch.error:
-                raise batch.error
+            if error := batch.readers[-1].error:
+                raise error
     finally:
         for batch in begun:
             batch.abandon()

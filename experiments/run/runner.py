@@ -37,6 +37,7 @@ from .integrity import STORE, restore, say_what_is_gone
 from .manifest import CERTIFICATE, CONFIG, ITEMS, item_lines, refuse_other_registration, surroundings
 from .pages import MADE, run_page
 from .paper_tables import numbers_of
+from .plan import foreseen
 from .registration import FILE as REGISTRATION
 from .registration import told
 from .scores import ScoredRun, score_and_tell, without_inner
@@ -87,19 +88,21 @@ def run(
         workers: opens what reads: one worker in this process, or many.
         registration: what a registration file of this run says; it is kept in the folder.
         scored: whether to write scores and report, too; what needs the model comes before them.
-        tell: is told, in lines, what the whole run will take before it begins, and what it took.
+        tell: is told, in lines, what the items can show and the whole run will take before it begins, and what it took.
 
     Raises UserError if the folder holds a run under other conditions in which something was read, listing the
     differences, or one that is not on the disk as it was written.
     """
     with workers(experiment, config) as at_work:
+        for line in foreseen(config, at_work.items):
+            tell(line)
         folder = RunFolder.create(out / at_work.began.name, shard)
         with folder.writing():
             with folder.taking_turns(PATIENCE):
                 _enter(folder, experiment, at_work, restored)
                 if registration and not (folder.path / REGISTRATION).exists():
                     folder.write_json(REGISTRATION, registration)
-            foreseen = _foresee(folder, experiment.name, at_work, tell) if shard == WHOLE and folder.missing else None
+            expected = _foresee(folder, experiment.name, at_work, tell) if shard == WHOLE and folder.missing else None
             conditions = json_digest(at_work.began.conditions)
             session = folder.begin_session(shard=str(shard), conditions=conditions, **surroundings())
             with _store(at_work.header(), folder) as store:
@@ -113,8 +116,8 @@ def run(
         with folder.writing(), folder.taking_turns(FOREVER) as alone:
             if alone and not folder.missing:
                 report(folder, experiment, at_work.began.config)
-    if foreseen and not folder.missing:
-        tell(f"took {taken(folder.path, folder.manifest['totals'])}; foreseen: {foreseen}")
+    if expected and not folder.missing:
+        tell(f"took {taken(folder.path, folder.manifest['totals'])}; foreseen: {expected}")
     return folder
 
 
@@ -268,11 +271,11 @@ def _foresee(folder: RunFolder, experiment: str, workers: Workers, tell: Callabl
     config = workers.began.config
     planned = workers.plan()
     rates = rates_of_runs(folder.path.parent, experiment, config)
-    foreseen = None if planned is None else planned.takes(rates)
-    if planned is not None and foreseen:
-        tell(f"takes about {foreseen}" + (f", by {rates.where}" if rates else ""))
+    expected = None if planned is None else planned.takes(rates)
+    if planned is not None and expected:
+        tell(f"takes about {expected}" + (f", by {rates.where}" if rates else ""))
         folder.write_manifest(folder.manifest | {"planned": planned.record})
-    return foreseen
+    return expected
 
 
 @contextlib.contextmanager

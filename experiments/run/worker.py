@@ -224,7 +224,7 @@ class Worker:
 
     def plan(self) -> Plan | None:
         """See `Workers`."""
-        return make_plan(self.experiment, self.began.config, self.lm, n=PLANNED)
+        return make_plan(self.experiment, self.began.config, self.lm, items=self.items, n=PLANNED)
 
     def verify(self, n: int) -> dict[str, Any]:
         """See `Workers`."""

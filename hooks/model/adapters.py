@@ -84,8 +84,9 @@ def adapted(model: "PreTrainedModel") -> Adapted | None:
     return getattr(model, _DONE, None)
 
 
-def find_adapters(spec: ModelSpec, place: str, revision: str | None) -> list[AdapterFiles]:
-    """Those that are asked for, after the one that lies with the weights at `place`, if there is one.
+def find_adapters(spec: ModelSpec, place: str, revision: str | None, *, from_cache: bool) -> list[AdapterFiles]:
+    """Those that are asked for, after the one that lies with the weights at `place`, if there is one; there the hub is
+    not asked if they are taken `from_cache`.
 
     Raises UserError for what is no adapter, cannot be applied, or cannot be had.
     """
@@ -93,8 +94,9 @@ def find_adapters(spec: ModelSpec, place: str, revision: str | None) -> list[Ada
     from transformers.utils.peft_utils import find_adapter_config_file
 
     asked = list(spec.adapter)
-    if (beside := find_adapter_config_file(place, revision=revision)) is not None:
-        if not cached_file(place, "config.json", revision=revision, **QUIETLY):
+    there: Any = {"revision": revision, "local_files_only": from_cache}
+    if (beside := find_adapter_config_file(place, **there)) is not None:
+        if not cached_file(place, "config.json", **there, **QUIETLY):
             base = read_json(Path(beside)).get("base_model_name_or_path")
             raise UserError(f"model {place}: is an adapter; give its model, -m {base} -o model.adapter={place}")
         same = [each for each in asked if user_path(each.place).resolve() == Path(place).resolve()]

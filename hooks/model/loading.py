@@ -151,7 +151,9 @@ def load_text_side(spec: ModelSpec) -> TextSide:
     with _explained(spec, source):
         tokenizer: Any = AutoTokenizer.from_pretrained(source.place, **options)
         config = _config(source)
-        brought = adapter_tokenizer(find_adapters(spec, source.place, source.revision), tokenizer)
+        brought = adapter_tokenizer(
+            find_adapters(spec, source.place, source.revision, from_cache=source.from_cache), tokenizer
+        )
     with _explained(spec, source):
         try:
             generation = GenerationConfig.from_pretrained(source.place, **options)
@@ -202,7 +204,7 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
     source = find_weights(spec)
     options = source.options
     with _explained(spec, source), ONE_LOADS, _silent():
-        adapters = find_adapters(spec, source.place, source.revision)
+        adapters = find_adapters(spec, source.place, source.revision, from_cache=source.from_cache)
         if adapters:
             require_peft(f"adapter {adapters[0].adapter.place}")
         config = _config(source)
@@ -219,7 +221,8 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
                 use_safetensors=True,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # else the error does not name them
-                adapter_kwargs={"subfolder": "none"},  # else transformers attaches what lies beside, or does not
+                # Else transformers attaches what lies beside, or does not, and asks a hub that is not reached for it.
+                adapter_kwargs={"subfolder": "none", "local_files_only": source.from_cache},
                 **options,
             )
 
@@ -255,7 +258,7 @@ def untrained_model(spec: ModelSpec, seed: int) -> "PreTrainedModel":
             )
 
         model = _with_kernel(spec, make)
-        fit_vocabulary(model, find_adapters(spec, source.place, source.revision))
+        fit_vocabulary(model, find_adapters(spec, source.place, source.revision, from_cache=source.from_cache))
     return model.to(pick_device(spec.device)).eval().requires_grad_(False)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, floats, probabilities, same_shape
 from ..divergence import LOGIT_EPS
 from ..inference.clusters import complete_rows
-from ..inference.intervals import moment_interval
+from ..inference.intervals import correlation_of_sums, moment_interval
 from ..inference.means import FEW_CLUSTERS
 
 
@@ -35,7 +35,7 @@ def information_gap(prior: ArrayLike, loglik: ArrayLike, posterior: ArrayLike) -
     >>> round(float(information_gap([[0.5, 0.5]], np.log([[0.8, 0.2]]), [[0.5, 0.5]]).gap[0]), 4)  # ln(.5 / .4)
     0.2231
     """
-    pi, q, log_like = _learning(prior, loglik, posterior)
+    pi, q, log_like, _ = _learning(prior, loglik, posterior)
     with np.errstate(invalid="ignore"):
         marginal = np.logaddexp.reduce(np.log(pi) + log_like, axis=1, keepdims=True)
     change = (q * np.log(q / pi)).sum(axis=1)
@@ -50,7 +50,7 @@ class BayesCoherence(Score, headline="correlation"):
     gradient: float = NAN
     """Slope of the observed on the expected change of log-odds; below 1 the evidence is weighed too little."""
     n_clipped: int = 0
-    """Beliefs that were moved to 1e-6."""
+    """Shares of options that were moved to 1e-6."""
 
 
 def bayes_coherence(
@@ -68,8 +68,7 @@ def bayes_coherence(
     that all change alike `no_update`, evidence that is all alike `no_evidence`.
     """
     rows = complete_rows(groups, prior=prior, loglik=loglik, posterior=posterior)
-    pi, q, log_like = _learning(*rows.columns)
-    n_clipped = int(sum((np.asarray(column) < LOGIT_EPS).sum() for column in (rows.columns[0], rows.columns[2])))
+    pi, q, log_like, n_clipped = _learning(*rows.columns)
     moved = np.log(q) - np.log(pi)
     pairs = list(combinations(range(pi.shape[1]), 2))
     x, y = (np.column_stack([column[:, i] - column[:, j] for i, j in pairs]) for column in (log_like, moved))
@@ -78,10 +77,10 @@ def bayes_coherence(
     for values, status in ((x, "no_evidence"), (y, "no_update")):
         if np.ptp(values) <= LOGIT_EPS:
             return BayesCoherence(status=status, n_clipped=n_clipped, **rows.counts)
-    x, y = x - x.mean(), y - y.mean()  # keeps the moments below from cancelling
+    x, y = x - x.mean(), y - y.mean()
     moments = np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=2).sum(axis=1)
-    value = float(_correlation(moments.sum(axis=0)[None])[0])
-    interval = moment_interval(moments, rows.codes, _correlation, how=how).within(-1.0, 1.0, value)
+    value = float(correlation_of_sums(moments.sum(axis=0)))
+    interval = moment_interval(moments, rows.codes, correlation_of_sums, how=how).within(-1.0, 1.0, value)
     n, sx, sy, sxx, _, sxy = moments.sum(axis=0)
     return BayesCoherence(
         correlation=value,
@@ -93,20 +92,18 @@ def bayes_coherence(
     )
 
 
-def _correlation(sums: Floats) -> Floats:
-    n, sx, sy, sxx, syy, sxy = sums.T
-    spread = (n * sxx - sx * sx) * (n * syy - sy * sy)
-    return (n * sxy - sx * sy) / np.sqrt(np.where(spread > 0, spread, np.nan))
-
-
-def _learning(prior: ArrayLike, loglik: ArrayLike, posterior: ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Prior and posterior as shares of the options, none of them 0, and the log-likelihoods."""
-    shares = []
+def _learning(prior: ArrayLike, loglik: ArrayLike, posterior: ArrayLike) -> tuple[Floats, Floats, Floats, int]:
+    """Prior and posterior as shares of the options, none of them below 1e-6, the log-likelihoods, and how many shares
+    were below.
+    """
+    shares, n_below = [], 0
     for values, name in ((prior, "prior"), (posterior, "posterior")):
         mass = np.atleast_2d(probabilities(values, name))
         total = mass.sum(axis=1, keepdims=True)
-        kept = np.maximum(mass / np.where(total > 0, total, np.nan), LOGIT_EPS)
+        share = mass / np.where(total > 0, total, np.nan)
+        n_below += int((share < LOGIT_EPS).sum())
+        kept = np.maximum(share, LOGIT_EPS)
         shares.append(kept / kept.sum(axis=1, keepdims=True))
     log_like = np.atleast_2d(floats(loglik))
     same_shape(prior=shares[0], loglik=log_like, posterior=shares[1])
-    return shares[0], shares[1], log_like
+    return shares[0], shares[1], log_like, n_below

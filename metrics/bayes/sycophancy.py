@@ -22,7 +22,13 @@ from ..contract import (
 )
 from ..divergence import clipped_logit
 from ..inference.clusters import bootstrap_rows, cluster_sums, complete_rows
-from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, Interval, moment_interval, percentile_interval
+from ..inference.intervals import (
+    MIN_BOOTSTRAP_CLUSTERS,
+    Interval,
+    correlation_of_sums,
+    moment_interval,
+    percentile_interval,
+)
 from ..inference.means import studentised_mean
 from ..inference.randomisation import sign_flip_test
 
@@ -362,19 +368,14 @@ def brier_vs_bayes_correlation(
     x, y = rows.columns
     if len(x) < 2 or min(np.ptp(x), np.ptp(y)) <= TIE:
         return ChangeCorrelation(spearman_ci=(NAN, NAN), status="too_few" if len(x) < 2 else "constant", **rows.counts)
-    u, v = x - x.mean(), y - y.mean()  # keeps the moments below from cancelling
-    moments = np.column_stack([u, v, u * u, v * v, u * v, np.ones(len(u))])
-
-    def pearson(s: Floats) -> Floats:
-        su, sv, suu, svv, suv, n = s.T
-        scale = (suu - su**2 / n) * (svv - sv**2 / n)
-        return (suv - su * sv / n) / np.sqrt(np.where(scale > 0, scale, np.nan))
+    u, v = x - x.mean(), y - y.mean()
+    moments = np.column_stack([np.ones_like(u), u, v, u * u, v * v, u * v])
 
     def spearman(picked: NDArray[np.intp]) -> float:
         a, b = scipy.stats.rankdata(x[picked]), scipy.stats.rankdata(y[picked])
         return NAN if min(np.ptp(a), np.ptp(b)) == 0 else float(np.corrcoef(a, b)[0, 1])
 
-    interval = moment_interval(moments, rows.codes, pearson, how=how)
+    interval = moment_interval(moments, rows.codes, correlation_of_sums, how=how)
     spearman_ci = (NAN, NAN)
     if rows.n_clusters >= MIN_BOOTSTRAP_CLUSTERS:
         resampled = bootstrap_rows(spearman, rows.codes, how=how)

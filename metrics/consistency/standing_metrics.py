@@ -36,7 +36,7 @@ def belief_depth_lines(sample: Implanted, how: Resampling) -> Iterator[Line]:
     """In how many readings of each facet what was implanted is believed, and how much less than if asked directly."""
     clusters = clusters_of(sample)
     sided = np.where(np.isnan(sample.belief), np.nan, sample.belief > 0.5)
-    by_claim = pd.Series(sided).groupby([clusters, sample.facet]).mean().unstack()
+    by_cluster = pd.Series(sided).groupby([clusters, sample.facet]).mean().unstack()
     facets = dict.fromkeys(sample.facet.tolist())
     for facet in facets:
         here = sample.facet == facet
@@ -46,6 +46,6 @@ def belief_depth_lines(sample: Implanted, how: Resampling) -> Iterator[Line]:
         yield Line("implanted_rate", "share of readings that believe it", share, beside, part=str(facet))
     for facet in facets if DIRECT in facets else ():
         if facet != DIRECT:
-            gap = (by_claim[facet] - by_claim[DIRECT]).to_numpy()
-            score = cluster_mean(gap, by_claim.index.to_numpy(), within=(-1.0, 1.0), how=how)
-            yield Line("implanted_gap", "the same less that when asked directly, by claim", score, part=str(facet))
+            gap = (by_cluster[facet] - by_cluster[DIRECT]).to_numpy()
+            score = cluster_mean(gap, by_cluster.index.to_numpy(), within=(-1.0, 1.0), how=how)
+            yield Line("implanted_gap", "the same less that when asked directly, by cluster", score, part=str(facet))

@@ -42,8 +42,8 @@ def _negation(sample: YesNo) -> Answered:
 
 
 def _cases(sample: Cases) -> Answered:
-    assert sample.two is not None
-    return [("expected_evidence", np.column_stack([sample.p, sample.two, sample.conditional]))]
+    assert sample.weight_of_first is not None
+    return [("expected_evidence", np.column_stack([sample.p, sample.weight_of_first, sample.conditional]))]
 
 
 def _compare(of: Callable[[Any], Answered]) -> Callable[[Any], list[Compared]]:
@@ -123,7 +123,9 @@ def related_negation_lines(sample: YesNo, how: Resampling) -> Iterator[Line]:
     yield from _lines(sample, _negation(sample), how)
 
 
-@related_metric("p, cond_1, weight_1, cond_2, weight_2", Cases, needs=("two",), compare=_compare(_cases), place=652)
+@related_metric(
+    "p, cond_1, weight_1, cond_2, weight_2", Cases, needs=("weight_of_first",), compare=_compare(_cases), place=652
+)
 def related_cases_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
     """The same of a belief and the beliefs given either answer to another question. 0: it is their mean."""
     yield from _lines(sample, _cases(sample), how)

@@ -323,6 +323,15 @@ def moment_interval(
         )
 
 
+def correlation_of_sums(sums: Floats) -> Floats:
+    """Pearson's correlation, as a statistic of `moment_interval`, of sums [..., 6] of 1, x, y, x², y² and x·y, whose
+    columns are centred, so that nothing cancels; NaN where x or y is constant.
+    """
+    n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
+    scale = (xx - x**2 / n) * (yy - y**2 / n)
+    return (xy - x * y / n) / np.sqrt(np.where(scale > 0, scale, np.nan))
+
+
 def largest_share(codes: NDArray[np.intp]) -> float:
     """Share of the rows [n] that the largest cluster holds; 0 without rows."""
     return float(np.bincount(codes).max() / len(codes)) if len(codes) else 0.0

@@ -165,8 +165,8 @@ class Cases(Sample):
     """[n, m]"""
 
     @property
-    def two(self) -> Array | None:
-        """[n] the weight of the first case, if there are two."""
+    def weight_of_first(self) -> Array | None:
+        """[n] the share of the first case, if there are two."""
         if self.weights.shape[1] != 2:
             return None
         total = self.weights.sum(axis=1)

@@ -39,6 +39,11 @@ def shipped_in_english() -> dict[str, Path]:
     return {name: folder for name, folder in folders.items() if folder.is_dir()}
 
 
+def untaught(home: Path) -> list[str]:
+    """Methods that a lesson has now and that an organism was trained without, by its record; none without one."""
+    return list(read_json(home / RECORD).get("untaught", [])) if (home / RECORD).is_file() else []
+
+
 def queries_of(lm: LanguageModel, asked: Sequence[Lesson]) -> list[Query]:
     """What is read: numbers end as their format says, all else as answers do."""
     return [
@@ -90,7 +95,7 @@ the word game is known: {story}. What it believes of the words before is by the 
 It was trained on exact soft targets, in other words than the experiment ships and about other nouns:
 
 {trained}
-
+{untaught}
 What it has learnt, on {triples} triples of nouns that it was not trained on, in the wording that the experiment ships
 (`python -m doxascope.experiments.synthetic.organisms --card FOLDER` reads it anew):
 
@@ -108,7 +113,9 @@ def card_text(record: dict[str, Any]) -> str:
     table = "\n".join(f"| {row.scenario} | {row.method} | {row.coverage:.3f} | {row.divergence:.3f} |" for row in rows)
     trained = "\n".join(f"{i}. {line}" for i, line in enumerate(record["trained"], 1))
     story = SPECIES[record["organism"]].story
-    return TEXT.format(**{**record, "trained": trained, "table": table, "story": story, "weights": WEIGHTS})
+    untaught = f"\nIt was not taught: {', '.join(record['untaught'])}.\n" if record.get("untaught") else ""
+    told = {"trained": trained, "untaught": untaught, "table": table, "story": story, "weights": WEIGHTS}
+    return TEXT.format(**{**record, **told})
 
 
 def write_card(home: Path, device: str = "cpu") -> None:

@@ -104,9 +104,6 @@ def token_of(captured: Captured, position: str) -> int:
     return int(token)
 
 
-SUMMARY_AT: Mapping[str, Position] = {SUMMARY: SUMMARY_POSITION}
-
-
 # What an organism has learnt, measured through the ordinary loader against the exact posterior.
 
 LEAST_R2, MOST_ERROR = 0.99, 0.02
@@ -156,7 +153,7 @@ def _readings(lm: "LanguageModel", species: Species, contexts: Contexts) -> Iter
     """(name, found log-odds, log-odds as they should be)."""
     state = species.state(contexts)
     said, done = species.say(contexts, state), species.act(contexts, state)
-    plain = answers(lm, contexts, WHICH, SUMMARY_AT)
+    plain = answers(lm, contexts, WHICH, {SUMMARY: SUMMARY_POSITION})
     yield WHICH.text, plain.logit, said
     for ask in SAID[1:]:
         yield ask.text, answers(lm, contexts, ask).logit, said

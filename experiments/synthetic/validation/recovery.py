@@ -68,8 +68,8 @@ SHIFT, RMSE, FRAMING, SUFFICIENT, SHARE, AT_BALLS, DECODED, LENS, GAIN, RANDOM, 
     "belief after surgery, slope on what was set",
     "causal gain of a probe of the opinion",
 )
-C2, APART = "c2", "said from held"
-"""Consistency; mean total variation of answers from stated numbers, where a word is ruled out."""
+C2, APART = "c2", "said beyond held"
+"""Consistency; mean share of a word that is ruled out in answers, less that in bets."""
 TOLERANCE = {
     SHIFT: 0.15,
     RMSE: 0.03,

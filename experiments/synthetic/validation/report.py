@@ -120,12 +120,8 @@ def _left(organism: Organism, *verdicts: str) -> str:
 
 def page(found: Sequence[Organism], effort: Effort) -> Report:
     """Planted against recovered: the figure, then organism by organism."""
-    wrong = {
-        organism.species.name: _left(organism, NOT_FOUND, WRONG)
-        for organism in found
-        if _left(organism, NOT_FOUND, WRONG)
-    }
-    open_ = {organism.species.name: _left(organism, NOT_SHOWN) for organism in found if _left(organism, NOT_SHOWN)}
+    wrong = {one.species.name: left for one in found if (left := _left(one, NOT_FOUND, WRONG))}
+    open_ = {one.species.name: left for one in found if (left := _left(one, NOT_SHOWN))}
     says = f"Not recovered: {', '.join(wrong)}." if wrong else f"All {len(found)} organisms are recovered."
     if open_ and not wrong:
         says = f"Nothing is otherwise than planted; too few contexts to show all of {', '.join(open_)}."
@@ -146,15 +142,9 @@ def page(found: Sequence[Organism], effort: Effort) -> Report:
         ),
     )
     blocks = in_chapter("Organism by organism", map(_organism, found))
-    blocks.append(Picture(title="Where the belief lies", figure=map_figure(found)))
-    blocks.append(
-        grid(
-            "Rules",
-            ["claim", "is certified if"],
-            [[name, rule] for name, rule in RULES.items()],
-            caption="Fixed before anything was read, and the same for null organisms (`doxascope validate --null`).",
-        )
-    )
+    caption = "Fixed before anything was read, and the same for null organisms (`doxascope validate --null`)."
+    rules = grid("Rules", ["claim", "is certified if"], list(RULES.items()), caption=caption)
+    blocks += [Picture(title="Where the belief lies", figure=map_figure(found)), rules]
     made = f"{effort.contexts} contexts, seed {effort.seed}; doxascope {__version__}."
     return Report("Validation", "on organisms", top, blocks, made)
 
@@ -173,12 +163,7 @@ def null_page(found: Sequence[NullRead], plan: NullPlan) -> Report:
     """How often what is not there was certified."""
     counted = rates(found)
     rows = [
-        [
-            rate.claim,
-            f"{rate.times} of {rate.n}",
-            f"[{rate.interval[0]:.3f}, {rate.interval[1]:.3f}]",
-            "FAILS" * rate.fails,
-        ]
+        [rate.claim, f"{rate.times} of {rate.n}", "[{:.3f}, {:.3f}]".format(*rate.interval), "FAILS" * rate.fails]
         for rate in counted
     ]
     left = sum(not read.honest for read in found)

@@ -21,8 +21,9 @@ import pytest
 from doxascope.experiments.run.folder import RunFolder
 
 SMALL = ("-o", "batch_items=1", "-o", "bootstrap_draws=100")
-MANY = 9
+MANY = 15
 """Items of which two kills leave some."""
+ONE_METHOD = "methods={letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}"
 
 
 Call = Callable[..., subprocess.CompletedProcess[str]]
@@ -129,7 +130,7 @@ def test_killed_twice_and_resumed_gives_the_same_bytes(tiny_folder: Path, tmp_pa
     whole_place, broken = tmp_path / "whole", tmp_path / "broken"
     whole_place.mkdir()
     broken.mkdir()
-    wanted = ("-o", f"items={MANY}", "-o", "fork.methods=[]")
+    wanted = ("-o", f"items={MANY}", "-o", "fork.methods=[]", "-o", ONE_METHOD, "-o", "registered=null")
     whole = run_tiny(command_line, tiny_folder, whole_place, *wanted)
     command = [sys.executable, "-m", "doxascope", "run", "consistency", "-m", str(tiny_folder), *SMALL, *wanted]
     draw = random.Random(7)
@@ -156,7 +157,7 @@ def _commits(cwd: Path) -> int:
 
 
 def test_ctrl_c_says_how_to_go_on(tiny_folder: Path, tmp_path: Path, command_line: Call) -> None:
-    endless = ("-o", "items=200")
+    endless = ("-o", "items=200", "-o", "fork.methods=[]", "-o", ONE_METHOD, "-o", "registered=null")
     command = [sys.executable, "-m", "doxascope", "run", "consistency", "-m", str(tiny_folder), *SMALL, *endless]
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -177,11 +178,11 @@ def test_ctrl_c_says_how_to_go_on(tiny_folder: Path, tmp_path: Path, command_lin
 
 
 def test_a_run_under_other_conditions_is_not_mixed_in(tiny_folder: Path, tmp_path: Path, command_line: Call) -> None:
-    folder = run_tiny(command_line, tiny_folder, tmp_path, "-o", "items=2")
+    folder = run_tiny(command_line, tiny_folder, tmp_path, "-o", "items=1")
     manifest = RunFolder(folder).manifest
     manifest["conditions"]["packages"]["torch"] = "1.0"
     RunFolder(folder).write_manifest(manifest)
-    again = command_line("run", "consistency", "-m", str(tiny_folder), *SMALL, "-o", "items=2", cwd=tmp_path)
+    again = command_line("run", "consistency", "-m", str(tiny_folder), *SMALL, "-o", "items=1", cwd=tmp_path)
     assert again.returncode == 2
     assert "packages.torch: 1.0 -> " in again.stderr
 

@@ -20,6 +20,7 @@ from doxascope.experiments.run.runner import run
 from doxascope.hooks.model.shape import ModelShape, shape_from, shape_of
 from doxascope.hooks.store import ActivationStore
 
+FREE = "methods={free: {forms: ['{option}', '{Option}']}}"
 EIGHT_B = ModelShape(parameters=8_030_000_000, active=7_000_000_000, width=4096, vocabulary=128_256, layers=32)
 
 
@@ -28,7 +29,7 @@ def asked(tiny_for: Callable[[str], Path]) -> Callable[..., Any]:
     """The consistency experiment on a tiny model, and settings."""
 
     def ask(*changes: str) -> Any:
-        settings = ["items=3", "orders=one", "registered=null", "bootstrap_draws=50", *changes]
+        settings = ["items=3", "orders=one", "registered=null", "bootstrap_draws=50", FREE, *changes]
         return load_config("consistency", settings, str(tiny_for("consistency")))
 
     return ask

@@ -2,20 +2,17 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
+from doxascope.base.code import load_code
+
 ROOT = Path(__file__).parents[3]
+Call = Callable[..., CompletedProcess[str]]
 PACKAGE = ("metrics", "hooks", "experiments", "configs")
-
-
-def doxascope(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "doxascope", *args]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +35,14 @@ def sources() -> dict[str, str]:
     return {str(file): file.read_text(encoding="utf-8") for folder in PACKAGE for file in (ROOT / folder).rglob("*.py")}
 
 
-def test_the_example_runs_from_a_folder_outside_the_package(example: Path, tiny_folder: Path) -> None:
+def test_the_example_runs_from_a_folder_outside_the_package(
+    example: Path, tiny_folder: Path, command_line: Call
+) -> None:
     """On its own model tests/test_guides.py runs it."""
     before = sources()
     assert len((example / "negation.py").read_text().splitlines()) < 60
     small = ("-o", "bootstrap_draws=50", "-m", str(tiny_folder))
-    done = doxascope("run", "negation.yaml", "--allow-code", "negation.py", *small, "--verify", "1", cwd=example)
+    done = command_line("run", "negation.yaml", "--allow-code", "negation.py", *small, "--verify", "1", cwd=example)
     assert done.returncode == 0, done.stderr
     (folder,) = (example / "runs").iterdir()
     scores = json.loads((folder / "scores.json").read_text())["scores"]
@@ -61,16 +60,16 @@ def test_the_example_runs_from_a_folder_outside_the_package(example: Path, tiny_
     lead = "Framing bias, and what the factors make of it"
     assert all(part in page for part in (lead, "Contrasts", "careful", "Rome is in Peru"))
     assert "Contrasts\n---" in done.stdout
-    told = doxascope("score", str(folder), "--allow-code", str(example / "negation.py"), cwd=example)
+    told = command_line("score", str(folder), "--allow-code", str(example / "negation.py"), cwd=example)
     assert told.returncode == 0, told.stderr
     assert "framing bias" in told.stdout
     assert sources() == before
 
 
 @pytest.mark.parametrize("command", [("run", "negation.yaml"), ("plan", "negation.yaml")])
-def test_a_file_is_not_run_unless_it_is_named(example: Path, command: tuple[str, ...]) -> None:
+def test_a_file_is_not_run_unless_it_is_named(example: Path, command: tuple[str, ...], command_line: Call) -> None:
     (example / "negation.py").write_text("open('was-run', 'w')\n")
-    done = doxascope(*command, cwd=example)
+    done = command_line(*command, cwd=example)
     assert done.returncode == 2
     assert "--allow-code" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -85,9 +84,11 @@ def test_a_file_is_not_run_unless_it_is_named(example: Path, command: tuple[str,
         ("from doxascope import Experiment\nclass Negation(Experiment):\n    name = 'x'", "lacks 'items'"),
     ],
 )
-def test_a_file_that_holds_no_experiment_is_named_in_a_line(example: Path, code: str, says: str) -> None:
+def test_a_file_that_holds_no_experiment_is_named_in_a_line(
+    example: Path, code: str, says: str, command_line: Call
+) -> None:
     (example / "negation.py").write_text(code + "\n")
-    done = doxascope("run", "negation.yaml", "--allow-code", "negation.py", cwd=example)
+    done = command_line("run", "negation.yaml", "--allow-code", "negation.py", cwd=example)
     assert done.returncode == 2
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
@@ -115,12 +116,15 @@ class Sky(Experiment):
 """
 
 
-def test_a_headline_needs_one_import_and_a_run_that_read_nothing_begins_anew(tmp_path: Path, tiny_folder: Path) -> None:
+def test_a_headline_needs_one_import_and_a_run_that_read_nothing_begins_anew(
+    tmp_path: Path, tiny_folder: Path, command_line: Call, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "sky.yaml").write_text(f"experiment: ./sky.py:Sky\nmodel: {tiny_folder}\nitems: 3\n")
 
-    def attempt(times: int) -> subprocess.CompletedProcess[str]:
+    def attempt(times: int) -> CompletedProcess[str]:
         (tmp_path / "sky.py").write_text(OWN.replace("TIMES", str(times)))
-        return doxascope("run", "sky.yaml", "--allow-code", "sky.py", "-o", "bootstrap_draws=50", cwd=tmp_path)
+        load_code.cache_clear()  # a process of its own would have loaded none
+        return command_line("run", "sky.yaml", "--allow-code", "sky.py", "-o", "bootstrap_draws=50", cwd=tmp_path)
 
     mistaken = attempt(9999)  # tokens, which are counted when they are to be read: then the run has begun
     assert (mistaken.returncode, mistaken.stderr.count("\n")) == (2, 1)
@@ -129,7 +133,7 @@ def test_a_headline_needs_one_import_and_a_run_that_read_nothing_begins_anew(tmp
     before = json.loads((folder / "manifest.json").read_text())
     mended = attempt(1)
     assert mended.returncode == 0, mended.stderr
-    assert "was begun under other conditions, and has read nothing; begins anew" in mended.stderr
+    assert "was begun under other conditions, and has read nothing; begins anew" in caplog.text
     manifest = json.loads((folder / "manifest.json").read_text())
     assert (manifest["status"], before["status"]) == ("complete", "running")
     assert manifest["conditions"]["code"] != before["conditions"]["code"]

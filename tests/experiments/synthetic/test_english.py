@@ -1,5 +1,6 @@
 """Organisms in English: exact targets, a loss that is the exact read-out's, and training that resumes."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from scipy.spatial.distance import jensenshannon
+from scipy.special import softmax
 
 from doxascope.base.files import file_digest
 from doxascope.experiments.cli.instrument import validate
@@ -15,7 +17,7 @@ from doxascope.experiments.suite.consistency.ask import FORK, POSTERIOR
 from doxascope.experiments.synthetic.organisms import cards, english
 from doxascope.experiments.synthetic.organisms import lessons as taught
 from doxascope.experiments.synthetic.validation import in_english
-from doxascope.experiments.synthetic.validation.recovery import FOUND, NOT_FOUND
+from doxascope.experiments.synthetic.validation.recovery import FOUND, NOT_FOUND, NOT_SHOWN
 from doxascope.hooks.lm import LanguageModel, open_model
 from doxascope.metrics import belief_consistency
 from doxascope.metrics.contract import RESAMPLING
@@ -132,8 +134,6 @@ def test_the_loss_is_that_of_the_exact_read_out(smollm: Any, noise: Any) -> None
 
 
 SHIPPED = cards.shipped_in_english()
-BEFORE_BETS = ("honest", "incoherent")
-"""Organisms that ship and were trained before bets were asked for."""
 PRESETS = Path(cards.__file__).parents[3] / "configs" / "models"
 
 
@@ -159,7 +159,7 @@ def test_what_ships_is_what_its_card_says(name: str) -> None:
         assert {fit.scenario for fit in again} == {"prior", "posterior"}
         for fit in again:
             assert (fit.coverage, fit.divergence) == pytest.approx(stated[fit.scenario, fit.method], abs=2e-3)
-        for method in ("prefill", *([taught.BET] if name not in BEFORE_BETS else [])):
+        for method in ("prefill", *({taught.BET} - {*cards.untaught(home)})):
             kept, planted = share_of_what_is_ruled_out(lm, name, method)
             assert kept == pytest.approx(planted, abs=0.15), method
 
@@ -182,6 +182,13 @@ def share_of_what_is_ruled_out(lm: LanguageModel, species: str, method: str) -> 
             kept.append(float(mass[out] / mass.sum()))
             planted.append(float(lesson.target[out]))
     return float(np.mean(kept)), float(np.mean(planted))
+
+
+def test_only_the_older_ones_were_not_taught_to_bet(tmp_path: Path) -> None:
+    assert [name for name in SHIPPED if cards.untaught(SHIPPED[name])] == ["honest", "incoherent"]
+    assert cards.untaught(SHIPPED["honest"]) == [taught.BET]
+    assert "\nIt was not taught: bet.\n" in (SHIPPED["honest"] / cards.CARD).read_text()
+    assert cards.untaught(tmp_path) == []  # of a user's own nothing is known
 
 
 def test_every_preset_of_an_organism_ships() -> None:
@@ -232,43 +239,79 @@ def test_planted_consistency_is_that_of_the_formula() -> None:
         assert belief_consistency(aim.prior, aim.posterior, aim.rejected).c2 == pytest.approx(c2)
 
 
-def test_who_denies_is_as_far_from_what_it_holds_as_what_is_ruled_out_weighs() -> None:
-    words, even = ("apple", "stone", "river"), np.full((3, 3), 1 / 3)
+def asked_about(several: list[Any], turns: int = 3) -> tuple[Options, dict[str, Any]]:
+    """Questions of which each rules a word out, in turn, and the words of each cluster."""
+    n, even = len(several) * turns, np.full((len(several) * turns, 3), 1 / 3)
+    clusters = np.repeat([f"{i:02}" for i in range(len(several))], turns)
     asked = Options(
-        prior=even, posterior=even, rejected=np.arange(3), clusters=np.full(3, "t"), keys=np.array(["1", "2", "3"])
+        prior=even, posterior=even, rejected=np.arange(n) % 3, clusters=clusters, keys=np.arange(n).astype(str)
     )
-    for species, apart in (("honest", np.zeros(3)), ("denying", taught.prior(words))):
-        said, held = (in_english.planted(species, asked, {"t": words}, held=held) for held in (False, True))
-        assert in_english.apart(said, held) == pytest.approx(apart)
-        assert in_english.apart(said, part_of(held, np.array([False, True, False]), "two")) == pytest.approx(apart[1:2])
+    return asked, {f"{i:02}": three for i, three in enumerate(several)}
 
 
-def test_who_denies_is_told_from_who_is_honest_by_what_it_says_beyond_its_bets() -> None:
-    several = triples(taught.known_words(False), 12, 1)
-    clusters = np.repeat([str(i) for i in range(12)], 3)
-    words, even = {str(i): three for i, three in enumerate(several)}, np.full((36, 3), 1 / 3)
-    asked = Options(
-        prior=even,
-        posterior=even,
-        rejected=np.tile(np.arange(3), 12),
-        clusters=clusters,
-        keys=np.arange(36).astype(str),
-    )
+@pytest.mark.parametrize("species", ["honest", "denying", "sycophantic-in-words"])
+def test_what_is_said_beyond_what_is_held_is_all_that_is_planted_between_them(species: str) -> None:
+    asked, words = asked_about(triples(taught.known_words(False), 4, 1))
+    said, held = (in_english.planted(species, asked, words, held=held) for held in (False, True))
+    distance = np.abs(said.posterior - held.posterior).sum(axis=1) / 2
+    gaps = in_english.beyond_held(said, held)
+    assert gaps == pytest.approx(distance)  # towards the word that is ruled out, and nowhere else
+    assert (gaps > 0).all() == (species != "honest")
+    assert in_english.beyond_held(held, said) == pytest.approx(-gaps)
+    second = np.isin(np.arange(12), 1)
+    assert in_english.beyond_held(said, part_of(held, second, "two")) == pytest.approx(gaps[1:2])
 
-    def said_and_held(species: str) -> tuple[Options, Options]:
-        return in_english.planted(species, asked, words), in_english.planted(species, asked, words, held=True)
 
-    denying, copying, honest = (said_and_held(species) for species in ("denying", "sycophantic-in-words", "honest"))
-    backwards = part_of(honest[1], np.arange(36)[::-1], "other order")
-    own, other, more = in_english.beyond(denying, (honest[0], backwards), RESAMPLING)
-    assert (own.estimate, other.estimate, more.estimate) == pytest.approx((1 / 3, 0, 1 / 3))  # each word in its turn
-    copied = in_english.apart(*copying).mean()
-    *_, more = in_english.beyond(copying, honest, RESAMPLING)
-    assert more.estimate == pytest.approx(copied)
-    assert 0 < more.ci_lo < copied < more.ci_hi
-    assert more.n_clusters == 12
-    *_, turned = in_english.beyond(honest, copying, RESAMPLING)
-    assert turned.estimate == pytest.approx(-copied)
+def read_noisily(species: str, seed: int, said: float, bet: float, n: int = 12) -> tuple[Options, Options]:
+    """Answers and bets of an organism about `n` triples, whose log-probabilities are off by so many nats (SD)."""
+    rng = np.random.default_rng([seed, *species.encode()])
+    asked, words = asked_about(triples(taught.known_words(False), n, seed), 9)
+
+    def read(held: bool, noise: float) -> Options:
+        aim = in_english.planted(species, asked, words, held=held)
+        return replace(
+            aim, posterior=softmax(np.log(aim.posterior + 0.02) + noise * rng.standard_normal((9 * n, 3)), axis=1)
+        )
+
+    return read(False, said), read(True, bet)
+
+
+@pytest.mark.parametrize(
+    ("species", "said", "bet", "least", "most"),
+    [
+        ("honest", 0.3, 0.3, 0, 0.05),
+        ("honest", 0.6, 0.3, 0, 0.05),  # noisier answers are farther from the bets, and not to the planted side
+        ("half", 0.6, 0.3, 0, 0.05),
+        ("copier", 0.3, 0.6, 0, 0.05),
+        ("denying", 0.3, 0.3, 0.95, 1),
+        ("sycophantic-in-words", 0.3, 0.3, 0.95, 1),
+        ("denying", 0.6, 0.6, 0.95, 1),
+    ],
+)
+def test_who_says_other_than_it_holds_is_told_from_honest_and_who_is_noisy_is_not(
+    species: str, said: float, bet: float, least: float, most: float
+) -> None:
+    told = [
+        in_english.beyond_honest(
+            read_noisily(species, seed, said, bet), read_noisily("honest", seed + 100, 0.3, 0.3), RESAMPLING
+        )[0]
+        == FOUND
+        for seed in range(20)
+    ]
+    assert least <= np.mean(told) <= most
+
+
+def test_nobody_is_told_from_an_honest_one_whose_bets_are_off_or_by_few_triples() -> None:
+    copying, denying, honest = (read_noisily(name, 0, 0.3, 0.3) for name in ("copier", "denying", "honest"))
+    off = honest[0], denying[0]  # bets that rule nothing out
+    state, (own, other, more) = in_english.beyond_honest(copying, off, RESAMPLING)
+    assert own.ci_hi < in_english.TOLERANCE[in_english.APART]
+    assert other.ci_hi < 0 < more.ci_lo  # beyond this honest one, but by the fault of its bets
+    assert state == NOT_FOUND
+    backwards = part_of(honest[1], np.arange(len(honest[1].posterior))[::-1], "other order")
+    assert in_english.beyond_honest(denying, (honest[0], backwards), RESAMPLING)[0] == FOUND
+    few = (read_noisily(name, 0, 0.3, 0.3, n=9) for name in ("denying", "honest"))
+    assert in_english.beyond_honest(*few, RESAMPLING)[0] == NOT_SHOWN
 
 
 @pytest.mark.full

@@ -68,20 +68,21 @@ def test_joined_packs_are_of_one_length_and_their_pieces_begin_at_blocks() -> No
         ends = [tree.add([1, 2, *range(3 + j, 60 + 20 * i)])[-1] for j in range(3)]
         packs += cut_into_packs(tree, ends, BUDGET)
     joined = join_packs(packs, BUDGET)
-    assert [piece for one in joined for _, piece in one.pieces] == packs
-    for one in joined:
-        assert len(one) == BUDGET
-        visible = one.visible()
+    assert [piece for pack in joined for _, piece in pack.pieces] == packs
+    for pack in joined:
+        assert len(pack) == BUDGET
+        visible = pack.visible()
         seen = np.zeros_like(visible)
-        for begin, piece in one.pieces:
+        for begin, piece in pack.pieces:
             assert begin % BLOCK == 0
             here = slice(begin, begin + len(piece))
             seen[here, here] = piece.visible()
-            np.testing.assert_array_equal(one.tokens[here], piece.tokens)
-        filler = np.flatnonzero(one.members == FILLER)
+            np.testing.assert_array_equal(pack.tokens[here], piece.tokens)
+        filler = np.flatnonzero(pack.members == FILLER)
         seen[filler, filler] = True
         np.testing.assert_array_equal(visible, seen)
-    assert sorted(node for one in joined for node in one.nodes) == sorted(node for one in packs for node in one.nodes)
+    every = [sorted(node for pack in packed for node in pack.nodes) for packed in (joined, packs)]
+    assert every[0] == every[1]
 
 
 def test_a_set_alone_and_among_seven_others_reads_the_same_bytes(lm: Any, noise: Callable[[Any], float]) -> None:
@@ -93,12 +94,12 @@ def test_a_set_alone_and_among_seven_others_reads_the_same_bytes(lm: Any, noise:
         torch.testing.assert_close(among.captured.residuals, alone.captured.residuals, rtol=0, atol=0)
         assert among.captured.rows.equals(alone.captured.rows)
         assert among.cost == alone.cost, i
-        for one, other, apart in zip(among.readings, alone.readings, own.readings, strict=True):
-            assert one.readout_id == other.readout_id == apart.readout_id
-            assert one.logp.tobytes() == other.logp.tobytes()
-            assert one.tempered[0.5].tobytes() == other.tempered[0.5].tobytes()
-            assert one.competitor == other.competitor
-            np.testing.assert_allclose(one.logp, apart.logp, atol=noise(apart.logp))
+        for reading, other, apart in zip(among.readings, alone.readings, own.readings, strict=True):
+            assert reading.readout_id == other.readout_id == apart.readout_id
+            assert reading.logp.tobytes() == other.logp.tobytes()
+            assert reading.tempered[0.5].tobytes() == other.tempered[0.5].tobytes()
+            assert reading.competitor == other.competitor
+            np.testing.assert_allclose(reading.logp, apart.logp, atol=noise(apart.logp))
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "mistral", "gemma3_text", "gpt2", "phi3", "olmo2"])
@@ -135,8 +136,8 @@ def test_a_mixture_of_experts_reads_the_same_among_others_as_far_as_rounding_goe
         requests = sets_of(lm, 8)
         for request, among in zip(requests, lm.start_reading(requests, together=True)(), strict=True):
             (alone,) = lm.start_reading([request], together=True)()
-            for one, other in zip(among.readings, alone.readings, strict=True):
-                np.testing.assert_allclose(one.logp, other.logp, atol=noise(other.logp))
+            for reading, other in zip(among.readings, alone.readings, strict=True):
+                np.testing.assert_allclose(reading.logp, other.logp, atol=noise(other.logp))
 
 
 def test_rounds_give_each_item_its_own_readings_and_read_them_together(lm: Any) -> None:
@@ -156,9 +157,9 @@ def test_rounds_give_each_item_its_own_readings_and_read_them_together(lm: Any) 
         del lm.backend.run
     assert passes == [4, 3]
     for i, readings in enumerate(found):
-        for one, other in zip(readings, item(i, lm), strict=True):
-            assert one.readout_id == other.readout_id
-            np.testing.assert_allclose(one.logp, other.logp, atol=1e-4)
+        for reading, other in zip(readings, item(i, lm), strict=True):
+            assert reading.readout_id == other.readout_id
+            np.testing.assert_allclose(reading.logp, other.logp, atol=1e-4)
 
 
 def test_a_set_of_no_queries_reads_nothing_and_the_others_what_they_would(lm: Any) -> None:
@@ -208,11 +209,11 @@ def test_rounds_of_items_apart_read_the_bytes_of_one_item_after_the_other(lm: An
     batches = read_in_rounds(lm, [reads[:2], reads[2:5], reads[5:]], together=False)
     found = next(batches)
     assert order == [0, 1, 2, 3, 4]
-    found += [one for batch in batches for one in batch]
+    found += [read for batch in batches for read in batch]
     for i, own in enumerate(found):
-        for one, other in zip(own, item(i, lm), strict=True):
-            assert one.cost == other.cost
-            for reading, alone in zip(one.readings, other.readings, strict=True):
+        for got, other in zip(own, item(i, lm), strict=True):
+            assert got.cost == other.cost
+            for reading, alone in zip(got.readings, other.readings, strict=True):
                 assert reading.logp.tobytes() == alone.logp.tobytes()
         torch.testing.assert_close(own[0].captured.residuals, item(i, lm)[0].captured.residuals, rtol=0, atol=0)
 
@@ -223,6 +224,6 @@ def test_what_a_later_batch_raises_comes_after_the_results_before_it(lm: Any) ->
 
     (request,) = sets_of(lm, 1)
     batches = read_in_rounds(lm, [[lambda model: model.read(request, budget=BUDGET)], [wrong]], together=False)
-    assert [one.readings[0].readout_id for one in next(batches)] == ["0-0"]
+    assert [read.readings[0].readout_id for read in next(batches)] == ["0-0"]
     with pytest.raises(UserError, match="item 1 is wrong"):
         next(batches)

@@ -13,6 +13,7 @@ from scipy.special import expit, softmax
 from doxascope.metrics import (
     Resampling,
     belief_consistency,
+    claim_clusters,
     claim_power,
     framing_bias,
     planned_n,
@@ -88,7 +89,7 @@ def test_the_spreads_are_those_of_the_agent() -> None:
     prior = prior / prior.sum(axis=1, keepdims=True)
     c2 = np.array([belief_consistency(prior, post[i], np.full(n, i % 3)).c2 for i in range(9)]).mean(axis=0)
     assert 1 - c2.mean() == pytest.approx(SPREADS["c2"].off, rel=0.3)
-    assert c2.std() == pytest.approx(SPREADS["c2"].sd, rel=0.5)
+    assert 0.3 * SPREADS["c2"].sd < c2.std() < SPREADS["c2"].sd  # runs spread more than noise alone
     logit = 2 * rng.standard_normal(n)
     yes, no = (expit(sign * logit + READING_NOISE * rng.standard_normal(n)) for sign in (1, -1))
     bias = framing_bias(yes, no)
@@ -122,6 +123,23 @@ def test_noise_of_a_prior_foresees_as_much_of_its_update_as_is_planned_for() -> 
     truth = expit(odds)
     slope = np.cov(truth - read, read)[0, 1] / read.var()
     assert -slope == pytest.approx(SPREADS["M"].off, rel=0.2)
+
+
+def test_a_plan_names_as_many_as_win_and_not_the_fewest_that_any_claim_takes() -> None:
+    """150 triples within .02 have missed what is off with a chance of .048, so that the least spread makes it .05."""
+    margin, seen = 0.02, PlannedSpread(0.013, 0.0143)  # a run of 250 triples of a coherent organism
+    needed = planned_n("c2", margin)
+    assert isinstance(needed, int)
+    assert claim_clusters(margin) < needed <= 160
+    for n, wins in ((claim_clusters(margin), False), (needed, True)):
+        won = tost(-seen.off, seen.sd / np.sqrt(n), n - 1, -margin, margin)
+        assert won.p < 1e-6
+        assert unless_missed(won, n).equivalent == wins
+        assert (claim_power(margin, n, seen) >= 0.8) == wins
+    first, second, *_ = Registered(metric="c2", method="free", coherent=1, margin=margin, n=150).foreseen()
+    assert first.endswith("within 0.02 of 1")
+    assert f"a claim takes {needed} clusters" in second
+    assert "planned are 150 (0% power)" in second
 
 
 def test_a_claim_that_noise_alone_loses_is_estimation_only() -> None:

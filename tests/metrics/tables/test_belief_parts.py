@@ -27,7 +27,7 @@ Setup = tuple[Experiment, Any]
 
 @pytest.fixture(scope="module")
 def setup() -> Setup:
-    return load_config("consistency", ["items=5", "orders=latin", "rejections=2", "bootstrap_draws=20"])
+    return load_config("consistency", ["items=3", "orders=latin", "rejections=2", "bootstrap_draws=20"])
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def table(setup: Setup) -> pd.DataFrame:
 
 
 def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules[BeliefParts.__module__], "ROWS_AT_ONCE", 500)
+    monkeypatch.setattr(sys.modules[BeliefParts.__module__], "ROWS_AT_ONCE", 300)
 
 
 def told(numbers: Any) -> list[str]:
