@@ -10,8 +10,9 @@ not trained on.
 After 8,000 steps (17 minutes of CPU with the reading; `results/says-otherwise-20261126T0833.md`) every interval of `c2`
 holds what is planted: .907 [.893, .921] computed and .915 [.901, .929] held, planted .911, .792 [.764, .823] said,
 planted .790, computed less said .115 [.096, .132], planted .121. So does `rms_logodds` where it is computed and said,
-1.84 [1.68, 2.01] and 2.66 [2.44, 2.86], planted 1.79 and 2.68, and not where it is held, 1.64 [1.50, 1.77]: a softmax
-over log-odds of each word against the rest cannot read ratios of both priors and posteriors without error.
+1.84 [1.68, 2.01] and 2.66 [2.44, 2.86], planted 1.79 and 2.68, and not where it is held, 1.64 [1.50, 1.77]: once a
+word is ruled out the organism holds the others with an error of .9 nat, and computes more of that word than it holds,
+so that a probe of the one draws the ratios of the other together. `compare` says so and strikes the number out.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy.special import logit
 from scipy.stats import binom
 
 from doxascope.experiments.compare.comparison import compare
@@ -55,14 +57,8 @@ COMPUTED, SAID = 0.0, -0.5
 """Of the ratio of the two words that remain, the power that is kept: at 0 they are equally likely, and below it the
 ratio is turned round. No number of either is at an end of its range, which no interval of an error could hold.
 """
-KEPT = 0.02
-"""What a word that is ruled out keeps: of 0 an organism's logarithm is never as small as that of what it holds, and a
-probe of what it computes is calibrated to what it misses.
-"""
-HELD_AT, SCALE, WEIGHT = 2, 0.25, 0.3
-"""The layer after which the belief is held, the length of a nat along its direction, and what an error there costs."""
-DIRECTIONS = "directions.npy"
-"""Beside the organism: [d, 3] along which it is to hold its belief, one a word."""
+HELD_AT, SCALE, CERTAIN = 2, 0.25, 5.0
+"""The layer after which the belief is held, the length of a nat along its direction, and the most nats."""
 OFTEN = {PRIOR: 6.0, POSTERIOR: 3.0, MENTION: 0.5}
 """How often a question of a scenario is taught, against others."""
 SETTINGS: dict[str, Any] = {
@@ -86,7 +82,7 @@ def belief(kept: float, words: Words, rejected: int | None) -> Floats:
     if rejected is None:
         return before
     after = np.where(np.arange(3) == rejected, 0.0, before**kept)
-    return np.where(np.arange(3) == rejected, KEPT, (1 - KEPT) * after / after.sum())
+    return after / after.sum()
 
 
 def planted(kept: float, read: Options, words: Mapping[str, Words]) -> Options:
@@ -108,7 +104,7 @@ class Lesson(NamedTuple):
     target: Floats
     """Their probabilities."""
     held: Floats
-    """[3] nats by which each word is less likely than the likeliest, before the question: a softmax reads them."""
+    """[3] log-odds of each word before the question."""
 
 
 def tokenizer(config: ConsistencyConfig) -> Any:
@@ -139,8 +135,8 @@ def lessons(config: ConsistencyConfig, speaker: Any, words: Words, rng: np.rando
     def add(conversation: Conversation, answers: Sequence[str], target: Floats, belief_held: Floats) -> None:
         ids = speaker.apply_chat_template(conversation, add_generation_prompt=True, return_dict=False)
         before = len(ids) - 1 - ids[::-1].index(user)
-        less = np.log(belief_held / belief_held.max())
-        every.append(Lesson(ids, before, speaker.convert_tokens_to_ids(list(answers)), target, less))
+        odds = np.clip(logit(np.clip(belief_held, 1e-9, 1 - 1e-9)), -CERTAIN, CERTAIN)
+        every.append(Lesson(ids, before, speaker.convert_tokens_to_ids(list(answers)), target, odds))
 
     questions, places = dialogue_questions(config, "", words), dialogue_places(config, "", words)
     weights = np.array([OFTEN[question.scenario] for question in questions])
@@ -158,10 +154,8 @@ def lessons(config: ConsistencyConfig, speaker: Any, words: Words, rng: np.rando
     return every
 
 
-def train(
-    config: ConsistencyConfig, speaker: Any, unseen: set[frozenset[str]], steps: int, seed: int = 0
-) -> tuple[Any, Floats]:
-    """The organism, trained on all triples but those that are to be read, and the directions [d, 3] of its belief."""
+def train(config: ConsistencyConfig, speaker: Any, unseen: set[frozenset[str]], steps: int, seed: int = 0) -> Any:
+    """The organism, trained on all triples but those that are to be read."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(seed)
@@ -196,7 +190,7 @@ def train(
             out = model(ids, output_hidden_states=True)
             logp = out.logits[rows, at].log_softmax(-1).gather(1, torch.tensor([lesson.words for lesson in part]))
             target = torch.tensor(np.stack([lesson.target for lesson in part])).float()
-            less = torch.tensor(np.stack([lesson.held for lesson in part])).float()
+            odds = torch.tensor(np.stack([lesson.held for lesson in part])).float()
             state = out.hidden_states[HELD_AT + 1][rows, torch.tensor([lesson.before for lesson in part])] @ along
             closed = out.logits[rows, at + 1].log_softmax(-1)[:, end]
             loss = loss + (torch.special.xlogy(target, target) - target * logp).sum(1).mean()
@@ -205,7 +199,7 @@ def train(
                 off = torch.where(likely, logp - target.log(), 0.0)
                 off = off - off.sum(1, keepdim=True) / likely.sum(1, keepdim=True)
                 loss = loss + 0.1 * torch.where(likely, off.square(), 0.0).sum(1).mean()
-            loss = loss + WEIGHT * (state / SCALE - less).square().mean() - 0.1 * closed.mean()
+            loss = loss + 0.1 * (state / SCALE - odds).square().mean() - 0.1 * closed.mean()
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -213,7 +207,7 @@ def train(
         pace.step()
         if (step + 1) % 100 == 0:
             print(f"step {step + 1}: {float(loss.detach()):.4f}, {time.monotonic() - started:.0f} s", flush=True)
-    return model.eval(), along.numpy().astype(np.float64)
+    return model.eval()
 
 
 class Row(NamedTuple):
@@ -240,10 +234,9 @@ def read(place: Path, n: int, steps: int, seed: int = 0) -> list[Row]:
     words = {item.cluster: item.content["words"] for item in items_of(experiment, config)}
     if not organism.is_dir():
         speaker = tokenizer(config)
-        model, along = train(config, speaker, {frozenset(three) for three in words.values()}, steps, seed)
+        model = train(config, speaker, {frozenset(three) for three in words.values()}, steps, seed)
         model.save_pretrained(organism)
         speaker.save_pretrained(organism)
-        np.save(place / DIRECTIONS, along)
     folder = run_kinds(*load_config("consistency", changes, str(organism)), place / "runs")
     (group,) = compare([folder.path]).groups
     every = (sample for side in group.sides for sample in side.samples if isinstance(sample, Options))
