@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -321,7 +322,18 @@ def only_reader(place: Path) -> Reader:
 
 
 @pytest.fixture
-def reader(command_line: Callable[..., Any], only_reader: Reader) -> Reader:
+def reader(
+    command_line: Callable[..., Any], only_reader: Reader, smollm: Any, monkeypatch: pytest.MonkeyPatch
+) -> Reader:
+    """Runs that read the demo's model as it is share one that is loaded; what they close is their copy."""
+    from doxascope.hooks.lm import open_model
+
+    assert smollm.identity  # and with it what is checked at the first use
+
+    def opened(spec: Any, **how: Any) -> Any:
+        return copy(smollm) if spec == smollm.spec else open_model(spec, **how)
+
+    monkeypatch.setattr("doxascope.experiments.run.worker.open_model", opened)
     only_reader.command_line = command_line
     return only_reader
 
