@@ -292,7 +292,7 @@ def test_apply_without_activations_says_what_to_do(every_kind: Callable[..., Pat
 
 @pytest.mark.parametrize(
     "name",
-    [name if name in ("ask", "rationality") else pytest.param(name, marks=pytest.mark.full) for name in ONE_METHOD],
+    [name if name == "ask" else pytest.param(name, marks=pytest.mark.full) for name in ONE_METHOD],
 )
 def test_a_killed_run_ends_with_the_same_bytes(
     every_kind: Callable[..., Path], cut_short: Callable[..., None], tmp_path: Path, name: str
