@@ -109,7 +109,7 @@ def load_job(
     """
     shipped = Path(str(files("doxascope") / "configs"))
     known = sorted(path.stem for path in shipped.glob("probe*.yaml"))
-    if (Path(target) / CONFIG).is_file():
+    if target not in known and (Path(target) / CONFIG).is_file():
         runs = (Path(target), *runs)
         by_experiment = f"probe-{read_yaml(Path(target) / CONFIG).get('experiment')}"
         target = by_experiment if by_experiment in known else "probe"
@@ -205,7 +205,7 @@ def load_causal(target: str, runs: Sequence[Path] = (), overrides: Sequence[str]
     Raises UserError for a file or a setting that is wrong.
     """
     shipped = Path(str(files("doxascope") / "configs")) / "causal.yaml"
-    if (Path(target) / CONFIG).is_file():
+    if target != "causal" and (Path(target) / CONFIG).is_file():
         target, runs = "causal", (Path(target), *runs)
     path = shipped if target == "causal" else Path(target)
     if path.is_dir():

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import yaml
 
 import doxascope
@@ -271,6 +272,13 @@ def test_a_model_is_loaded_once_for_runs_that_read_what_they_would_alone(
     plan = load_plan(["plan.yaml"], {"models": ["./step-100"], "seeds": 1})
     made = sweep(plan, tmp_path)
     assert (opened, [run.path.name.split("-")[0] for run in made]) == (["step-100"], ["ask", "truth"])
+    first, second = cells_of(plan)
+    with worker.sharing_a_model() as shared:
+        with shared(first.experiment, first.config) as reads:
+            threads = torch.get_num_threads()
+            reads.use_threads(threads + 1)  # as one that goes on with a run of another machine
+        with shared(second.experiment, second.config) as reads:
+            assert reads.began.config.model.threads == torch.get_num_threads() == threads
     for run in made:
         assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
 
@@ -438,10 +446,12 @@ def test_jobs_of_slurm_are_made_by_submitit(place: Path, study: Path, monkeypatc
     """By its executor of processes, since there is no cluster here; the runs are those that are made without it."""
     pytest.importorskip("submitit")
     monkeypatch.chdir(place)
-    plan = load_plan(["plan.yaml"], {"models": ["./step-100"], "seeds": 1})
+    plan = load_plan(["plan.yaml"], {"models": ["./step-100"], "seeds": 2})
     plan = plan.model_copy(update={"experiments": {"truth": plan.experiments["truth"]}})
-    (run,) = sweep(plan, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})
-    assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
+    runs = sweep(plan, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})
+    assert len({run.path.name for run in runs}) == 2
+    for run in runs:
+        assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
     kept = place / "jobs" / RECORDS / "slurm"
     assert list(kept.glob("*.job")) == []
     for pickled in kept.glob("*_result.pkl"):
