@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ..base.errors import UserError, in_one_line
+from ..base.errors import UserError, in_one_line, told_briefly
 from ..base.parallel import wait_passively
 from ..base.settings import as_seed, parse
 from ..base.text import shown_size
@@ -216,6 +216,7 @@ class LanguageModel:
         """The exact reading of one query by an ordinary forward pass per surface form."""
         return option_beliefs.read_plain(query, self.model)
 
+    @told_briefly
     def beliefs(
         self,
         messages: str | Conversation | Sequence[str | Conversation],
@@ -312,6 +313,7 @@ class LanguageModel:
         branches = [branch] if marks else []
         return sampler.generate(requests, rows, sampling, seed=seed, budget=budget, branches=branches)
 
+    @told_briefly
     def generate(
         self,
         messages: str | Conversation | Sequence[str | Conversation],
@@ -370,6 +372,7 @@ class LanguageModel:
                 drawn += [replace(sample, branch=branch) for sample in edited]
         return drawn
 
+    @told_briefly
     def mentions(
         self, samples: Sequence[GeneratedText], query: Query, sampling: Sampling, *, budget: int = HISTORIES
     ) -> Mentions:

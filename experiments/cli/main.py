@@ -363,7 +363,8 @@ def main() -> NoReturn:
         if lacks_memory(error):
             _fail(error, f"not enough memory ({cause(error)}); {KEPT}, once there is more", 2, debug)
         where = f"{type(error).__name__}: {cause(error).removeprefix(f'{type(error).__name__}: ')}"
-        _fail(error, f"{where}; this was not foreseen, --debug shows where it comes from", 1, debug)
+        shows = "" if "--debug" in where else "; this was not foreseen, --debug shows where it comes from"
+        _fail(error, where + shows, 1, debug)
     sys.exit(0)
 
 

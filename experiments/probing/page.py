@@ -62,8 +62,8 @@ def curve_figure(swept: Sweep, study: Study) -> Figure:
             marks.append(points(here, [registered.value], "registered", size=36, marker="s", hollow=True))
         panels.append((name, marks))
     shaded = (
-        f"Shaded: what the best of all {len(swept.points)} places stays below in {swept.level:.0%} of the permutations, "
-        "the choice of penalty and place repeated in each."
+        f"Shaded: what the best of all {len(swept.points)} places stays below in {swept.level:.0%} of the "
+        "permutations, the choice of penalty and place repeated in each."
     )
     caption = (
         f"R2 on held-out groups at every layer. {'' if swept.untested else shaded + ' '}Square: the registered layer, "
@@ -91,10 +91,7 @@ def head_maps(swept: Sweep) -> Figure | None:
         above = np.array([place for place, r2 in by_head.items() if r2 > swept.band]).reshape(-1, 2)
         frames = points(above[:, 0], above[:, 1], size=9, marker="s", hollow=True)
         panels.append((position, [cells(grid, at=(layers[0], heads[0]), top=top, upward=True), frames]))
-    caption = (
-        "R2 on held-out groups, from white (at most 0, or a layer that was not captured) to black "
-        f"({top:.3f}). "
-    )
+    caption = f"R2 on held-out groups, from white (at most 0, or a layer that was not captured) to black ({top:.3f}). "
     caption += (
         "No permutation test was made."
         if swept.untested
@@ -151,8 +148,7 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
             title="Where it can be decoded",
             text=f"Registered: {study.at}, {_depth(job, loaded)}. Highest: {strongest(swept)}, "
             f"R2 {shown(swept.r2.max())}. With the place chosen anew within each training fold: "
-            f"R2 {shown(swept.selected_r2)}"
-            + ("." if swept.untested else f", permutation p {swept.selected_p:.3g}."),
+            f"R2 {shown(swept.selected_r2)}" + ("." if swept.untested else f", permutation p {swept.selected_p:.3g}."),
         ),
         *_heads(judged),
         *in_chapter(HELD_OUT, [_numbers(judged), _controls(judged)]),

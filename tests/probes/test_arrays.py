@@ -58,7 +58,9 @@ def test_pairs_of_a_true_and_a_false_row_are_not_tested_and_say_why() -> None:
     y = np.tile([0, 1], 60)
     x = rng.normal(size=(120, 8))
     x[:, 0] += 3 * y
-    found = probe_arrays(x, y, np.repeat(np.arange(60), 2), before_question=True, beside={"exact": 2.0 * y - 1}, **QUICK)
+    found = probe_arrays(
+        x, y, np.repeat(np.arange(60), 2), before_question=True, beside={"exact": 2.0 * y - 1}, **QUICK
+    )
     decodable = found.card.claims[0]
     assert decodable.verdict == "not tested"
     assert "permutations not tested: all groups hold the same labels" in decodable.evidence
