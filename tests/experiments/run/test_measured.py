@@ -148,7 +148,8 @@ def test_a_number_that_is_not_made_is_not_registered_and_a_fault_in_a_file_has_i
     code.write_text(OWN)
     for metric in ("gap", "gab"):
         settings.write_text(
-            f"experiment: ./gaps.py:Gaps\nmodel: smollm2-135m\nregistered: {{metric: {metric}, method: m, n: 9}}\n"
+            "experiment: ./gaps.py:Gaps\nmodel: smollm2-135m\nitems: 3\n"
+            f"registered: {{metric: {metric}, method: m, n: 9}}\n"
         )
         if metric == "gap":
             experiment, config = load_config(str(settings), allow_code=[code])
