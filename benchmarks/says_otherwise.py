@@ -10,8 +10,9 @@ not trained on.
 After 8,000 steps (17 minutes of CPU with the reading; `results/says-otherwise-20261126T0833.md`) every interval of `c2`
 holds what is planted: .907 [.893, .921] computed and .915 [.901, .929] held, planted .911, .792 [.764, .823] said,
 planted .790, computed less said .115 [.096, .132], planted .121. So does `rms_logodds` where it is computed and said,
-1.84 [1.68, 2.01] and 2.66 [2.44, 2.86], planted 1.79 and 2.68, and not where it is held, 1.64 [1.50, 1.77]: a softmax
-over log-odds of each word against the rest cannot read ratios of both priors and posteriors without error.
+1.84 [1.68, 2.01] and 2.66 [2.44, 2.86], planted 1.79 and 2.68, and not where it is held, 1.64 [1.50, 1.77]: once a
+word is ruled out the organism holds the others with an error of .9 nat, and computes more of that word than it holds,
+so that a probe of the one draws the ratios of the other together. `compare` says so and strikes the number out.
 """
 
 import argparse

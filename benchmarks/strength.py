@@ -23,7 +23,7 @@ from doxascope.experiments.synthetic.organisms.lessons import BASE
 from doxascope.experiments.synthetic.validation.in_english import METHOD, read
 
 ASKED = ("readable", "responds", "coherent")
-SHOWN = {"coverage_posterior": "coverage after a turn", "p_invalid_norm": "share of the word ruled out", "c2": "c2"}
+SHOWN = {"coverage_posterior": "coverage", "p_invalid_norm": "word ruled out", "c2": "c2"}
 
 
 def figure(organism: str, runs: dict[float, Path]) -> Figure:
@@ -39,12 +39,13 @@ def figure(organism: str, runs: dict[float, Path]) -> Figure:
             if (score["metric"], score["method"], score["kind"], score["subset"]) == wanted
         ]
         x, y, lo, hi = zip(*at, strict=True)
-        low = 0.9 if metric == "c2" else 0
-        axis = Axis(name, (min(low, *lo), 1.0 if metric != "p_invalid_norm" else max(0.6, *hi)), most=3)
+        low, high = {"coverage_posterior": (0, 1), "p_invalid_norm": (0, 0.4), "c2": (0.9, 1)}[metric]
+        axis = Axis("", (min(low, *lo), max(high, *hi)), most=3)
         panels.append(Panel(name, [ranges(x, lo, hi), line(x, y), points(x, y)], y=axis))
     caption = (
-        f"Numbers of the word game with the adapter `{organism}` at so many times its strength, 0 being the chat model "
-        "as it is, with intervals over triples."
+        f"The word game with the adapter `{organism}` at so many times its strength, 0 being the chat model as it is. "
+        "After a word is ruled out: what the three words hold of the answer, the share of the one that is ruled out "
+        "among them, and c2, with intervals over triples."
     )
     return chart("Strength of an adapter", panels, caption, x=Axis("strength"), columns=3)
 

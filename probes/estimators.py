@@ -342,8 +342,7 @@ def pooled_loss(beta: Floats, z: Floats, y: Floats, penalty: float) -> tuple[flo
 
 
 # Contrast-consistent search: a direction from pairs of a statement and its negation, without labels (Burns et al. 2023,
-# arXiv 2212.03827). Its known failures are measured beside it: any feature that splits the pairs can win (Farquhar et
-# al. 2023), and the principal component of the differences finds most of what it finds.
+# arXiv 2212.03827). Any feature that splits the pairs can win (Farquhar et al. 2023).
 
 
 class Found(NamedTuple):
@@ -353,10 +352,6 @@ class Found(NamedTuple):
     """For statements; features were normalised by those of statements."""
     negated: LinearReadout
     """For negations, normalised by those of negations."""
-    loss: float
-    """Of the best start: consistency + confidence, 0 is perfect, a half is a constant one half."""
-    principal_loss: float
-    """The least that the principal component of the differences reaches: what the search adds is below it."""
 
     def belief(self, affirmed: ArrayLike, negated: ArrayLike) -> Floats:
         """[n] belief in each statement: the mean of what is read of it and of its negation."""
@@ -385,16 +380,9 @@ class ContrastConsistentSearch(Estimator):
         d = a.shape[1]
         minima = [self._descend(a, b, rng.normal(size=d + 1) / np.sqrt(d)) for _ in range(self.starts)]
         best = min(minima, key=lambda minimum: minimum.fun)
-        component = np.linalg.svd(a - b, full_matrices=False)[2][0]
-        sizes = np.geomspace(0.01, 100, 30)
-        principal = min(_objective(np.append(size * component, 0.0), a, b, 0.0)[0] for size in sizes)
         w, bias = best.x[:-1], float(best.x[-1])
-        return Found(
-            LinearReadout(mean_a, np.full(d, size_a), w, bias),
-            LinearReadout(mean_b, np.full(d, size_b), w, bias),
-            _objective(best.x, a, b, 0.0)[0],
-            principal,
-        )
+        sides = ((mean_a, size_a), (mean_b, size_b))
+        return Found(*(LinearReadout(mean, np.full(d, size), w, bias) for mean, size in sides))
 
     def _descend(self, a: Floats, b: Floats, start: Floats) -> Any:
         return scipy.optimize.minimize(_objective, start, args=(a, b, self.penalty), jac=True, method="L-BFGS-B")

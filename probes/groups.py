@@ -43,26 +43,6 @@ def grouped_folds(groups: ArrayLike, n_folds: int, seed: int) -> Ints:
     return home[codes]
 
 
-def check_folds(folds: ArrayLike, groups: ArrayLike) -> Ints:
-    """The folds [n] of a user's own, numbered from 0.
-
-    Raises UserError naming a group that lies in two of them: what was trained on would be tested on.
-    """
-    given = np.asarray(folds)
-    labels = np.asarray(groups)
-    numbers, n_folds = cluster_codes(given, len(labels))
-    codes, n_groups = cluster_codes(labels, len(labels))
-    lowest, highest = np.full(n_groups, n_folds), np.full(n_groups, -1)
-    np.minimum.at(lowest, codes, numbers)
-    np.maximum.at(highest, codes, numbers)
-    if (torn := lowest != highest).any():
-        name = labels[int(np.argmax(torn[codes]))]
-        raise UserError(f"folds: group {str(name)!r} lies in several; rows that share content belong in one fold")
-    if n_folds < MIN_FOLDS:
-        raise UserError(f"folds: {n_folds}; nested selection needs at least {MIN_FOLDS}")
-    return numbers
-
-
 EXCHANGEABLE, ARRANGEMENTS = 5, 20
 """Groups that must be able to exchange their targets, and different targets that must come of it: of fewer no p is .05.
 """

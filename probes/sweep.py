@@ -14,7 +14,7 @@ from ..metrics.contract import Floats, Resampling
 from .cross_validation import PENALTIES, nested_ridge, spread_of_targets
 from .dataset import ProbeData
 from .features import ReadAt
-from .groups import Permuted, check_folds, permuted_targets
+from .groups import Permuted, permuted_targets
 
 
 @dataclass(frozen=True)
@@ -133,14 +133,13 @@ def sweep(
 
     Args:
         data: what to decode, and where.
-        folds: [n] grouped; UserError if a group lies in several.
+        folds: [n] of `grouped_folds`.
         how: the permutations, and the level of the band.
         penalties: to choose from.
         known: what some points have given already.
         done: is told what each of the others gives, as soon as it and those before it are done.
         spread: the map of a pool of threads, say, or of Ray's.
     """
-    check_folds(folds, data.groups)
     null = null_targets(data, how)
     y = data.target.logit
 

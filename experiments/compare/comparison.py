@@ -5,12 +5,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ...base.code import load_code
+from ...base.documents import user_path
 from ...base.errors import UserError, nearest
 from ...metrics.claims import Verdict, barred, with_coherence
 from ...metrics.contract import Resampling
 from ...metrics.scoring.differences import Pair, paired_differences, pairs_of
 from ...metrics.scoring.engine import MeasuredSamples, measured
 from ...metrics.tables.samples import sample_name
+from ...probes.evidence.calibration import SPREADS
 from .findings import Comparison, Group, Record, drivers_of, matrix_of
 from .logs import alongside
 from .sides import Side, disagreements, samples_of, sides_of, what_differs
@@ -44,12 +47,15 @@ def compare(
         names: of tables, what a form wants -> the column that has it.
         methods: of sides that call their methods otherwise, such as a run and a log, the one of each that is compared.
         seed: of all resampling; None: the first run's own, 0 of tables.
-        allow_code: files of experiments that may be run.
+        allow_code: files of experiments, and of metrics, that may be run.
         alone: whether one run that holds one kind of belief is a comparison without pairs, and no error.
 
     Raises UserError for what cannot be compared: sides without a counterpart, of other versions, or that share no item;
     runs that are not whole; and a number or a margin of one that is not there.
     """
+    for file in allow_code:
+        if file.suffix == ".py":  # else a model's folder
+            load_code(user_path(file).resolve())
     sides = alongside(sides_of(paths, cluster=cluster, names=names, allow_code=allow_code), methods)
     groups = groups_of(sides)
     how = next((side.how for side in sides if side.how is not None), Resampling())
@@ -66,7 +72,8 @@ def compare(
             _require_common(judged, pairs)
         met = [pair for pair in pairs if len(judged) == 1 or len(pair.rows[0])]
         unpaired, pairs = len(pairs) - len(met), met
-        struck |= {len(every) + i: why for i, pair in enumerate(pairs) if (why := _why_struck(pair, failed))}
+        notes = {name: note for side in opened for name, note in side.notes.items()}
+        struck |= {len(every) + i: why for i, pair in enumerate(pairs) if (why := _why_struck(pair, failed, notes))}
         idle |= {name for name, verdict in _judged(judged) if verdict.unresponsive}
         every += pairs
         matrix, apart = matrix_of(samples_of(judged), how), disagreements(judged)
@@ -142,12 +149,16 @@ def _judged(sides: Sequence[Side]) -> list[tuple[str, Verdict]]:
     ]
 
 
-def _why_struck(pair: Pair, failed: Mapping[str, str]) -> str:
-    """What a model says or does is compared whatever can be read of its belief; what a probe reads is neither."""
+def _why_struck(pair: Pair, failed: Mapping[str, str], notes: Mapping[str, str]) -> str:
+    """What a model says or does is compared whatever can be read of its belief; what a probe reads is neither, and what
+    it draws together is no difference.
+    """
     if not barred(pair.metric, pair.one.kind, pair.two.kind):
         return ""
-    reasons = {sample.name: failed[sample.name] for sample in (pair.one, pair.two) if sample.name in failed}
-    return "; ".join(f"{name} cannot be read: {why}" for name, why in reasons.items())
+    names = [sample.name for sample in (pair.one, pair.two)]
+    reasons = [f"{name} cannot be read: {failed[name]}" for name in names if name in failed]
+    reasons += [f"{name} is {notes[name]}" for name in names if name in notes and pair.metric in SPREADS]
+    return "; ".join(reasons)
 
 
 def _require_common(sides: Sequence[Side], pairs: Sequence[Pair]) -> None:

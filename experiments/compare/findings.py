@@ -219,7 +219,7 @@ class Record:
     drivers: Sequence[Driver] = ()
     """Clusters that make the difference, the largest before all."""
     struck: str = ""
-    """Why one of the two cannot be read: then the number is shown, and nothing is concluded from it."""
+    """Why one of the two cannot be read, or not this number: then it is shown, and nothing is concluded from it."""
     unresponsive: Sequence[bool] = (False, False)
     """Of each of the two, whether it is shown not to respond to what it is told."""
 
@@ -349,7 +349,9 @@ class Comparison:
 
     @property
     def failures(self) -> list[tuple[str, str]]:
-        """(name of a sample that is struck out, the conditions by which it cannot be read)."""
+        """(name of a sample that is struck out, why)."""
         named = {sample.name for record in self.struck for sample in (record.pair.one, record.pair.two)}
         failing = {name: why for group in self.groups for name, why in group.failed.items() if name in named}
-        return [(name, f"cannot be read: {why}") for name, why in failing.items()]
+        notes = {name: why for group in self.groups for side in group.sides for name, why in side.notes.items()}
+        drawn = [(name, why) for name, why in notes.items() if name in named - {*failing}]
+        return [*((name, f"cannot be read: {why}") for name, why in failing.items()), *drawn]

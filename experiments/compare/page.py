@@ -45,7 +45,7 @@ MOST_SIDES = 4
 """Sides in the figure that shows them beside each other."""
 DIFFER, ITEMS = "Do they differ?", "Which items make the difference"
 """Parts of the page."""
-STRUCK = "One of the two cannot be read: nothing follows from these numbers."
+STRUCK = "One of the two cannot be read, or is a probe's that draws such numbers together: nothing follows from these."
 
 
 FILES = ("report.json", "report.html", FIGURES)
@@ -274,7 +274,7 @@ def _row(record: Record) -> list[Cell]:
         score_cell(record.number, below=[score.ci_method], struck=out),
         Cell(adjusted_p(score) or NONE),
         same,
-        Cell(record.finding),
+        Cell(record.finding, [record.struck] if out else []),
         Cell(shown(score.mde)),
         Cell(str(score.n_rows), [f"{score.n_clusters} clusters", f"{score.n_dropped} undefined", alone]),
     ]

@@ -23,7 +23,7 @@ from ...metrics.tables.sample_rows import GLUE, Updates, label_text, with_key
 from ...metrics.tables.samples import Multiclass, Sample, sample_name
 from ...probes.features import OF_OPTION
 from ..run.addons.inner_readouts import ReadInside, named_apart, profiles
-from ..run.addons.passive_beliefs import applied, by_exact_method, left_out, unreadable
+from ..run.addons.passive_beliefs import applied, by_exact_method, drawn_together, left_out, unreadable
 from ..run.experiment import RunConfig
 from ..run.folder import run_at
 from ..run.joint_scores import Run, flat, model_names, opened, short
@@ -46,6 +46,8 @@ class Admitted:
     """What is not -> why."""
     doubted: Mapping[str, str] = field(default_factory=dict)
     """Name of a sample that is there, and is no belief -> why."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Name of a sample -> how far what its probe reads is drawn together."""
 
 
 def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
@@ -62,13 +64,14 @@ def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
     texts = ("method", "kind", "readout_id")
     together = pd.concat([part.astype(dict.fromkeys(texts, str)) for part in rows], ignore_index=True)
     refused = {name: table for name, table in admitted.items() if isinstance(table, str)} | left_out(run.folder)
-    doubted = {
-        sample_name("probe", str(method), ""): why
-        for meta, _ in applied(run.folder)
-        if (why := unreadable(meta)) and isinstance(rows := admitted.get(f"probe {meta.name}"), pd.DataFrame)
-        for method in rows["method"].unique()
-    }
-    return Admitted(together, refused, doubted)
+    doubted, notes = dict[str, str](), dict[str, str]()
+    for meta, table in applied(run.folder):
+        if isinstance(rows := admitted.get(f"probe {meta.name}"), pd.DataFrame):
+            names = [sample_name("probe", str(method), "") for method in rows["method"].unique()]
+            why, note = unreadable(meta), drawn_together(meta, table, outer)
+            doubted |= dict.fromkeys(names, why) if why else {}
+            notes |= dict.fromkeys(names, note) if note else {}
+    return Admitted(together, refused, doubted, notes)
 
 
 def _layers(run: Run, experiment: ReadInside, every: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | str]]:
@@ -130,6 +133,8 @@ class Side:
     """Name of an inner kind -> why it is no belief here."""
     doubted: Mapping[str, str] = field(default_factory=dict)
     """Name of a sample -> why it is no belief, by the report card of its probe."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Name of a sample -> how far what its probe reads is drawn together."""
     line: str = ""
     """What was understood of a table."""
     is_log: bool = False
@@ -218,6 +223,7 @@ def _of_run(run: Run, label: str, several: bool) -> Side:
         verdicts=gates,
         refused=admitted.refused,
         doubted=admitted.doubted,
+        notes=admitted.notes,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ...base.errors import UserError
 from ...base.progress import progress
 from ..run.folder import RunFolder
-from ..run.worker import OpenWorkers, one_here
+from ..run.worker import OpenWorkers, one_here, sharing_a_model
 from .combinations import Combination, SweepPlan, cells_of, finished, run_cell
 from .slurm import by_slurm
 
@@ -23,7 +23,8 @@ def sweep(
     cluster: Callable[[int], AbstractContextManager[Any]] = nullcontext,
     slurm: Mapping[str, Any] | None = None,
 ) -> list[RunFolder]:
-    """Run every combination that is not finished, one after the other, or, by Slurm, as jobs of an array.
+    """Run every combination that is not finished, one after the other, model by model, so that each is loaded once; or,
+    by Slurm, as jobs of an array.
 
     Args:
         plan: what is run.
@@ -51,10 +52,12 @@ def sweep(
             failed |= by_slurm(todo, out, overrides, allow_code, slurm, advance)
         here = todo if slurm is None else []
         threads = max((cell.config.model.threads or 1 for cell in here), default=1)
-        with cluster(threads) if here else nullcontext():
-            for cell in here:
+        shared = sharing_a_model() if workers is one_here else nullcontext(workers)
+        models = list(dict.fromkeys(cell.config.model.name for cell in here))
+        with cluster(threads) if here else nullcontext(), shared as opened:
+            for cell in sorted(here, key=lambda cell: models.index(cell.config.model.name)):
                 try:
-                    run_cell(cell, out, allow_code, workers)
+                    run_cell(cell, out, allow_code, opened)
                 except Exception as error:  # a sweep of a night goes on
                     failed[cell.key] = error
                 advance(1)

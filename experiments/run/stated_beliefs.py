@@ -30,6 +30,14 @@ from ..report.findings import Transcript
 from .questions import Read, RunConfig
 from .readouts import number_transcript
 
+AMONG = "among"
+"""The condition that names the question of whose options a belief is in one."""
+
+
+def among(source: str, name: str) -> dict[str, str]:
+    """The condition of a question by its name and where it is from; none where it is one of two options."""
+    return {AMONG: f"{source} {name}"} if name else {}
+
 
 @dataclass(frozen=True)
 class BeliefPlace:

@@ -8,6 +8,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from functools import partial
 from itertools import chain, islice
 from typing import Any, NamedTuple, Protocol, Self
@@ -127,12 +128,39 @@ def one_here(experiment: Experiment, config: RunConfig) -> Iterator[Workers]:
         yield worker
 
 
+@contextmanager
+def sharing_a_model() -> Iterator[OpenWorkers]:
+    """The same for several runs, one after the other: a model stays loaded until one is asked for another."""
+    loaded: list[tuple[Any, LanguageModel]] = []
+
+    @contextmanager
+    def open_worker(experiment: Experiment, config: RunConfig) -> Iterator[Workers]:
+        items, asked = items_of(experiment, config), (config.model, config.terminators)
+        if not loaded or loaded[0][0] != asked:
+            close()
+            loaded.append((asked, open_model(config.model, terminators=config.terminators)))
+            assert loaded[0][1].identity  # and with it what is checked at the first use
+        with Worker(experiment, config, items, copy(loaded[0][1])) as worker:
+            yield worker
+
+    def close() -> None:
+        while loaded:
+            loaded.pop()[1].__exit__()
+
+    try:
+        yield open_worker
+    finally:
+        close()
+
+
 class Worker:
     """A model, and the experiment that is read on it. Use it in a `with` block."""
 
-    def __init__(self, experiment: Experiment, config: RunConfig, items: Sequence[Item]) -> None:
+    def __init__(
+        self, experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel | None = None
+    ) -> None:
         self.experiment, self.items = experiment, items
-        self.lm = open_model(config.model, terminators=config.terminators)
+        self.lm = lm or open_model(config.model, terminators=config.terminators)
         try:
             self.began = self._begin(config)
         except BaseException:

@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...metrics.contract import NAN, RESAMPLING, Floats, Resampling, Score, floats
+from ...metrics.divergence import clipped_logit
 from ...metrics.inference.clusters import complete_rows
 from ...metrics.inference.equivalence import Equivalence, tost
 from ...metrics.inference.intervals import moment_interval
-from ..estimators import soft_logistic
-from .crossfit import CALIBRATION_PENALTY, Refitted
+from ..dataset import EPS
+from .crossfit import Refitted, recalibration
 
 SLOPE_BAND = (0.8, 1.25)
 """A slope whose interval lies within is called calibrated."""
@@ -33,9 +34,7 @@ def calibrate(logit: ArrayLike, y: ArrayLike) -> Calibration:
     logit, y = floats(logit), floats(y)
     if len(y) < 2 or np.ptp(logit) == 0 or np.ptp(y) == 0:
         return Calibration(float("nan"), float("nan"))
-    unit = float(logit.std())
-    w, intercept = soft_logistic(logit[:, None] / unit, y, CALIBRATION_PENALTY)
-    return Calibration(float(w[0]) / unit, intercept)
+    return Calibration(*recalibration(logit, y))
 
 
 def by_level(logit: Floats, y: Floats, levels: ArrayLike) -> dict[str, float]:
@@ -55,6 +54,32 @@ def shift_test(shift: Refitted, what: str) -> Equivalence:
     margin = SHIFT_MARGINS[what]
     se = shift.se if shift.known else float("nan")
     return tost(shift.value, se, max(shift.n_groups - 1, 1), -margin, margin)
+
+
+# What a probe does not know of its target draws its log-odds together (PROBES 6).
+#
+# A calibrated reading is the mean of the target given the activations, whose variance is R2 of the target's. It is not
+# divided by that: then a probe would spread as far as its target, whatever the model holds.
+
+SPREAD = 0.95
+"""Of the target's log-odds, below which a reading is called drawn together: R2 of .9."""
+SPREADS = frozenset(
+    {"rms_logodds", "framing_bias", "framing_logodds", "lie", "lie_logodds", "excess", "b_excess", "top_b"}
+)
+"""Numbers that are too small by as much: differences of beliefs, or of their log-odds."""
+
+
+def spread(read: ArrayLike, known: ArrayLike, cells: ArrayLike) -> float:
+    """Standard deviation within cells [n] (which option, at which moment) of the log-odds of what is read [n], by that
+    of what is known of the same rows [n], all of them probabilities; NaN where what is known does not vary.
+    """
+    codes = np.unique(np.asarray(cells).astype(str), return_inverse=True)[1]
+    squares = []
+    for prob in (read, known):
+        logit = clipped_logit(prob, "belief", EPS)[0]
+        means = np.bincount(codes, logit) / np.bincount(codes)
+        squares.append(float(((logit - means[codes]) ** 2).sum()))
+    return float(np.sqrt(squares[0] / squares[1])) if squares[1] > 0 else NAN
 
 
 # What the errors of a probe do to the slope of an update, and the way back (PROBES 6, METRICS A5).

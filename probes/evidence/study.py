@@ -17,7 +17,7 @@ from ...metrics.inference.equivalence import Equivalence
 from ..cross_validation import PENALTIES
 from ..dataset import BINARY, ProbeData, Target
 from ..features import ReadAt
-from ..groups import MIN_FOLDS, check_folds
+from ..groups import MIN_FOLDS
 from .calibration import SHIFT_MARGINS, by_level, calibrate, shift_test
 from .controls import CurvePoint, Selectivity, baseline_r2, learning_curve, selectivity, surface_features
 from .crossfit import CrossFitted, Recall, Refitted, auc, cross_fit, log_loss_skill, out_of_fold_r2, recall_at, refit
@@ -118,11 +118,10 @@ def study(data: ProbeData, at: ReadAt, folds: NDArray[np.intp], plan: StudyPlan,
     Args:
         data: what to decode.
         at: the registered place.
-        folds: [n] grouped; UserError if a group lies in several.
+        folds: [n] of `grouped_folds`.
         plan: under which settings.
         beside: features besides those of the place.
     """
-    check_folds(folds, data.groups)
     x, target = data.read(at), data.target
     crossed = cross_fit(x, target, folds, plan.penalties)
     others, neutral, pooled = beside or Beside()

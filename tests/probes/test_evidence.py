@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from doxascope.metrics import Resampling
 from doxascope.probes.dataset import ProbeData, make_target
 from doxascope.probes.estimators import ridge
-from doxascope.probes.evidence.calibration import calibrate, shift_test, update_behind_probe
+from doxascope.probes.evidence.calibration import calibrate, shift_test, spread, update_behind_probe
 from doxascope.probes.evidence.controls import baseline_r2, learning_curve, selectivity, surface_features
 from doxascope.probes.evidence.crossfit import Refitted, auc, cross_fit, log_loss_skill, recall_at, refit
 from doxascope.probes.evidence.estimator_comparison import compare_estimators
@@ -102,6 +102,16 @@ def test_calibration_and_its_shift_between_positions() -> None:
     near, far = Refitted(0.02, -0.1, 0.14, 0.06, 100), Refitted(0.4, 0.3, 0.5, 0.05, 100)
     assert shift_test(near, "slope").equivalent
     assert not shift_test(far, "slope").equivalent
+
+
+def test_the_spread_is_the_root_of_what_a_calibrated_reading_knows_and_nothing_is_blown_up() -> None:
+    rng = np.random.default_rng(0)
+    read, missed = rng.normal(0, 1.2, 4000), rng.normal(0, 0.9, 4000)  # R2 = 1.44 / 2.25
+    option = np.arange(4000) % 2
+    away = np.where(option, 1.5, -1.5)  # means of options are no spread
+    assert spread(expit(read + away), expit(read + missed + away), option) == pytest.approx(0.8, abs=0.02)
+    assert spread(expit(away), expit(read + away), option) == pytest.approx(0.0, abs=1e-12)
+    assert np.isnan(spread(expit(read), np.full(4000, 0.5), option))
 
 
 def test_the_interval_of_refits_holds_what_it_says() -> None:

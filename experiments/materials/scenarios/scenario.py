@@ -2,7 +2,7 @@
 of any table or YAML file.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import yaml
 
-from ....base.documents import read_text
+from ....base.documents import read_text, repeated
 from ....base.errors import UserError
 from ....base.files import atomic_write
 from ....base.settings import MOST_CHARACTERS, parse_yaml
@@ -216,7 +216,7 @@ def load_scenarios(path: Path) -> list[Scenario]:
     if path.suffix in (".yaml", ".yml"):
         return scenarios_of(path.name, read_text(path, MOST_CHARACTERS), str(path))
     rows = read_rows(path, NEEDED, ALLOWED, only=True)
-    return [each for number, row in enumerate(rows, 1) for each in _of_row(row, path.stem, number, str(path))]
+    return _of_rows(rows, path.stem, str(path))
 
 
 def scenarios_of(name: str, text: str, where: str) -> list[Scenario]:
@@ -236,7 +236,16 @@ def scenarios_of(name: str, text: str, where: str) -> list[Scenario]:
         if unknown := [str(key) for key in row if key not in (*NEEDED, *ALLOWED)]:
             raise UserError(f"{where}: scenario {number} has {unknown[0]!r}; known: {', '.join((*NEEDED, *ALLOWED))}")
         rows.append({**shared, **{key: "" if value is None else str(value) for key, value in row.items()}})
-    return [each for number, row in enumerate(rows, 1) for each in _of_row(row, Path(name).stem, number, where)]
+    return _of_rows(rows, Path(name).stem, where)
+
+
+def _of_rows(rows: Iterable[Mapping[str, str]], stem: str, where: str) -> list[Scenario]:
+    scenarios: dict[str, Scenario] = {}
+    for number, row in enumerate(rows, 1):
+        for scenario in _of_row(row, stem, number, where):
+            if scenarios.setdefault(scenario.id, scenario) is not scenario:
+                raise UserError(f"{where}: scenario {number}: the id {scenario.id!r} is there twice; give another")
+    return list(scenarios.values())
 
 
 def _of_row(row: Mapping[str, str], stem: str, number: int, where: str) -> list[Scenario]:
@@ -244,13 +253,23 @@ def _of_row(row: Mapping[str, str], stem: str, number: int, where: str) -> list[
     several = {name: row[name].split("|") for name in PER_OUTCOME if "|" in row.get(name, "")}
     if not several:
         return [_scenario(row, stem, number, where)]
-    k, name = len(several.get("x", ())), row.get("id") or f"{stem}-{number}"
-    unlike = [part for part in ("not_x", *several) if len(several.get(part, " ")) != k]
+    counts = {"x": 1, "not_x": 1} | {part: len(texts) for part, texts in several.items()}
+    k, name = counts["x"], row.get("id") or f"{stem}-{number}"
+    unlike = next((part for part, n in counts.items() if n != k), "")
     if k < 3 or unlike:
-        fault = f"{unlike[0]} has {len(several.get(unlike[0], ' '))} texts and x {k}" if k > 2 else "x has fewer than 3"
+        fault = f"{unlike} has {counts[unlike]} texts and x {k}" if k > 2 else "x has fewer than 3"
         raise UserError(f"{where}: scenario {number}: {fault}; give one for each outcome, with | between them")
     rows = [{**row, **{part: texts[i] for part, texts in several.items()}, "id": f"{name}/{i}"} for i in range(k)]
-    return [replace(_scenario(each, stem, number, where), among=name) for each in rows]
+    scenarios = [replace(_scenario(each, stem, number, where), among=name) for each in rows]
+    if (twice := repeated(scenario.x.casefold() for scenario in scenarios)) is not None:
+        raise UserError(f"{where}: scenario {number}: x has {twice!r} twice; give outcomes that exclude each other")
+    outcomes = [scenario.outcome for scenario in scenarios]
+    if (true := outcomes.count(1.0)) > 1 or outcomes.count(0.0) == k:
+        fault = f"outcome says that {true or 'none'} of {k} come true"
+        raise UserError(
+            f"{where}: scenario {number}: {fault}; say 1 of one of them and 0 of the others, or leave it out"
+        )
+    return scenarios
 
 
 def _scenario(row: Mapping[str, str], stem: str, number: int, where: str) -> Scenario:

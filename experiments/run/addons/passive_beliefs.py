@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ....base.errors import UserError, in_one_line
-from ....base.text import as_csv
+from ....base.text import as_csv, shown
 from ....hooks.lens.plan import Gate
 from ....hooks.lm import LanguageModel
 from ....metrics import ReadoutGate, Score, check_belief_table, query_effect, readout_gate
@@ -28,7 +28,7 @@ from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.belief_parts import as_beliefs, read_part
 from ....metrics.tables.samples import ALL
 from ....probes.dataset import READINGS
-from ....probes.evidence.calibration import update_behind_probe
+from ....probes.evidence.calibration import SPREAD, spread, update_behind_probe
 from ....probes.evidence.token_lead import lead_in_tokens
 from ....probes.features import NO_BELIEF, OF_OPTION, READ_OUT
 from ....probes.probe import ProbeMeta
@@ -277,6 +277,7 @@ class ProbeBeliefs:
         numbers: list[Number] = []
         blocks: list[Block] = []
         doubted: dict[tuple[str, str], str] = {}
+        notes: dict[tuple[str, str], str] = {}
         read: dict[str, pd.DataFrame] = {}
         by_form: list[pd.DataFrame] = []
         failed: dict[str, str] = {}
@@ -290,14 +291,16 @@ class ProbeBeliefs:
             known = {number.key for number in scored}
             scored += [number for number in _as_said(run, named) if number.key not in known]
             numbers += scored
-            blocks += _probe_section(meta, table, scored)
+            together = drawn_together(meta, table, run.beliefs)
+            blocks += _probe_section(meta, table, scored, together)
+            notes |= {("probe", str(method)): together for method in named["method"].unique() if together}
             if why := unreadable(meta):
                 failed[meta.name] = why
                 doubted |= {("probe", str(method)): why for method in named["method"].unique()}
         apart = disagreements(run, read)
         numbers = [*said_numbers(run, apart, by_form), *numbers]
         every = [*run.numbers, *numbers]
-        beside, drawn = side_by_side(run, every, doubted, left_out(run.folder))
+        beside, drawn = side_by_side(run, every, doubted, left_out(run.folder), notes)
         files = {} if apart.empty else {DISAGREEMENT: as_csv(apart)}
         return Added(numbers=numbers, files=files, blocks=[*beside, *furthest(run, apart, failed), *blocks], lead=drawn)
 
@@ -343,20 +346,40 @@ def unreadable(meta: ProbeMeta) -> str:
     return f"its report card: {meta.called} ({meta.n_groups} groups)" if meta.called in NO_BELIEF else ""
 
 
+def drawn_together(meta: ProbeMeta, table: pd.DataFrame, beliefs: pd.DataFrame) -> str:
+    """How far the log-odds that a probe of the exact belief reads spread, of those of the exact one, in each scenario,
+    where that is less than `SPREAD` in one; else empty.
+    """
+    exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
+    exact = exact.assign(of=exact["readout_id"].astype(str))[["of", "option", "prob"]]
+    both = table.merge(exact, on=["of", "option"], suffixes=("", "_exact")).dropna(subset=["prob", "prob_exact"])
+    if meta.target != "exact" or both.empty:
+        return ""
+    of = {
+        str(name): spread(rows["prob"], rows["prob_exact"], rows["option_index"])
+        for name, rows in both.groupby("scenario", observed=True)
+    }
+    if not min(of.values()) < SPREAD:
+        return ""
+    told = ", ".join(f"{name} {shown(share)}".strip() for name, share in of.items() if np.isfinite(share))
+    return f"drawn together: its log-odds spread {told} of the exact ones"
+
+
 def by_exact_method(meta: ProbeMeta, table: pd.DataFrame, beliefs: pd.DataFrame) -> pd.DataFrame:
     """The rows of a probe by the form of the exact read-out, one of `beliefs`, that each is of."""
     form = beliefs.drop_duplicates("readout_id").set_index("readout_id")["method"].astype(str)
     return named_apart(table, [f"{form[name]}/{meta.name}" for name in table["of"]], OWN)
 
 
-def _probe_section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Number]) -> list[Block]:
+def _probe_section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Number], note: str) -> list[Block]:
     readouts = table["readout_id"].nunique()
     what = "read-out" if meta.called == READ_OUT else "probe"
     return [
         Prose(
             title=f"Read by the {what} {meta.name}",
             text=f"{readouts} read-outs at {meta.at}, by a probe of {meta.target}. What it reads, by its report card: "
-            f"{meta.called}. Groups that it was trained on are read by fits without them.",
+            f"{meta.called}. Groups that it was trained on are read by fits without them."
+            + (f" It is {note}." if note else ""),
         ),
         numbers_table(f"Numbers of {meta.name}", numbers),
     ]

@@ -4,6 +4,7 @@ names, what the stated probabilities of all options sum to, and where said and h
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,7 @@ from ...report.figures import forest
 from ...report.findings import Figure, Gallery, Instance
 from ..readouts import MIXED, SAMPLED
 from ..scores import ScoredRun, resampling
+from ..stated_beliefs import AMONG
 
 WORDS = {
     "verbal": "says",
@@ -44,8 +46,6 @@ APART = {
 }
 """Distances of what is said from the other kinds, in words."""
 EXCESS, SUM = "stated_excess", "options_excess"
-AMONG = "among"
-"""The condition that names the question of whose options a belief is in one."""
 MOST = 6
 """Numbers that a table shows beside the headline."""
 BOUNDS = ("_lower", "_upper")
@@ -106,16 +106,22 @@ def _sums_of_options(run: ScoredRun, probed: Sequence[pd.DataFrame]) -> Iterator
     read["k"] = rows.groupby(AMONG)["item"].transform("nunique")
     each = read.groupby([*by, "item"], sort=False).agg({"prob": "mean", "cluster": "first", "k": "first"})
     sums = each.groupby(by, sort=False).agg({"prob": ["sum", "count"], "cluster": "first", "k": "first"})
-    whole = sums[sums["prob", "count"] == sums["k", "first"]]
-    for (kind, method), places in whole.groupby(level=["kind", "method"], sort=False):
-        excess, clusters = places["prob", "sum"].to_numpy() - 1, places["cluster", "first"].to_numpy()
+    for (kind, method), places in sums.groupby(level=["kind", "method"], sort=False):
+        whole = places["prob", "count"] == places["k", "first"]
+        excess, clusters = (places["prob", "sum"] - 1).where(whole), places["cluster", "first"].to_numpy()
         score = cluster_mean(excess, clusters, how=resampling(run.config))
-        quantity = "P of all options, each asked for by itself, summed, less 1"
-        yield Number(metric=SUM, method=str(method), kind=str(kind), score=score, quantity=quantity, code="F1")
+        quantity, out = "P of all options, each asked for by itself, summed, less 1", int((~whole).sum())
+        beside = {"sums left out, for an option that has no belief": f"{out} of {len(whole)}"} if out else {}
+        about: dict[str, Any] = {"quantity": quantity, "code": "F1", "beside": beside}
+        yield Number(metric=SUM, method=str(method), kind=str(kind), score=score, **about)
 
 
 def side_by_side(
-    run: ScoredRun, numbers: Sequence[Number], doubted: Mapping[tuple[str, str], str], left_out: Mapping[str, str]
+    run: ScoredRun,
+    numbers: Sequence[Number],
+    doubted: Mapping[tuple[str, str], str],
+    left_out: Mapping[str, str],
+    notes: Mapping[tuple[str, str], str],
 ) -> tuple[Sequence[Block], Figure | None]:
     """A table of every kind and method, what there is none of, and a figure of the number that the run is made for;
     no table and no figure where there is one kind.
@@ -123,6 +129,7 @@ def side_by_side(
     Args:
         doubted: kind and method of a probe whose card says that what it reads is no belief -> why.
         left_out: what could not be read -> why.
+        notes: kind and method of a probe -> how far what it reads is drawn together.
     """
     of_all = [number for number in numbers if number.subset == ALL and number.kind in WORDS]
     whole = {(number.kind, number.method, number.metric): number for number in of_all}
@@ -173,7 +180,7 @@ def side_by_side(
         head=[("", ""), *((metric.replace("_", " "), "") for metric in metrics)],
         rows=[
             [
-                Cell(label[kind, method], [kind, *filter(None, [failed.get((kind, method))])]),
+                Cell(label[kind, method], [kind, *filter(None, (of.get((kind, method)) for of in (failed, notes)))]),
                 *(cell(kind, method, metric) for metric in metrics),
             ]
             for kind, method in columns

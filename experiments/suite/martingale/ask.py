@@ -35,7 +35,7 @@ from ...materials.trajectories import (
     with_question,
 )
 from ...run.experiment import Item, Question
-from ...run.stated_beliefs import BeliefPlace, Shown, before_question
+from ...run.stated_beliefs import BeliefPlace, Shown, among, before_question
 from .config import GATE, Computed, MartingaleConfig, MartingaleMethod, QuestionSource, Reasoning, chosen
 
 MAKERS: Mapping[Computed, Callable[..., list[BinaryQuestion]]] = {
@@ -254,8 +254,8 @@ def along(
     truth = question_of(item).posterior if reasoning == "evidence" else ()
 
     def known(step: int) -> dict[str, Any]:
-        among = question_of(item).among if step == 0 or reasoning == "evidence" else ""  # else no two saw the same
-        return ({"truth": truth[step]} if truth else {}) | ({"among": f"{domain} {among}"} if among else {})
+        asked = question_of(item).among if step == 0 or reasoning == "evidence" else ""  # else no two saw the same
+        return ({"truth": truth[step]} if truth else {}) | among(domain, asked)
 
     options, begun = options_of(item), {"statuses": [trajectory.status for trajectory in trajectories]}
     first = start(config, item, reasoning, prompt)

@@ -31,7 +31,7 @@ from ...materials.scenarios.scenario import (
     worlds,
 )
 from ...run.experiment import Item, Question
-from ...run.stated_beliefs import BeliefPlace
+from ...run.stated_beliefs import BeliefPlace, among
 from .config import ScenarioSource, SycophancyConfig, Task
 
 log = logging.getLogger("doxascope")
@@ -233,8 +233,8 @@ def places(config: SycophancyConfig, item: Item, *, denials: bool = True) -> lis
             text = "\n\n".join(filter(None, [*texts.parts(context).values(), texts.question(context, wording, denied)]))
             name = f"{item.id}/{context.name}/{wording}{'-not' if denied else ''}"
             conditions = {**shared, "wording": wording, "denied": denied}
-            if scenario.among and context.is_base and not denied:
-                conditions["among"] = f"{item.content['task']} {scenario.among}"
+            if context.is_base and not denied:
+                conditions |= among(item.content["task"], scenario.among)
             turn = {"role": "user", "content": text}
             sites.append(BeliefPlace(name, context.scenario, 0, [turn], (YES, NO), conditions))  # type: ignore
     return sites

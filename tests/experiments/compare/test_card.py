@@ -33,7 +33,13 @@ from doxascope.probes.report_card import WEAKEST_FIRST
 TINY = {
     "version": 1,
     "runs": {
-        "consistency": {"items": 3, "registered.n": 3, "bootstrap_draws": 50},
+        "consistency": {
+            "items": 3,
+            "registered.n": 3,
+            "bootstrap_draws": 50,
+            "methods": {"free": {"forms": ["{option}", "{Option}"]}},
+            "fork.methods": [],
+        },
         "truth": {"items": 12, "bootstrap_draws": 50},
     },
     "probe": {"run": "truth", "settings": {"positions": [], "study.permutations": 19, "study.refits": 20}},
@@ -69,9 +75,15 @@ def card(made: Made) -> ModelCard:
 
 
 @pytest.fixture(scope="module")
-def found(card: ModelCard, made: Made) -> Any:
+def second(made: Made) -> ModelCard:
+    """The same again, in another folder."""
+    return made("two")
+
+
+@pytest.fixture(scope="module")
+def found(card: ModelCard, second: ModelCard) -> Any:
     """The card of the same model beside it, compared."""
-    return against(made("two"), card)
+    return against(second, card)
 
 
 def test_a_card_leads_with_verdicts_and_shows_kinds_gaps_and_the_probe(card: ModelCard) -> None:
@@ -95,12 +107,13 @@ def test_a_card_leads_with_verdicts_and_shows_kinds_gaps_and_the_probe(card: Mod
     assert {row[1].value for row in tables["Probe"].rows} <= {*WEAKEST_FIRST}
 
 
-def test_the_same_card_again_is_the_same_bytes_wherever_it_stopped(card: ModelCard, made: Made) -> None:
-    other = made("two")
+def test_the_same_card_again_is_the_same_bytes_wherever_it_stopped(
+    card: ModelCard, second: ModelCard, made: Made
+) -> None:
     for name in ("card.json", "report.html", "report.json"):
-        assert (card.folder / name).read_bytes() == (other.folder / name).read_bytes()
-    shutil.rmtree(other.runs["truth"])
-    (other.folder / "card.json").unlink()
+        assert (card.folder / name).read_bytes() == (second.folder / name).read_bytes()
+    shutil.rmtree(second.runs["truth"])
+    (second.folder / "card.json").unlink()
     again = made("two")
     for name in ("card.json", "report.html", "report.json"):
         assert (card.folder / name).read_bytes() == (again.folder / name).read_bytes()
@@ -205,9 +218,9 @@ def test_a_read_out_that_failed_holds_no_valid_answer(found: Any) -> None:
     assert f"0 read-outs failed before, {len(names[::3])} now" in tested.told
 
 
-def test_a_card_whose_runs_were_swapped_is_refused(card: ModelCard, made: Made) -> None:
+def test_a_card_whose_runs_were_swapped_is_refused(card: ModelCard, second: ModelCard, made: Made) -> None:
     with pytest.raises(UserError, match="in a card of another; make the card again"):
-        against(made("two"), replace(card, model="another"))
+        against(second, replace(card, model="another"))
     lax = made("lax", None, "registered.margin=9")
     with pytest.raises(UserError, match=r"has registered\.margin 9\.0, not 0\.05; make both cards with the same"):
         against(card, lax)
@@ -297,7 +310,7 @@ def planted(rng: np.random.Generator, n: int, moved: float, spread: float, k: in
         item = 0.8 + 0.1 * rng.standard_normal(n)
         before, now = (item + spread * rng.standard_normal(n) for _ in range(2))
         now -= moved * (i == 0)
-        how = Resampling(seed=int(rng.integers(2**32)), draws=400)
+        how = Resampling(seed=int(rng.integers(2**32)), draws=200)
         tests.append(paired_difference([before], [now], np.mean, np.arange(n), how=how))
     adjusted = paired_family(dict(enumerate(tests)))
     return [Tested("x", str(i), adjusted[i], COHERENT, MARGIN) for i in range(k)]

@@ -1,5 +1,6 @@
-"""`doxascope compare` of tables whose outcomes disagree: each is scored by its own, and that is said."""
+"""`doxascope compare` of tables: outcomes that disagree, where each is scored by its own, and a metric of one's own."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,3 +49,16 @@ def test_tables_that_agree_say_nothing(tmp_path: Path) -> None:
     found = compare([table(tmp_path / f"{name}.csv", outcomes, "belief") for name in "ab"])
     assert found.groups[0].disagreements == []
     assert "disagree" not in to_text(page(found, {}), full=True) + to_html(page(found, {}))
+
+
+def test_a_metric_of_a_users_own_is_paired_as_every_other(tmp_path: Path) -> None:
+    page_of_it = (Path(__file__).parents[3] / "docs" / "extending.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"`moved.py`:\n\n```python\n(.*?)```", page_of_it, re.DOTALL)
+    (tmp_path / "moved.py").write_text(code)
+    for name, moves in (("a", 9), ("b", 3)):
+        rows = [f"q{i},0.5,{0.7 if i < moves else 0.51}" for i in range(12)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["item,prior,posterior", *rows]) + "\n")
+    both = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    found = compare(both, metrics=["moved"], allow_code=[tmp_path / "moved.py"])
+    (record,) = found.confirmed
+    assert (record.score.first, record.score.second, record.score.n_rows) == (0.75, 0.25, 12)

@@ -29,6 +29,7 @@ from doxascope.experiments.compare.combinations import RECORDS, cells_of, finish
 from doxascope.experiments.compare.slurm import _ended
 from doxascope.experiments.compare.sweep import sweep
 from doxascope.experiments.report.terminal import to_text
+from doxascope.experiments.run import worker
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.ray_workers import ray_workers
 
@@ -255,6 +256,25 @@ def test_a_file_stands_behind_the_experiment_that_takes_it() -> None:
     assert [getattr(cell.config, "orders", "") for cell in cells_of(varied)] == ["none", "latin"]
 
 
+def test_a_model_is_loaded_once_for_runs_that_read_what_they_would_alone(
+    place: Path, study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    whole = worker.open_model
+
+    def counted(spec: Any, **settings: Any) -> Any:
+        opened.append(spec.name)
+        return whole(spec, **settings)
+
+    monkeypatch.chdir(place)
+    monkeypatch.setattr(worker, "open_model", counted)
+    plan = load_plan(["plan.yaml"], {"models": ["./step-100"], "seeds": 1})
+    made = sweep(plan, tmp_path)
+    assert (opened, [run.path.name.split("-")[0] for run in made]) == (["step-100"], ["ask", "truth"])
+    for run in made:
+        assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
+
+
 def test_what_fails_is_told_after_the_others_have_run(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     given = {"experiments": {"truth": {"items": 5}}, "settings": {"capture": None, "stated": {}, "bootstrap_draws": 50}}
@@ -420,10 +440,9 @@ def test_jobs_of_slurm_are_made_by_submitit(place: Path, study: Path, monkeypatc
     pytest.importorskip("submitit")
     monkeypatch.chdir(place)
     plan = load_plan(["plan.yaml"], {"models": ["./step-100"], "seeds": 1})
-    made = sweep(plan, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})
-    assert [run.path.name.split("-")[0] for run in made] == ["ask", "truth"]
-    for run in made:
-        assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
+    plan = plan.model_copy(update={"experiments": {"truth": plan.experiments["truth"]}})
+    (run,) = sweep(plan, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})
+    assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
     kept = place / "jobs" / RECORDS / "slurm"
     assert list(kept.glob("*.job")) == []
     for pickled in kept.glob("*_result.pkl"):

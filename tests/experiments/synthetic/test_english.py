@@ -332,6 +332,20 @@ def test_the_honest_organism_is_read_beside_the_chat_model(tmp_path: Path) -> No
     assert not words & set(taught.known_words(trained=True))
 
 
+@pytest.mark.full
+def test_bets_that_were_never_taught_are_shown_and_do_not_count(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    place = in_english.prepare(tmp_path / "english")
+    folders = in_english.read(place.path, in_english.models(["honest", "denying"]), 3, 0, (), lambda n: None)
+    report, every = in_english.page(folders)
+    bets = {(fact.species, fact.what): fact for fact in every if "bets" in fact.what or in_english.APART in fact.what}
+    untaught = {key for key, fact in bets.items() if fact.state == in_english.UNTAUGHT}
+    assert untaught == {("honest", what) for what in ("readable, in bets", "responds, in bets", in_english.APART)}
+    assert {bets[key].planted for key in untaught} == {"-"}
+    assert bets["denying", f"{in_english.APART}, above honest"].state == NOT_SHOWN  # three triples are too few
+    assert "The bets of honest were never taught: nothing is planted in them." in str(report.top.verdict)
+
+
 def test_organisms_of_a_folder_are_read_by_their_names(tmp_path: Path) -> None:
     for name in ("copier", "half", "notes"):
         (tmp_path / name).mkdir()

@@ -5,11 +5,14 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from doxascope.experiments.probing.kinds import run_kinds
+from doxascope.experiments.run.addons.side_by_side import said_numbers
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.folder import RunFolder
+from doxascope.experiments.run.scores import ScoredRun
 from doxascope.experiments.suite.sycophancy.ask import exact_questions, places
 from doxascope.experiments.suite.sycophancy.config import SycophancyConfig
 
@@ -39,6 +42,13 @@ def test_options_of_a_question_are_read_together_and_summed_for_every_kind(
         assert len(each) == 9 * 2  # three options of three questions, with and without the evidence
         assert sums[kind]["estimate"] == pytest.approx(float(each.mean()) * 3 - 1)
         assert sums[kind]["n_clusters"] == 3
+    first = str(rows["item"].iloc[0])  # one option of three, before and after the evidence
+    left = beliefs[(beliefs["item"].astype(str) != first) | (beliefs["kind"] != "exact")]
+    config = load_config("martingale", settings, str(tiny_for("martingale")))
+    scored = ScoredRun(folder, *config, lambda: left, left, ())
+    every = {each.kind: each for each in said_numbers(scored, pd.DataFrame()) if each.metric == "options_excess"}
+    assert (every["exact"].score.n_rows, every["exact"].score.n_dropped, every["verbal"].score.n_dropped) == (4, 2, 0)
+    assert every["exact"].beside == {"sums left out, for an option that has no belief": "2 of 6"}
 
 
 def test_claims_of_several_outcomes_are_drawn_together_and_none_is_favoured_where_they_are_summed(

@@ -117,7 +117,7 @@ def test_what_is_read_does_not_depend_on_the_budget(tiny: Any, tiny_folder: Path
 
 
 def test_the_map_of_a_real_model(smollm: Any, tmp_path: Path) -> None:
-    config = small("smollm2-135m", "layers=[10]", "control_layers=[-1]")
+    config = small("smollm2-135m", "layers=[-1]", "control_layers=[-1]")
     rows = [row for item in Locate().items(config) for row in read_pair(config, item, smollm).rows]
     found = scores(config, belief_table(rows))
     assert found["everything", "all"].estimate == pytest.approx(1, abs=1e-3)

@@ -30,6 +30,7 @@ from doxascope.hooks.verbal.number_formats import FORMATS, parse_answer
 
 Configured = Callable[..., Any]
 ONE = {"background": "A cat sits on a mat.", "x": "the cat will stay.", "not_x": "the cat will leave"}
+THREE = ONE | {"x": "a|b|c", "not_x": "d|e|f"}
 
 
 @pytest.mark.parametrize(
@@ -95,6 +96,10 @@ def test_a_scenario_that_lacks_what_the_design_asks_for(configured: Configured, 
         (json.dumps([{**ONE, "x": "a|b"}]), "scenario 1: x has fewer than 3; give one for each outcome"),
         (json.dumps([{**ONE, "x": "a|b|c"}]), "not_x has 1 texts and x 3"),
         (json.dumps([{**ONE, "x": "a|b|c", "not_x": "d|e|f", "for": "g|h"}]), "for has 2 texts and x 3"),
+        (json.dumps([{**THREE, "x": "a|b|A."}]), "x has 'a' twice; give outcomes that exclude each other"),
+        (json.dumps([{**THREE, "outcome": "1|0|1"}]), "outcome says that 2 of 3 come true; say 1 of one of them"),
+        (json.dumps([{**THREE, "outcome": 0}]), "outcome says that none of 3 come true"),
+        (json.dumps([{**THREE, "id": "s"}, {**ONE, "id": "s/0"}]), "scenario 2: the id 's/0' is there twice"),
         ("[a: b: c", "not valid YAML"),
     ],
 )
