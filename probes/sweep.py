@@ -56,7 +56,7 @@ class Sweep:
     """[points, K]."""
     n_fixed: int
     """Groups that could not exchange their targets."""
-    untested: str
+    untested: str = ""
     """Why no permutation test can be made; empty: it was."""
 
     def p_at(self, at: ReadAt) -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from ...base.errors import UserError, nearest
 from ...metrics import SeedMean
 from ..report.figures import Panel, Row, chart, forests
 from ..report.findings import Figure
@@ -97,7 +98,8 @@ def _score(collection: "Collection", row: Any) -> SeedMean:
 
 def lines_of(collection: "Collection", metrics: Sequence[str] = (), over: str | None = None) -> Figure | None:
     """Each number over the steps of checkpoints, the sizes of models, or a setting; None where no experiment
-    has two values of it. Not said over what: steps where a name has one, else sizes.
+    has two values of it. Not said over what: steps where a name has one, else sizes. Raises UserError for what no run
+    has.
     """
     places, axis = _places(collection, over)
     panels = []
@@ -128,6 +130,9 @@ def _places(collection: "Collection", over: str | None) -> tuple[Mapping[tuple[s
         sizes = {group: float(np.log10(known[group[1]])) for group in groups if group[1] in known}
         ticks = sorted(set(sizes.values()))
         return sizes, Axis(SIZES, ticks=ticks, names=[_size(10**tick) for tick in ticks], size=7)
+    known = {name for run in collection.runs for name in run.settings}
+    if not any(f".{name}".endswith(f".{over}") for name in known):
+        raise UserError(f"over {over!r}: is no setting of these runs; {nearest(str(over), {SIZE, STEPS, *known})}")
     named = [
         (run, text) for run in collection.runs for name, text in run.settings.items() if f".{name}".endswith(f".{over}")
     ]

@@ -158,6 +158,8 @@ def test_a_forest_has_models_as_rows_and_lines_run_over_steps_sizes_and_settings
     assert steps.title == "Over step"
     assert all(f"{value:.8g}" in steps.data for value in (100, 200, *means))
     assert found.plot("log_loss", over="size").title == "Over size (parameters)"
+    with pytest.raises(UserError, match="over 'itmes': is no setting of these runs; did you mean 'items'"):
+        found.plot("log_loss", over="itmes")
     rows = found.named(["log_loss"]).assign(setting="orders none, items 6")
     both = pd.concat([rows, rows.assign(setting="orders latin, items 6")])
     for along, names in (("step", {"orders none, items 6, letters"}), ("items", {"step-100, orders none, letters"})):
