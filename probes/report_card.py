@@ -146,12 +146,10 @@ def report_card(
             "the target can be decoded at the registered layer",
             f"permutation p > {limit.alpha:g}, or the interval of R2 reaches 0",
             None if swept.untested else p <= limit.alpha and r2.lo > 0,
-            f"R2 {told(r2)}, "
-            + (
-                f"permutations not tested: {swept.untested}"
-                if swept.untested
-                else f"permutation p {p:.3g}; p over all places {swept.p_max[swept.points.index(study.at)]:.3g}"
-            ),
+            f"no permutation test; {swept.untested}; R2 {told(r2)}"
+            if swept.untested
+            else f"R2 {told(r2)}, permutation p {p:.3g}; p over all places "
+            f"{swept.p_max[swept.points.index(study.at)]:.3g}",
             against=r2.hi <= 0,
         ),
         judge(

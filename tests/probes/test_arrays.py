@@ -63,7 +63,7 @@ def test_pairs_of_a_true_and_a_false_row_are_not_tested_and_say_why() -> None:
     )
     decodable = found.card.claims[0]
     assert decodable.verdict == "not tested"
-    assert "permutations not tested: all groups hold the same labels" in decodable.evidence
+    assert "no permutation test; all groups hold the same labels" in decodable.evidence
     assert found.card.headline == "not tested for what it holds (60 groups)"
     assert found.card.verdict("adds to the exact logit") == "not tested"
     assert np.isnan(found.curve["p_max"]).all()
