@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -73,27 +74,28 @@ LONG = (
 
 SMALL: dict[str, tuple[str, ...]] = {
     "ask": ("items=2",),
-    "bscore": ("items=1", "runs=2", "turns=2", "cuts=[2]", "confidence=null", "distributions={}"),
+    "bscore": (
+        *("items=1", "runs=2", "turns=2", "cuts=[2]", "confidence=null", "distributions={}"),
+        *("controls=null", "queries=3"),
+    ),
     "consistency": (
-        "items=1",
-        "methods={free: {forms: ['{option}']}, prefill: {prefill: 'The word I chose is', forms: [' {option}']}, "
+        *("items=1", "fork.methods=[]"),
+        "methods={free: {forms: ['{option}']}, "
         "letters: {reveal: 'Which one? A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}",
     ),
     "locate": ("items=2", "layers=[12]"),
     "martingale": (
         *("items=2", "chains=1", "gate_urns=0", "generation.max_new_tokens=24", "debate.turns=2", "stated={}"),
         *("domains={factual: {kind: computed}}", "reasoning=[cot]", "debate.max_new_tokens=8"),
+        "methods={words: {ask: ['Your answer, {first} or {second}?', 'Which is right, {first} or {second}?']}, "
+        "letters: {ask: ['A) {first} or B) {second}?'], labels: [A, B], forms: ['{option}']}}",
     ),
     "negation.yaml": (),
     "my-study.yaml": (),
-    "rationality": ("items=2", "pool=60", "iterations=2"),
+    "rationality": ("items=2", "pool=60", "iterations=2", "prompts={standard: '', exact: Be exact.}"),
     "sycophancy": (
-        "items=1",
-        "stated={}",
-        "paraphrased=updates",
-        "tasks={worlds: {kind: computed}}",
-        "involvement=[third]",
-        "askers=[]",
+        *("items=1", "stated={}", "paraphrased=updates", "involvement=[third]", "askers=[]"),
+        *("tasks={worlds: {kind: computed}}", "asks=[{claim: 'Is it true that {claim}?', denial: 'Is it false?'}]"),
     ),
     "truth": ("items=12", "batch_items=12", "capture.layers=[12, 18]", "stated={}"),
 }
@@ -114,7 +116,7 @@ probe: {run: truth, settings: {positions: [], study.permutations: 19, study.refi
 """
 
 PLAN = """
-experiments: {ask: {questions.file: questions.csv, answers: [letters], orders: none}}
+experiments: {ask: {questions.file: questions.csv, items: 1, answers: [letters], orders: none}}
 settings: {bootstrap_draws: 50}
 """
 
@@ -320,7 +322,18 @@ def only_reader(place: Path) -> Reader:
 
 
 @pytest.fixture
-def reader(command_line: Callable[..., Any], only_reader: Reader) -> Reader:
+def reader(
+    command_line: Callable[..., Any], only_reader: Reader, smollm: Any, monkeypatch: pytest.MonkeyPatch
+) -> Reader:
+    """Runs that read the demo's model as it is share one that is loaded; what they close is their copy."""
+    from doxascope.hooks.lm import open_model
+
+    assert smollm.identity  # and with it what is checked at the first use
+
+    def opened(spec: Any, **how: Any) -> Any:
+        return copy(smollm) if spec == smollm.spec else open_model(spec, **how)
+
+    monkeypatch.setattr("doxascope.experiments.run.worker.open_model", opened)
     only_reader.command_line = command_line
     return only_reader
 

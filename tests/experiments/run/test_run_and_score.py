@@ -26,7 +26,7 @@ from doxascope.hooks.verbal.number_formats import UNIT
 from doxascope.hooks.verbal.stated_beliefs import ask_number
 
 SMALL = {
-    "consistency": ("items=4", "orders=latin", "sampled.draws=4", "rejections=2", "bootstrap_draws=50"),
+    "consistency": ("items=3", "orders=latin", "sampled.draws=4", "rejections=2", "bootstrap_draws=50"),
     "locate": ("items=3", "bootstrap_draws=50"),
     "bscore": ("items=4", "runs=2", "turns=3", "bootstrap_draws=50"),
     "sycophancy": ("items=2", "tasks={worlds: {kind: computed}}", "bootstrap_draws=50"),
@@ -41,6 +41,8 @@ SMALL = {
 QUESTIONS = [
     {"question": f"Is {n} even?", "options": ["Yes", "No"], "truth": "Yes", "category": "easy"} for n in range(12)
 ]
+LIGHT = ("items=4", "orders=one", "sampled.draws=0", "rejections=1", "fork.methods=[]")
+"""What makes a run of consistency lighter still, where another is beside it."""
 NAMES = ("metric", "method", "kind", "subset")
 
 
@@ -94,7 +96,7 @@ def test_run_and_score_give_the_same_numbers(finished: Callable[..., RunFolder],
 def test_runs_of_an_experiment_are_scored_together_on_the_items_that_both_have(
     finished: Callable[..., RunFolder],
 ) -> None:
-    one, two = finished("consistency"), finished("consistency", "items=6", "model.dtype=bfloat16")
+    one, two = finished("consistency", *LIGHT), finished("consistency", *LIGHT, "items=6", "model.dtype=bfloat16")
     scored = score_runs([one, two])
     paired = [number for number in scored.differences if number.method.startswith("free, ")]
     (between,) = [number for number in paired if number.method.count("free, ") == 2]
@@ -109,9 +111,9 @@ def test_runs_of_an_experiment_are_scored_together_on_the_items_that_both_have(
 
 
 def test_runs_in_other_words_are_refused(finished: Callable[..., RunFolder]) -> None:
-    other = finished("consistency", "methods.free.forms=['{option}']")
+    other = finished("consistency", *LIGHT, "methods.free.forms=['{option}']")
     with pytest.raises(UserError, match=r"methods\.free\.forms"):
-        score_runs([finished("consistency"), other])
+        score_runs([finished("consistency", *LIGHT), other])
 
 
 def test_runs_of_two_experiments_are_refused(finished: Callable[..., RunFolder]) -> None:
