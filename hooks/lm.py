@@ -349,13 +349,8 @@ class LanguageModel:
         Returns: n samples of the first conversation, then of the next; then the same of every branch, whose `branch`
             says which.
         """
-        given: dict[str, Any] = {
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "max_new_tokens": max_new_tokens,
-        }
-        given |= {"stop": stop if isinstance(stop, str) else tuple(stop)}
+        given: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        given |= {"max_new_tokens": max_new_tokens, "stop": stop if isinstance(stop, str) else tuple(stop)}
         distribution = parse(Sampling, {**given, **others}, "generate()")
         branches = Branches(edits, self.model, self.reader.chat)
         conversations = as_conversations(messages)
@@ -366,8 +361,8 @@ class LanguageModel:
         drawn = self.sample(requests, distribution, seed=seed, budget=budget)
         for branch in branches.names:
             for request, conversation in zip(requests, conversations, strict=True):
-                where = f"conversation {request.readout_id}"
-                marks = branches.marks(branch, conversation, prefill, request.prompt, where)
+                place = branch, conversation, prefill, request.prompt, f"conversation {request.readout_id}"
+                marks = branches.marks(*place)
                 edited = self.sample([request], distribution, seed=seed, budget=budget, marks=marks, branch=branch)
                 drawn += [replace(sample, branch=branch) for sample in edited]
         return drawn
