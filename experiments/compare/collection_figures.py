@@ -1,7 +1,7 @@
 """The figures of a collection of runs: models side by side, and lines over sizes, steps or a setting."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -177,7 +177,7 @@ def _family(row: Any, along: str) -> Iterator[str]:
 def _lines(
     families: Mapping[str, Sequence[Any]],
     places: Mapping[tuple[str, str], float],
-    failed: Collection[tuple[str, str, str]],
+    failed: Set[tuple[str, str, str]],
     *,
     named: bool,
 ) -> Iterator[Mark]:

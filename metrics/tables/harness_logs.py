@@ -48,7 +48,7 @@ def lacking_of_harness(first: Any) -> str:
     """The one key for which an object is no sample of lm-eval; empty where it is one, or something else."""
     keys = first.keys() if isinstance(first, Mapping) else frozenset()
     lacking = HARNESS_KEYS - keys
-    return lacking.pop() if len(lacking) == 1 and "arguments" in keys else ""
+    return next(iter(lacking)) if len(lacking) == 1 and "arguments" in keys else ""
 
 
 def harness_rows(path: Path, samples: Callable[[], Iterator[Any]]) -> Iterator[Row]:
