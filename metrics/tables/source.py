@@ -177,7 +177,7 @@ def _jsonl(path: Path) -> TableSource:
                     fault = getattr(error, "msg", str(error))
                     raise UserError(f"{path}: row {number} is not JSON ({fault}); one object per line") from None
 
-    first = next(rows(), None)
+    first: Any = next(rows(), None)
     if lacking := lacking_of_harness(first):
         raise UserError(
             f"{path}: looks like a sample file of lm-eval, and lacks {lacking!r}; {nearest(lacking, first)}"
@@ -201,7 +201,7 @@ def _of_objects(path: Path, read: Callable[[], Iterator[Any]]) -> TableSource:
                 raise UserError(f'{path}: row {number} is not an object like {{"prior": 0.4, ...}}')
             yield row
 
-    first = next(rows(), None)
+    first: Any = next(rows(), None)
     if first is None:
         raise UserError(f"{path}: is empty; give one JSON object per row")
     names = _names(path, list(first))
