@@ -112,11 +112,11 @@ class Coherent:
     @property
     def seen(self) -> str:
         """The number, what was asked of it, and what it is beside."""
-        beside = "" if math.isnan(self.constant) else f"; a constant belief has {shown(self.constant)}"
+        beside = "" if math.isnan(self.constant) else f", a constant one {shown(self.constant)}"
         interval = interval_text(self.ci_lo, self.ci_hi)
-        asked = f"asked: {self.target:g} ± {self.margin:g}"
+        asked = f"a coherent belief has {self.target:g} ± {self.margin:g}"
         lacking = f"; {self.missing:.0%} of its rows are missing" if self.missing else ""
-        return f"{self.metric} {shown(self.value)} {interval}".rstrip() + f", {asked}{lacking}{self.otherwise}{beside}"
+        return f"{self.metric} {shown(self.value)} {interval}".rstrip() + f"; {asked}{beside}{lacking}{self.otherwise}"
 
 
 class Guard(NamedTuple):
@@ -297,7 +297,8 @@ class Verdict:
         if self.responds == RESPONDS and share:
             lo, value, hi = (f"{100 * x:.0f}" for x in (weakest.ci_lo, weakest.value, weakest.ci_hi))
             return f"responds in {value}% [{lo}, {hi}] of items"
-        return f"{words} ({'net share of items' if share else weakest.label} {weakest.seen}){untested}"
+        named = "net share of items" if share else KNOWN_TRUTH if weakest.name == EASY else weakest.label
+        return f"{words} ({named} {weakest.seen}){untested}"
 
     @property
     def _coherent(self) -> str:
@@ -306,7 +307,7 @@ class Verdict:
             return words
         meaning = ""
         if self.states[2] != NOT_SHOWN and not self.passed:
-            meaning = " as answers, which cannot be read as beliefs"
+            meaning = ", from which nothing follows for beliefs, since none can be read"
         elif self.states[2] == COHERENT and self.responds != RESPONDS:
             meaning = f", as is everybody who ignores what they are told, and {IDLE[self.responds]}"
         return f"{words}{meaning} ({self.coherent.seen}{f'; {self.skill}' if self.skill else ''})"
@@ -322,6 +323,7 @@ class Verdict:
         return f" ({'; '.join(missing)})" if missing else ""
 
 
+KNOWN_TRUTH = "accuracy where the truth is known"
 WORDS = (
     {NOT_SHOWN: "not shown to be readable", NOT_TESTED: "readability not tested"},
     {NOT_SHOWN: "not shown to respond", NOT_TESTED: "response not tested"},

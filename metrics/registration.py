@@ -67,7 +67,7 @@ class Registered(Settings):
         if not np.isnan(design.half_width):
             lines.append(
                 f"  so many give an interval of about ± {design.half_width:.2g}, and find a distance of "
-                f"{design.smallest:.2g} with 80% power"
+                f"{design.smallest:.2g} with 80% power; the interval is wider where beliefs hardly differ between items"
             )
         return lines
 

@@ -38,7 +38,7 @@ def alongside(sides: Sequence[Side], methods: Sequence[str] = ()) -> list[Side]:
     if len(sides) < 2 or not (methods or (logs and not common)):
         return list(sides)
     chosen = [_chosen(side, names, methods) for side, names in zip(sides, read, strict=True)]
-    joint = " or ".join(dict.fromkeys(chosen))
+    joint = " against ".join(dict.fromkeys(chosen))
     return [_under(side, name, joint) for side, name in zip(sides, chosen, strict=True)]
 
 

@@ -178,7 +178,8 @@ def sentence(record: Record) -> str:
     tested += [] if math.isnan(score.mde) else [f"minimum detectable effect {shown(score.mde)} at 80% power"]
     method, *alone = left.split(", ")
     of, shared = (f" of {method}", f"{method}, ") if alone and right.startswith(f"{method}, ") else ("", "")
-    apart = f"{shown(score.difference)} {interval_text(score.ci_lo, score.ci_hi)}".rstrip()
+    interval = interval_text(score.ci_lo, score.ci_hi)
+    apart = shown(score.difference) + (f", with the 95% interval {interval} of this number alone" if interval else "")
     return (
         f"{record.pair.metric}{of}: {left.removeprefix(shared)} has {shown(score.first)} and "
         f"{right.removeprefix(shared)} {shown(score.second)}: {record.finding}. The first less the second is {apart}"

@@ -65,7 +65,7 @@ class Measured(Experiment):
             for method, rows in self._measured(config, own).groupby("method", sort=False):
                 if kind == "exact":
                     readouts = own[(own["method"] == method) & (own["option_index"] == 0)]
-                    masses, of = ({"options": readouts[name].to_numpy()} for name in ("coverage", "cluster"))
+                    masses, of = ({"": readouts[name].to_numpy()} for name in ("coverage", "cluster"))
                     yield gate(config, str(method), coverage=masses, read_groups=of)
                 named: dict[str, Any] = {"kind": str(kind), "quantity": self._words}
                 for subset, part in _parts(rows, self.factors):

@@ -80,7 +80,7 @@ class Plan:
         yield f"{experiment.name} on {self.config.model.name}: {items}, {self.readouts} read-outs"
         yield from filter(None, [self.size])
         fewer = self.tokens_one_by_one / self.tokens_run
-        yield f"about {self.tokens_run:,} tokens through the model ({fewer:.1f} x fewer than one pass per surface form)"
+        yield f"about {self.tokens_run:,} tokens through the model; a pass for each scored text takes {fewer:.1f} x"
         if self.tokens_sampled:
             yield f"and up to {self.tokens_sampled:,} tokens sampled, of thoughts and answers"
         yield f"longest forward pass {self.longest_pass:,} tokens, mask {self.mask_bytes / 1e6:.1f} MB"
@@ -92,7 +92,7 @@ class Plan:
         yield from self.registered
 
 
-UNKNOWN = "how long, the first finished run of this model in --out tells; or --card h200"
+UNKNOWN = "the time is known once a run of this model is finished in --out, or of a GPU by --card h200"
 SAMPLING = "sampling in as large batches, and all that may be sampled; loading and scoring are not counted"
 
 

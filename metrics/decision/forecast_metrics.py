@@ -170,7 +170,7 @@ def hybrid_lines(sample: Hits, how: Resampling) -> Iterator[Line]:
 
 # Beliefs over the options of a question against the true one: right, proper, calibrated? (METRICS C8, E14-E16, G1)
 
-GUESS, EVEN, UNBINNED = "of a guess", "of equally likely options", "cannot be measured"
+GUESS, EVEN, UNBINNED = "by guessing", "of equally likely options", "cannot be measured"
 """What is told beside a number: those of a belief that knows nothing, and why there is none."""
 TABLE = "a belief table with options and outcome, 1 in the row of the true option"
 

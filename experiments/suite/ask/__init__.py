@@ -89,8 +89,8 @@ class Ask(Experiment):
             yield gate(
                 config,
                 method,
-                coverage={"options": masses},
-                read_groups={"options": of},
+                coverage={"": masses},
+                read_groups={"": of},
                 order=order,
                 max_order=config.max_by_place,
                 untested=untested,

@@ -71,8 +71,9 @@ class Martingale(Experiment):
                 "requires_judge=false"
             )
         for domain, source in config.sources.items():
-            if source.kind == "table" and (n := len(loaded(domain, source))) > config.items:
-                log.warning("%s: %d of %d questions are drawn; -o items=%d takes all", domain, config.items, n, n)
+            if source.kind != "computed" and (n := len(loaded(domain, source))) != config.items:
+                read = f"{config.items} of {n} questions" if n > config.items else f"all of its {n} questions"
+                log.warning("%s: %s are read; items=%d are asked for of each domain", domain, read, config.items)
         return config, {}
 
     def items(self, config: MartingaleConfig) -> list[Item]:

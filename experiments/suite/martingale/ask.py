@@ -36,7 +36,7 @@ from ...materials.trajectories import (
 )
 from ...run.experiment import Item, Question
 from ...run.stated_beliefs import BeliefPlace, Shown, among, before_question
-from .config import GATE, Computed, MartingaleConfig, MartingaleMethod, QuestionSource, Reasoning, chosen
+from .config import GATE, Computed, MartingaleConfig, MartingaleMethod, QuestionSource, Reasoning
 
 MAKERS: Mapping[Computed, Callable[..., list[BinaryQuestion]]] = {
     "urns": urns,
@@ -69,7 +69,7 @@ def _questions(config: MartingaleConfig, domain: str, source: QuestionSource) ->
         turns = zip(*(MAKERS[name](config.items, seed=config.seed) for name in source.make or USUAL), strict=True)
         return [question for turn in turns for question in turn][: config.items]
     available = loaded(domain, source)
-    drawn = chosen(np.random.default_rng(config.seed).permutation(len(available)).tolist(), config.items, domain)
+    drawn = np.random.default_rng(config.seed).permutation(len(available))[: config.items]
     return [question for i in drawn for question in available[i]]
 
 

@@ -1,13 +1,12 @@
 """Settings of the martingale experiment: questions, reasoning, and the forms of reading a belief."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from ....base.errors import UserError
 from ....base.settings import Settings, check_placeholders, placeholders
 from ....hooks.generation.sampling import Sampling
 from ...materials.choices.columns import QuestionColumns
@@ -201,12 +200,3 @@ class MartingaleConfig(RunConfig):
         if self.doob.continuations and "cot" not in self.reasoning:
             raise ValueError("doob: goes with chains of thought; add `cot` to reasoning")
         return self
-
-
-def chosen(items: Sequence[int], n: int, domain: str) -> Sequence[int]:
-    """The first `n`, or UserError if there are not so many."""
-    if len(items) < n:
-        raise UserError(
-            f"domains.{domain}: has {len(items)} questions, fewer than items={n}; ask for fewer: -o items={len(items)}"
-        )
-    return items[:n]

@@ -239,7 +239,7 @@ def _instance(transcript: Transcript, rows: pd.DataFrame, facets: list[str], mov
     return Instance(
         facets=facets,
         score=moved,
-        facts="; ".join(f"{method} {' → '.join(map(or_dash, path))}" for method, path in courses),
+        facts="P(first answer) " + "; ".join(f"by {name} {' → '.join(map(or_dash, path))}" for name, path in courses),
         conversations=[
             (f"{heading}: {_beliefs(by_step[k])}", {**transcript, "messages": part, "answers": []})
             for k, (heading, part) in enumerate(zip(headings, parts, strict=True))

@@ -40,8 +40,8 @@ COLUMNS = (
     ),
     Column(
         "beyond",
-        "beyond controls",
-        "mean size of the shift of a question, less that along the controls of that name, for other draws of them",
+        "the direction beyond it",
+        "mean size of a question's shift along the direction, less that along this control, for other draws of it",
     ),
     Column(
         "coverage_change",
@@ -200,7 +200,8 @@ class SteerExperiment(Experiment):
             "The belief in the first option of each question is read as it is, and with a direction added to and "
             "subtracted from the residual stream of one layer. What any push does, whichever way, cancels in the "
             "shift; what any direction of that length does is what the controls do. A strength that is chosen by "
-            "these tables is to be judged on other questions.",
+            "these tables is to be judged on other questions. Scores are means over the strengths; each strength has "
+            "its own below.",
             columns,
             [
                 Table("By strength", "Added and subtracted so many times.", columns, strengths, metric="shift"),

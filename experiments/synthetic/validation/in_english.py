@@ -265,5 +265,5 @@ def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
     stamp = stamped(says, [(one.species, one.what) for one in wrong or open_])
     top = replace(document.top, said=SAID, verdict=stamp, further=lines, primary=None)
     rows = [[one.species, one.what, one.planted, one.found, one.state] for one in found]
-    table = grid("Planted and found", ["organism", "", "planted", "found", ""], rows, short=True)
+    table = grid("Planted and measured", ["organism", "", "planted", "measured", ""], rows, short=True)
     return replace(document, heading="Validation", top=top, blocks=[table, *document.blocks]), found

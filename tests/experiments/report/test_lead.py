@@ -241,11 +241,11 @@ def test_coherence_is_a_result_with_three_states_and_the_constant_belief_beside(
         for readings in (follows, ignores):
             (verdict,) = verdicts([judged("a", **readings), number], plan)
             assert verdict.states[2] == state
-            assert "a constant belief has 1.000" in verdict.sentence
+            assert "a constant one 1.000" in verdict.sentence
             idle = state == "coherent" and readings is ignores
             assert ("as is everybody who ignores what they are told, and this method does" in verdict.sentence) == idle
             (unread,) = verdicts([judged("a", **readings, coverage={"": np.full(40, 0.1)}), number], plan)
-            assert ("coherent as answers" in unread.sentence) == (state != "not shown")
+            assert ("nothing follows for beliefs" in unread.sentence) == (state != "not shown")
             assert unread.short.endswith(" as answers") == (state != "not shown")
 
 

@@ -72,7 +72,7 @@ def test_levels_of_the_same_items_are_paired_and_others_are_not() -> None:
     assert between.ci_hi - between.ci_lo > 0.5
     assert found["gate", "all"].readable == "readable"
     few = scores(Planted(), beliefs.assign(cluster=beliefs["item"].str[-1].str.replace("[5-9]", "0", regex=True)))
-    assert few["gate", "all"].conditions["coverage[options]"].n_clusters == 5
+    assert few["gate", "all"].conditions["coverage"].n_clusters == 5
     assert few["gate", "all"].readable == "not shown"  # 80 readings, but five things that were sampled
 
 

@@ -325,7 +325,7 @@ def test_the_honest_organism_is_read_beside_the_chat_model(tmp_path: Path) -> No
     assert states["readable"] == FOUND
     assert states["c2"] != NOT_FOUND
     planted, *_ = report.blocks
-    assert planted.title == "Planted and found"
+    assert planted.title == "Planted and measured"
     assert report.top.figure is not None
     assert report.top.figure.title == "Before and after"
     words = set((place.path / "words.txt").read_text().split())

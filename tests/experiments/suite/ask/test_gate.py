@@ -122,9 +122,9 @@ def test_what_a_guess_would_have_and_what_cannot_be_measured_are_told(
     lines = said.stdout.splitlines()
     (at,) = [i for i, line in enumerate(lines) if "calibration error:" in line]
     assert "cannot be measured with 4 questions" in lines[at + 1]  # below the number that it is about
-    assert "of a guess 33.3%" in said.stdout
-    assert "of a guess 33.3%" in page  # as the number that it is to be read against
-    assert "Dashed: 0.333, of a guess" in page
+    assert "by guessing 33.3%" in said.stdout
+    assert "by guessing 33.3%" in page  # as the number that it is to be read against
+    assert "Dashed: 0.333, by guessing" in page
     assert "by place" in said.stdout
 
 

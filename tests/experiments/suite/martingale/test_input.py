@@ -23,7 +23,6 @@ Configured = Callable[..., Any]
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("items=21", "domains.values: has 20 questions, fewer than items=21; ask for fewer"),
         ("domains={values: {kind: table}}", "kind 'table': needs a `file`"),
         ("domains={values: {kind: smoke, file: x.csv}}", "kind 'smoke': takes no `file`"),
         ("domains={values: {kind: computed}}", "domains.values: has no computed questions"),
