@@ -58,9 +58,9 @@ def sweep(
             for cell in sorted(here, key=lambda cell: loaded.index((cell.config.model, cell.config.terminators))):
                 try:
                     run_cell(cell, out, allow_code, opened)
+                    advance(1)
                 except Exception as error:  # a sweep of a night goes on
                     failed[cell.key] = error
-                advance(1)
     for error in failed.values():
         if not isinstance(error, UserError):
             raise error

@@ -114,7 +114,7 @@ def load_job(
         by_experiment = f"probe-{read_yaml(Path(target) / CONFIG).get('experiment')}"
         target = by_experiment if by_experiment in known else "probe"
     if target not in known and not Path(target).is_file():
-        raise UserError(f"{target}: no such file, nor a shipped job; {nearest(target, known)}")
+        raise UserError(f"{target}: is no run, no file and no shipped job; {nearest(target, known)}")
     path = shipped / f"{target}.yaml" if target in known else Path(target)
     data = read_yaml(path)
     for key, value in (settings or {}).items():

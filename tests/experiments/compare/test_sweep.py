@@ -159,6 +159,8 @@ def test_a_forest_has_models_as_rows_and_lines_run_over_steps_sizes_and_settings
     assert steps.title == "Over step"
     assert all(f"{value:.8g}" in steps.data for value in (100, 200, *means))
     assert found.plot("log_loss", over="size").title == "Over size (parameters)"
+    with pytest.raises(UserError, match="over 'itmes': is no setting of these runs; did you mean 'items'"):
+        found.plot("log_loss", over="itmes")
     rows = found.named(["log_loss"]).assign(setting="orders none, items 6")
     both = pd.concat([rows, rows.assign(setting="orders latin, items 6")])
     for along, names in (("step", {"orders none, items 6, letters"}), ("items", {"step-100, orders none, letters"})):
@@ -399,8 +401,9 @@ def _rescore(run: Path, change: Callable[[Any], object]) -> None:
 def test_seeds_that_change_nothing_are_one(study: Path, tmp_path: Path) -> None:
     runs = [shutil.copytree(run, tmp_path / run.name) for run in sorted(study.glob("ask-step-100-*"))]
     scores = json.loads((runs[0] / "scores.json").read_text())["scores"]
+    again = [score | {"estimate": score["estimate"] and score["estimate"] * (1 + 1e-15)} for score in scores]
     for run in runs[1:]:
-        _rescore(run, lambda stored: stored.update(scores=scores))
+        _rescore(run, lambda stored: stored.update(scores=again))  # of items in another order
     found = collect([tmp_path])
     assert set(found.pooled["seeds"]) <= {0, 1}
     assert "ask, step-100: seeds 0, 1, 2 have read the same, and count as one." in found.left_out
