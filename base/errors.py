@@ -16,6 +16,8 @@ MOST_NAMES, LONGEST_NAME = 500, 100
 product."""
 LINE = 2000
 """Characters of a message."""
+CODE = "doxascope_code_"
+"""How the modules of a user's own files are called."""
 SHOWN = 500
 """Characters of a library's message that are shown."""
 NO_MEMORY = ("can't start new thread", "DefaultCPUAllocator", "out of memory", "Cannot allocate memory")
@@ -73,12 +75,19 @@ def in_one_line(what: object, advice: str = "") -> Iterator[None]:
 
 def cause(error: BaseException) -> str:
     """What an error says, in a line: of an error of the system its reason, of any other its first line; with its type
-    where the message alone would say nothing.
+    where the message alone would say nothing. What was raised in a user's own file has its line.
     """
     reason = (isinstance(error, OSError) and error.strerror) or " ".join(str(error).split())
     if isinstance(error, KeyError | RecursionError | MemoryError | AttributeError | TypeError) or not reason:
         reason = f"{type(error).__name__}: {reason}".removesuffix(": ")
-    return reason if len(reason) <= SHOWN else f"{reason[:SHOWN]}..."
+    frames = [*traceback.walk_tb(error.__traceback__)]
+    lines = [
+        (frame.f_code.co_filename, line)
+        for frame, line in frames
+        if frame.f_globals.get("__name__", "").startswith(CODE)
+    ]
+    place = f" ({lines[-1][0]}, line {lines[-1][1]}; --debug shows its traceback)" if lines else ""
+    return (reason if len(reason) <= SHOWN else f"{reason[:SHOWN]}...") + place
 
 
 def lacks_memory(error: BaseException) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from ..base.errors import UserError, in_one_line
+from ..base.errors import UserError, in_one_line, told_briefly
 from ..base.parallel import wait_passively
 from ..base.settings import as_seed, parse
 from ..base.text import shown_size
@@ -216,6 +216,7 @@ class LanguageModel:
         """The exact reading of one query by an ordinary forward pass per surface form."""
         return option_beliefs.read_plain(query, self.model)
 
+    @told_briefly
     def beliefs(
         self,
         messages: str | Conversation | Sequence[str | Conversation],
@@ -312,6 +313,7 @@ class LanguageModel:
         branches = [branch] if marks else []
         return sampler.generate(requests, rows, sampling, seed=seed, budget=budget, branches=branches)
 
+    @told_briefly
     def generate(
         self,
         messages: str | Conversation | Sequence[str | Conversation],
@@ -347,13 +349,8 @@ class LanguageModel:
         Returns: n samples of the first conversation, then of the next; then the same of every branch, whose `branch`
             says which.
         """
-        given: dict[str, Any] = {
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "max_new_tokens": max_new_tokens,
-        }
-        given |= {"stop": stop if isinstance(stop, str) else tuple(stop)}
+        given: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        given |= {"max_new_tokens": max_new_tokens, "stop": stop if isinstance(stop, str) else tuple(stop)}
         distribution = parse(Sampling, {**given, **others}, "generate()")
         branches = Branches(edits, self.model, self.reader.chat)
         conversations = as_conversations(messages)
@@ -364,12 +361,13 @@ class LanguageModel:
         drawn = self.sample(requests, distribution, seed=seed, budget=budget)
         for branch in branches.names:
             for request, conversation in zip(requests, conversations, strict=True):
-                where = f"conversation {request.readout_id}"
-                marks = branches.marks(branch, conversation, prefill, request.prompt, where)
+                place = branch, conversation, prefill, request.prompt, f"conversation {request.readout_id}"
+                marks = branches.marks(*place)
                 edited = self.sample([request], distribution, seed=seed, budget=budget, marks=marks, branch=branch)
                 drawn += [replace(sample, branch=branch) for sample in edited]
         return drawn
 
+    @told_briefly
     def mentions(
         self, samples: Sequence[GeneratedText], query: Query, sampling: Sampling, *, budget: int = HISTORIES
     ) -> Mentions:

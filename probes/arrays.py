@@ -91,7 +91,8 @@ def probe_arrays(
             has to be said, `range(n)` where no two rows share any.
         name: of the probe.
         layers: which layers of the model those of `x` are; None: from 0.
-        layer: the one that the claims are about, fixed before looking; None: that at `depth` of the plan.
+        layer: the one that the claims are about; name it, before looking. None: the one nearest to `depth` (.6) of the
+            highest number in `layers`, which of two is the last.
         before_question: whether `x` was read at least one message before the answer is asked for; None: nobody knows.
             Only then can the probe be called more than a read-out.
         beside: column -> [n] what else is known of the rows (`BESIDE`).

@@ -110,8 +110,8 @@ ReadingSite = Literal["before the question", "read-out", "unknown"]
 asks, or after it. `unknown`: nothing tells."""
 AT_THE_ANSWER = ("last", "before_answer", "thought")
 BELIEF, READ_OUT, DECODED, NOTHING = "latent belief", "read-out", "decoded information", "nothing decodable"
-UNSURE, TOO_FEW = "not shown to be decodable", "too few groups to say"
-NO_BELIEF = (TOO_FEW, UNSURE, NOTHING)
+UNSURE, TOO_FEW, UNTESTED = "not shown to be decodable", "too few groups to say", "not tested for what it holds"
+NO_BELIEF = (TOO_FEW, UNTESTED, UNSURE, NOTHING)
 """What is no belief, wherever it was read."""
 
 

@@ -4,6 +4,8 @@ Groups exchange targets only with groups of the same shape: the same rows by rol
 ...). What a role does to the targets on average is so kept, and only what the content says is lost.
 """
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,8 +43,9 @@ def grouped_folds(groups: ArrayLike, n_folds: int, seed: int) -> Ints:
     return home[codes]
 
 
-EXCHANGEABLE = 5
-"""Groups that must be able to exchange their targets for a test to be made."""
+EXCHANGEABLE, ARRANGEMENTS = 5, 20
+"""Groups that must be able to exchange their targets, and different targets that must come of it: of fewer no p is .05.
+"""
 
 
 class Permuted(NamedTuple):
@@ -52,19 +55,19 @@ class Permuted(NamedTuple):
     """[n, draws]."""
     n_fixed: int
     """Groups that no other has the shape of: they keep their targets, which makes the test conservative."""
+    untested: str
+    """Why no test can be made of them, with what to do; empty: one can. There are no draws then."""
 
 
 def permuted_targets(
     y: ArrayLike, groups: ArrayLike, roles: ArrayLike | None = None, *, draws: int, seed: int
 ) -> Permuted:
-    """Group-permuted copies of targets [n].
+    """Group-permuted copies of targets [n]; none where too few groups, or groups that are all alike, exchange them.
 
     Args:
         y: [n] numbers.
         groups: [n].
         roles: [n] what a row is within its group; None: its number in it.
-
-    Raises UserError if fewer than five groups can exchange their targets.
     """
     y = np.asarray(y, dtype=np.float64)
     codes, n_groups = cluster_codes(groups, len(y))
@@ -81,14 +84,35 @@ def permuted_targets(
         shapes.setdefault(tuple(names.iloc[rows]), []).append(group)
     movable = [np.stack([rows_of[group] for group in alike]) for alike in shapes.values() if len(alike) > 1]
     n_fixed = n_groups - sum(map(len, movable))
+    untested = ""
     if n_groups - n_fixed < EXCHANGEABLE:
-        raise UserError(
-            f"groups: {n_groups - n_fixed} of {n_groups} have the same rows as another; a permutation test needs at "
-            f"least {EXCHANGEABLE}"
+        untested = (
+            f"{n_groups - n_fixed} of {n_groups} groups have the same rows as another, and a permutation test needs at "
+            f"least {EXCHANGEABLE}; give more groups"
+        )
+    elif (different := _arrangements([y[rows] for rows in movable])) == 1:
+        untested = (
+            "all groups hold the same labels, so exchanging them between groups changes nothing; give groups that "
+            "differ, such as some of true statements alone and some of false ones"
+        )
+    elif different < ARRANGEMENTS:
+        untested = (
+            f"exchanging labels between groups gives {different:.0f} different ones, and a permutation test needs at "
+            f"least {ARRANGEMENTS}; give more groups, or groups that differ"
         )
     rng = np.random.default_rng(seed)
+    draws = 0 if untested else draws
     targets = np.repeat(y[:, None], draws, axis=1)
     for draw in range(draws):
         for rows in movable:
             targets[rows, draw] = y[rows[rng.permutation(len(rows))]]
-    return Permuted(targets, n_fixed)
+    return Permuted(targets, n_fixed, untested)
+
+
+def _arrangements(targets: Sequence[Floats]) -> float:
+    """How many different targets come of exchanges: [groups, rows] of those of each shape."""
+    ways = 0.0
+    for alike in targets:
+        _, times = np.unique(alike, axis=0, return_counts=True)
+        ways += math.lgamma(len(alike) + 1) - sum(math.lgamma(n + 1) for n in times.tolist())
+    return round(math.exp(min(ways, 100.0)))

@@ -7,7 +7,7 @@ from ..base.text import shown
 from .evidence.calibration import SLOPE_BAND
 from .evidence.crossfit import Refitted
 from .evidence.study import Study, StudyPlan
-from .features import TOO_FEW, ReadingSite, name_of
+from .features import TOO_FEW, UNTESTED, ReadingSite, name_of
 from .sweep import Sweep
 
 Verdict = Literal["supported", "not tested", "not shown", "evidence against"]
@@ -109,8 +109,8 @@ class Card(NamedTuple):
     @property
     def headline(self) -> str:
         """Its name with the groups that it rests on, or lacks."""
-        lacks = f"{self.n_groups} of the {self.n_needed} that are needed"
-        return f"{self.name} ({lacks if self.name == TOO_FEW else f'{self.n_groups} groups'})"
+        lacks = f"{self.n_groups} of the {self.n_needed}{'' if self.name == TOO_FEW else ' groups'} that are needed"
+        return f"{self.name} ({lacks if self.n_groups < self.n_needed else f'{self.n_groups} groups'})"
 
     def verdict(self, name: str) -> Verdict:
         """Of a claim by its name."""
@@ -124,7 +124,8 @@ class Card(NamedTuple):
     def renamed(self) -> "Card":
         """The same, called what its claims support."""
         needed = (self.verdict(name) == "supported" for name in NEEDED_FOR_BELIEF)
-        return self._replace(name=name_of(self.site, self.verdict("decodable"), needed))
+        name = name_of(self.site, self.verdict("decodable"), needed)
+        return self._replace(name=UNTESTED if name == TOO_FEW and self.n_groups >= self.n_needed else name)
 
 
 def report_card(
@@ -144,8 +145,11 @@ def report_card(
             "decodable",
             "the target can be decoded at the registered layer",
             f"permutation p > {limit.alpha:g}, or the interval of R2 reaches 0",
-            p <= limit.alpha and r2.lo > 0,
-            f"R2 {told(r2)}, permutation p {p:.3g}; p over all places {swept.p_max[swept.points.index(study.at)]:.3g}",
+            None if swept.untested else p <= limit.alpha and r2.lo > 0,
+            f"no permutation test; {swept.untested}; R2 {told(r2)}"
+            if swept.untested
+            else f"R2 {told(r2)}, permutation p {p:.3g}; p over all places "
+            f"{swept.p_max[swept.points.index(study.at)]:.3g}",
             against=r2.hi <= 0,
         ),
         judge(

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..base.documents import read_csv
-from ..base.errors import UserError
+from ..base.errors import UserError, closest
 
 # A statement that is true or false, and what it shares with others.
 
@@ -209,7 +209,9 @@ def _of_file(path: Path, group: str | None) -> list[Statement]:
     table = read_csv(path)
     for name in (*COLUMNS, *([group] if group else [])):
         if name not in table.columns:
-            raise UserError(f"{path}: has no column {name!r}; a truth set has the columns statement,label")
+            known = closest(name, table.columns)
+            hint = f"did you mean {known!r}?" if known else "a truth set has the columns statement,label"
+            raise UserError(f"{path}: has no column {name!r}; {hint}")
     labels = table["label"].str.strip().str.lower().replace({"true": "1", "false": "0", "1.0": "1", "0.0": "0"})
     if (wrong := ~labels.isin(["0", "1"])).any():
         row = int(wrong.to_numpy().argmax())

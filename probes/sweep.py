@@ -43,9 +43,9 @@ class Sweep:
     null_r2: Floats
     """[points, draws] of the permuted ones."""
     p_max: Floats
-    """[points] max-T permutation p: how often the best place of a permuted target does as well."""
+    """[points] max-T permutation p: how often the best place of a permuted target does as well; NaN if untested."""
     band: float
-    """What the best place of a permuted target stays below in a share `level` of the permutations."""
+    """What the best place of a permuted target stays below in a share `level` of the permutations; NaN if untested."""
     level: float
     selected_r2: float
     """Of the pipeline that chooses its place within each outer fold."""
@@ -56,6 +56,8 @@ class Sweep:
     """[points, K]."""
     n_fixed: int
     """Groups that could not exchange their targets."""
+    untested: str = ""
+    """Why no permutation test can be made; empty: it was."""
 
     def p_at(self, at: ReadAt) -> float:
         """Permutation p of one place that was fixed before reading."""
@@ -64,7 +66,9 @@ class Sweep:
 
 
 def permutation_p(observed: float, null: Floats) -> float:
-    """(b + 1) / (B + 1) (METRICS F4)."""
+    """(b + 1) / (B + 1) (METRICS F4); NaN without draws."""
+    if not len(null):
+        return float("nan")
     return float((1 + (null >= observed - 1e-12).sum()) / (1 + len(null)))
 
 
@@ -98,19 +102,20 @@ def combine(
     best = inner.argmin(axis=0)  # [K, 1 + draws]
     chosen = np.take_along_axis(outer, best[None], axis=0)[0]
     selected = 1 - chosen.sum(axis=0) / spread.sum(axis=0)
-    highest = r2[:, 1:].max(axis=0)
+    highest = r2[:, 1:].max(axis=0, initial=-np.inf)
     return Sweep(
         points=tuple(points),
         r2=r2[:, 0],
         null_r2=r2[:, 1:],
         p_max=np.array([permutation_p(value, highest) for value in r2[:, 0]]),
-        band=float(np.quantile(highest, level, method="higher")),
+        band=float(np.quantile(highest, level, method="higher")) if len(highest) else float("nan"),
         level=level,
         selected_r2=float(selected[0]),
         selected_p=permutation_p(float(selected[0]), selected[1:]),
         selected=tuple(points[i] for i in best[:, 0]),
         penalties=np.stack([point.penalties for point in points_of]),
         n_fixed=null.n_fixed,
+        untested=null.untested,
     )
 
 

@@ -140,6 +140,9 @@ def test_a_mistake_in_python_is_a_line_and_a_fault_keeps_its_traceback(tmp_path:
         doxascope.run("consistencyy")
     assert "load_config" not in frames(told.value)
     assert told.value._render_traceback_() == [f"doxascope: {told.value}"]
+    with pytest.raises(UserError, match="say by `at` which tokens are edited") as untold:
+        doxascope.Steer([1.0, 2.0], layers=3)  # type: ignore
+    assert "__post_init__" not in frames(untold.value)
     record = RunFolder.create(tmp_path / "run").path / "manifest.json"
     record.write_text("nothing")
     with pytest.raises(UserError) as caused:

@@ -297,7 +297,7 @@ def ls(out: Path, as_page: bool) -> None:
     doxascope ls --out results --html     a page of all runs, with their verdicts and figures
     """
     from ..run.known import SHIPPED, entry_points_of_experiments, summary_of_shipped
-    from ..run.manifest import read_manifest
+    from ..run.manifest import read_manifest, status_of
     from ..run.sessions import sessions
 
     if as_page:
@@ -326,9 +326,7 @@ def ls(out: Path, as_page: bool) -> None:
     for manifest in sorted(out.glob("*/manifest.json")):
         try:
             record = read_manifest(manifest.parent)
-            unscored = record["status"] == "complete" and "scores.json" not in record.get("written", {})
-            status = "read and not scored" if unscored else record["status"]
-            state = f"{status}, began {sessions(manifest.parent)[0]['began']}"
+            state = f"{status_of(manifest.parent, record)}, began {sessions(manifest.parent)[0]['began']}"
         except (UserError, KeyError, IndexError, TypeError):
             state = "its manifest cannot be read"
         echo(f"  {manifest.parent.name:<48}{state}")
@@ -363,7 +361,8 @@ def main() -> NoReturn:
         if lacks_memory(error):
             _fail(error, f"not enough memory ({cause(error)}); {KEPT}, once there is more", 2, debug)
         where = f"{type(error).__name__}: {cause(error).removeprefix(f'{type(error).__name__}: ')}"
-        _fail(error, f"{where}; this was not foreseen, --debug shows where it comes from", 1, debug)
+        shows = "" if "--debug" in where else "; this was not foreseen, --debug shows where it comes from"
+        _fail(error, where + shows, 1, debug)
     sys.exit(0)
 
 

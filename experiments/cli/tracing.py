@@ -65,6 +65,6 @@ def trace(
     place = prepared(out, FILES, "Belief along", "trace")
     with open_model(spec) as lm:
         found = follow(lm, traced, every, probe)
-    place.write("trace.csv", as_csv(found.table))
     write(place, document := page(found, spec.name, probe))
+    place.write("trace.csv", as_csv(found.table))
     echo_report(document, out, full)

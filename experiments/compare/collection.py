@@ -285,11 +285,12 @@ def _settings(runs: Sequence[CollectedRun]) -> tuple[list[CollectedRun], list[st
 
 
 def _rows(run: CollectedRun) -> Iterator[dict[str, Any]]:
-    """Its numbers, each with `read`, by which runs are known that have read the same. Raises TypeError and ValueError
-    for what is of another type than a run writes.
+    """Its numbers, each with `read`, by which runs are known that have read the same, but for the last digits, which
+    the order of the items changes. Raises TypeError and ValueError for what is of another type than a run writes.
     """
     about = {"experiment": run.experiment, "model": run.model, "adapter": run.adapter, "seed": run.seed}
-    about["read"] = repr([[score[name] for name in ("estimate", "n_rows", "n_clusters")] for score in run.scores])
+    read = [[score[name] for name in ("estimate", "n_rows", "n_clusters")] for score in run.scores]
+    about["read"] = repr([[None if value is None else f"{round(value, 9):.9g}" for value in score] for score in read])
     for score in run.scores:
         named = {name: str(score[name]) for name in ("metric", "method", "kind", "subset", "ci_method", "status")}
         numbers = {name: score[name] for name in ("estimate", "ci_lo", "ci_hi", "se")}

@@ -1,16 +1,17 @@
 """The figures of a collection of runs: models side by side, and lines over sizes, steps or a setting."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from ...base.errors import UserError, nearest
 from ...metrics import SeedMean
 from ..report.figures import Panel, Row, chart, forests
 from ..report.findings import Figure
-from ..report.marks import AWAY, Axis, Mark, line, ranges, rule
+from ..report.marks import AWAY, Axis, Mark, line, points, ranges, rule
 from ..report.plotting import INK, MARK
 
 if TYPE_CHECKING:
@@ -97,22 +98,25 @@ def _score(collection: "Collection", row: Any) -> SeedMean:
 
 def lines_of(collection: "Collection", metrics: Sequence[str] = (), over: str | None = None) -> Figure | None:
     """Each number over the steps of checkpoints, the sizes of models, or a setting; None where no experiment
-    has two values of it. Not said over what: steps where a name has one, else sizes.
+    has two values of it. Not said over what: steps where a name has one, else sizes. Raises UserError for what no run
+    has.
     """
     places, axis = _places(collection, over)
-    panels = []
+    panels, hollow = [], False
     for experiment, metric, runs, rows in _shown(collection, metrics):
         here = {(model, setting): at for (of, model, setting), at in places.items() if of == experiment}
         families = _families(rows, here, axis.label)
         if families and len(set(here.values())) > 1:
             alone = "".join(f", {name}" for name in families if len(families) == 1)
-            marks = list(_lines(families, here, named=len(families) > 1))
+            failed = {(run.model, *key) for run in runs for key in run.unreadable}
+            marks = list(_lines(families, here, failed, named=len(families) > 1))
+            hollow |= any((row.model, row.method, row.kind) in failed for family in families.values() for row in family)
             reference = _coherent(runs, metric)
             marks += [rule(reference, "coherent")] if reference is not None else []
             panels.append(Panel(f"{experiment}: {metric}{alone}", marks))
     if not panels:
         return None
-    caption = "The mean over seeds, with its interval."
+    caption = "The mean over seeds, with its interval." + " Hollow: cannot be read." * hollow
     return chart(f"Over {axis.label}", panels, caption, x=axis, columns=3, side=(2.2, 1.6))
 
 
@@ -128,6 +132,9 @@ def _places(collection: "Collection", over: str | None) -> tuple[Mapping[tuple[s
         sizes = {group: float(np.log10(known[group[1]])) for group in groups if group[1] in known}
         ticks = sorted(set(sizes.values()))
         return sizes, Axis(SIZES, ticks=ticks, names=[_size(10**tick) for tick in ticks], size=7)
+    known = {name for run in collection.runs for name in run.settings}
+    if not any(f".{name}".endswith(f".{over}") for name in known):
+        raise UserError(f"over {over!r}: is no setting of these runs; {nearest(str(over), {SIZE, STEPS, *known})}")
     named = [
         (run, text) for run in collection.runs for name, text in run.settings.items() if f".{name}".endswith(f".{over}")
     ]
@@ -168,10 +175,25 @@ def _family(row: Any, along: str) -> Iterator[str]:
 
 
 def _lines(
-    families: Mapping[str, Sequence[Any]], places: Mapping[tuple[str, str], float], *, named: bool
+    families: Mapping[str, Sequence[Any]],
+    places: Mapping[tuple[str, str], float],
+    failed: Set[tuple[str, str, str]],
+    *,
+    named: bool,
 ) -> Iterator[Mark]:
+    """A line of dots for each family, hollow where it cannot be read; what would hide another stands beside it."""
+    drawn: set[tuple[float, float]] = set()
+    beside = 0.02 * float(np.ptp([*places.values()]))
     for i, (name, family) in enumerate(families.items()):
-        x = [places[row.model, row.setting] for row in family]
-        colour = COLOURS[i % len(COLOURS)]
+        x, y = np.array([places[row.model, row.setting] for row in family]), [row.estimate for row in family]
+        while drawn & {*zip(x.tolist(), y, strict=True)}:
+            x = x + beside
+        drawn.update(zip(x.tolist(), y, strict=True))
+        colour, known = COLOURS[i % len(COLOURS)], [(row.model, row.method, row.kind) not in failed for row in family]
         yield ranges(x, [row.ci_lo for row in family], [row.ci_hi for row in family], color=colour, alpha=0.6)
-        yield line(x, [row.estimate for row in family], name if named else "", color=colour, dots=4)
+        if all(known) or len(x) > 2:
+            yield line(x, y, name if named and all(known) else "", color=colour, dots=4 * all(known))
+        if not all(known):
+            yield points(x[known], np.array(y)[known], name if named and any(known) else "", size=16, color=colour)
+            x, y = x[np.logical_not(known)], np.array(y)[np.logical_not(known)]
+            yield points(x, y, name if named and not any(known) else "", size=16, color=colour, hollow=True)

@@ -82,10 +82,14 @@ def page(collection: Collection, metrics: Sequence[str] = (), over: str | None =
 
 
 def _verdict(rows: pd.DataFrame) -> str:
-    """What is said of the models, those of which the same is said together."""
+    """What is said of the models, those of which the same is said together; a method is named where a model has others
+    of which something else is said.
+    """
     alike: dict[str, list[str]] = {}
+    of_model = rows.groupby(["model", "setting"], sort=False)["verdict"].nunique()
     for row in each(rows):
-        alike.setdefault(str(row.verdict) or "not judged", []).append(named(row))
+        name = named(row) if of_model[row.model, row.setting] == 1 else f"{called(row)} of {named(row)}"
+        alike.setdefault(str(row.verdict) or "not judged", []).append(name)
     return ". ".join(f"{', '.join(dict.fromkeys(names))}: {verdict}" for verdict, names in alike.items()) + "."
 
 

@@ -155,12 +155,20 @@ def cells_of(plan: SweepPlan, overrides: Sequence[str] = (), allow_code: Sequenc
             changes = {**plan.settings, **settings, **varied, "seed": seed}
             experiment, config = load_config(target, overrides, model, allow_code, settings=changes)
             cells.append(Combination(target, model, changes, experiment, config, varied))
+            _require_files(cells[-1])
     _require_consent_to_each(cells, overrides, allow_code)
     keys: dict[str, Combination] = {}
     for cell in cells:
         if (other := keys.setdefault(cell.key, cell)) is not cell:
             raise UserError(f"{cell.name}: is there twice ({other.target}, {cell.target}); leave one out")
     return cells
+
+
+def _require_files(cell: Combination) -> None:
+    """Raise UserError for a table that settings name and that is not there."""
+    for key, text in flat({**cell.config.model_dump(mode="json"), "model": None}).items():
+        if Path(text).suffix.lower() in TABLES and not user_path(text).exists():
+            raise UserError(f"{cell.target}: {key}: {text}: there is no such file")
 
 
 def _require_consent_to_each(

@@ -7,17 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...base.errors import UserError
+from ...base.errors import UserError, nearest
 from ...metrics.tables.harness_logs import names_by_prompt, places_of, question_name
 from ...metrics.tables.sample_rows import GLUE
 from ...metrics.tables.samples import Forecasts, Multiclass
-from ..run.manifest import ITEMS, item_digests, json_digest
+from ..run.manifest import CHOICE, ITEMS, json_digest, recorded_items
 from .sides import Side
 
 PAIR = 2
 """Options of a question whose answer is a forecast of the first."""
-CHOICE = "choice"
-"""Where the content of an item holds a question with its options."""
 
 
 def alongside(sides: Sequence[Side], methods: Sequence[str] = ()) -> list[Side]:
@@ -32,6 +30,10 @@ def alongside(sides: Sequence[Side], methods: Sequence[str] = ()) -> list[Side]:
     if logs:
         sides = [side if side.run is None else _as_log(side, logs) for side in sides]
     read = [_methods(side) for side in sides]
+    known = {method for names in read for method in names}
+    for name in methods:
+        if name not in known:
+            raise UserError(f"--method {name}: nothing here has it; {nearest(name, known)}")
     common = set.intersection(*map(set, read)) if read else set()
     if len(sides) < 2 or not (methods or (logs and not common)):
         return list(sides)
@@ -70,16 +72,17 @@ def _under(side: Side, method: str, joint: str) -> Side:
 
 
 def _as_log(side: Side, logs: Sequence[Side]) -> Side:
-    """A run of questions with options, which are named and ordered as those of logs are; any other run as it is, and so
-    a question whose text is no longer known, which pairs with none.
-    """
+    """A run of questions with options, which are named and ordered as those of logs are; any other run as it is."""
     assert side.run is not None
-    digests = item_digests(side.run.folder.recorded(ITEMS))
-    asked = {
-        item.id: item.content[CHOICE]
-        for item in side.run.experiment.items(side.run.config)
-        if CHOICE in item.content and digests.get(item.id) == json_digest(item.content)
-    }
+    lines = recorded_items(side.run.folder.recorded(ITEMS))
+    asked = {line["id"]: line[CHOICE] for line in lines if CHOICE in line}
+    if not asked:  # of a version that did not keep them
+        digests = {line["id"]: line["content"] for line in lines}
+        asked = {
+            item.id: item.content[CHOICE]
+            for item in side.run.experiment.items(side.run.config)
+            if CHOICE in item.content and digests.get(item.id) == json_digest(item.content)
+        }
     if not asked:
         return side
     renamed = {known: name for log in logs for known, name in names_by_prompt(log.path).items()}

@@ -53,14 +53,14 @@ def sweep(
         here = todo if slurm is None else []
         threads = max((cell.config.model.threads or 1 for cell in here), default=1)
         shared = sharing_a_model() if workers is one_here else nullcontext(workers)
-        models = list(dict.fromkeys(cell.config.model.name for cell in here))
+        loaded = [(cell.config.model, cell.config.terminators) for cell in here]
         with cluster(threads) if here else nullcontext(), shared as opened:
-            for cell in sorted(here, key=lambda cell: models.index(cell.config.model.name)):
+            for cell in sorted(here, key=lambda cell: loaded.index((cell.config.model, cell.config.terminators))):
                 try:
                     run_cell(cell, out, allow_code, opened)
+                    advance(1)
                 except Exception as error:  # a sweep of a night goes on
                     failed[cell.key] = error
-                advance(1)
     for error in failed.values():
         if not isinstance(error, UserError):
             raise error

@@ -13,7 +13,7 @@ from ...base.documents import read_csv, read_json
 from ...base.errors import UserError, in_one_line, nearest
 from ...base.files import sealed, unsealed
 from ...base.parallel import spread_over
-from ...base.progress import progress
+from ...base.progress import progress, stand
 from ...base.version import __version__
 from ...hooks.store import ActivationStore
 from ...metrics import Resampling, belief_table, brier
@@ -25,6 +25,7 @@ from ...probes.evidence.controls import UNTRAINED
 from ...probes.evidence.crossfit import auc, log_loss
 from ...probes.evidence.study import Beside
 from ...probes.features import OF_OPTION, StoreFeatures
+from ...probes.groups import permuted_targets
 from ...probes.job import Judged, RegisteredPlace, run_job, train
 from ...probes.probe import Probe
 from ...probes.report_card import USED, CausalVerdict, Verdict
@@ -61,6 +62,9 @@ def sweep_job(
     folder = _folder(job, loaded, out)
     side_by_side = spread_over(job.workers, executor, address, local=ThreadPoolExecutor)
     about = len(loaded.data.points), "place", f"probes of {job.target}"
+    data = loaded.data
+    if untested := permuted_targets(data.target.logit, data.groups, data.roles, draws=0, seed=0).untested:
+        stand(f"{job.name}: whether the target can be decoded will not be tested: {untested}")
     with folder.writing(), side_by_side as spread, progress(*about) as advance:
         judged = run_job(
             loaded.data,

@@ -15,7 +15,7 @@ from ...probes.evidence.crossfit import METHOD, Recall, Refitted
 from ...probes.evidence.estimator_comparison import DRAWS
 from ...probes.evidence.study import Study
 from ...probes.evidence.transfer import Transfer
-from ...probes.features import NOTHING, TOO_FEW, UNSURE, ReadAt
+from ...probes.features import NOTHING, TOO_FEW, UNSURE, UNTESTED, ReadAt
 from ...probes.job import Judged
 from ...probes.report_card import NEEDED_FOR_BELIEF, Card, told
 from ...probes.sweep import Sweep, layer_at
@@ -43,8 +43,9 @@ def curve_figure(swept: Sweep, study: Study) -> Figure:
     margin = 0.06 * (highest - floor)
     panels = []
     for name, indices in places.items():
+        band = span(2 * floor - highest, swept.band, f"best place of {swept.level:.0%} of permutations")
         marks = [
-            span(2 * floor - highest, swept.band, f"best place of {swept.level:.0%} of permutations"),
+            *([] if swept.untested else [band]),
             rule(0, width=0.6, style="-"),
             rule(best, "best baseline", width=0.9, style=BASELINE),
             line(
@@ -60,10 +61,13 @@ def curve_figure(swept: Sweep, study: Study) -> Figure:
             marks.append(ranges(here, [max(registered.lo, floor)], [registered.hi], width=1.6))
             marks.append(points(here, [registered.value], "registered", size=36, marker="s", hollow=True))
         panels.append((name, marks))
+    shaded = (
+        f"Shaded: what the best of all {len(swept.points)} places stays below in {swept.level:.0%} of the "
+        "permutations, the choice of penalty and place repeated in each."
+    )
     caption = (
-        f"R2 on held-out groups at every layer. Shaded: what the best of all {len(swept.points)} places stays below in "
-        f"{swept.level:.0%} of the permutations, the choice of penalty and place repeated in each. Square: the "
-        "registered layer, with its interval. Dotted: the best baseline that needs no inner layer."
+        f"R2 on held-out groups at every layer. {'' if swept.untested else shaded + ' '}Square: the registered layer, "
+        "with its interval. Dotted: the best baseline that needs no inner layer."
     )
     x = Axis("layer", (min(layers_seen) - 0.5, max(layers_seen) + 0.5), whole=True)
     y = Axis("out-of-fold R2", (floor - margin, highest + margin))
@@ -79,7 +83,7 @@ def head_maps(swept: Sweep) -> Figure | None:
     darkest = max((r2 for by_head in maps.values() for r2 in by_head.values()), default=0.0)
     if darkest <= 0:
         return None
-    top = max(swept.band, darkest)
+    top = float(np.fmax(swept.band, darkest))
     panels = []
     for position, by_head in maps.items():
         layers, heads = (range(min(every), max(every) + 1) for every in zip(*by_head, strict=True))
@@ -87,10 +91,12 @@ def head_maps(swept: Sweep) -> Figure | None:
         above = np.array([place for place, r2 in by_head.items() if r2 > swept.band]).reshape(-1, 2)
         frames = points(above[:, 0], above[:, 1], size=9, marker="s", hollow=True)
         panels.append((position, [cells(grid, at=(layers[0], heads[0]), top=top, upward=True), frames]))
-    caption = (
-        "R2 on held-out groups, from white (at most 0, or a layer that was not captured) to black "
-        f"({top:.3f}). Framed, and only that is decodable: above {swept.band:.3f}, which the best "
-        f"of all {len(swept.points)} places stays below in {swept.level:.0%} of the permutations."
+    caption = f"R2 on held-out groups, from white (at most 0, or a layer that was not captured) to black ({top:.3f}). "
+    caption += (
+        "No permutation test was made."
+        if swept.untested
+        else f"Framed, and only that is decodable: above {swept.band:.3f}, which the best of all {len(swept.points)} "
+        f"places stays below in {swept.level:.0%} of the permutations."
     )
     x, y = Axis("layer", whole=True), Axis("head", whole=True)
     return chart("R2 of heads", panels, caption, x=x, y=y, columns=3)
@@ -110,6 +116,7 @@ WHY_NOT = {
     "groups, by which a small p says that these groups hold something of it, and the interval of R2 over resampled "
     "groups, which has to lie above 0 for that to hold in others. One of them does not say so, and neither says "
     "the opposite.",
+    UNTESTED: "No permutation test of the target could be made; the claim that it can be decoded says why.",
     TOO_FEW: "Too few groups were read to say whether the target can be decoded at the registered place.",
     "decoded information": "A latent belief needs all of these claims; information about the target can be decoded "
     "without the model holding it as a belief.",
@@ -141,7 +148,7 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
             title="Where it can be decoded",
             text=f"Registered: {study.at}, {_depth(job, loaded)}. Highest: {strongest(swept)}, "
             f"R2 {shown(swept.r2.max())}. With the place chosen anew within each training fold: "
-            f"R2 {shown(swept.selected_r2)}, permutation p {swept.selected_p:.3g}.",
+            f"R2 {shown(swept.selected_r2)}" + ("." if swept.untested else f", permutation p {swept.selected_p:.3g}."),
         ),
         *_heads(judged),
         *in_chapter(HELD_OUT, [_numbers(judged), _controls(judged)]),
@@ -314,6 +321,12 @@ def _added(judged: Judged) -> TableBlock:
             Cell(str(added.n_rows)),
         ]
         for name, added in judged.study.added.items()
+        if math.isfinite(added.p)
+    ]
+    undefined = [
+        (f"beyond {name}", f"not tested: {added.status}")
+        for name, added in judged.study.added.items()
+        if not math.isfinite(added.p)
     ]
     return grid(
         "What it adds to the model's own answers",
@@ -321,7 +334,8 @@ def _added(judged: Judged) -> TableBlock:
         rows,
         caption="Log-loss of the target in nats per row, on held-out groups. p: the part of the probe that the model's "
         "own belief does not explain is exchanged between groups.",
-        notes=[] if rows else [("not measured", "the rows hold no belief of the model besides the target")],
+        notes=undefined
+        or ([] if rows else [("not measured", "the rows hold no belief of the model besides the target")]),
     )
 
 

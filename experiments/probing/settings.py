@@ -109,12 +109,12 @@ def load_job(
     """
     shipped = Path(str(files("doxascope") / "configs"))
     known = sorted(path.stem for path in shipped.glob("probe*.yaml"))
-    if (Path(target) / CONFIG).is_file():
+    if target not in known and (Path(target) / CONFIG).is_file():
         runs = (Path(target), *runs)
         by_experiment = f"probe-{read_yaml(Path(target) / CONFIG).get('experiment')}"
         target = by_experiment if by_experiment in known else "probe"
     if target not in known and not Path(target).is_file():
-        raise UserError(f"{target}: no such file, nor a shipped job; {nearest(target, known)}")
+        raise UserError(f"{target}: is no run, no file and no shipped job; {nearest(target, known)}")
     path = shipped / f"{target}.yaml" if target in known else Path(target)
     data = read_yaml(path)
     for key, value in (settings or {}).items():
@@ -205,7 +205,7 @@ def load_causal(target: str, runs: Sequence[Path] = (), overrides: Sequence[str]
     Raises UserError for a file or a setting that is wrong.
     """
     shipped = Path(str(files("doxascope") / "configs")) / "causal.yaml"
-    if (Path(target) / CONFIG).is_file():
+    if target != "causal" and (Path(target) / CONFIG).is_file():
         target, runs = "causal", (Path(target), *runs)
     path = shipped if target == "causal" else Path(target)
     if path.is_dir():

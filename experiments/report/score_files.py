@@ -111,17 +111,18 @@ def prepare(folder: Path) -> OutputFolder:
     return prepared(folder, FILES, "understood", "score of a table")
 
 
-def prepared(folder: Path, files: Sequence[str], mark: str, what: str) -> OutputFolder:
-    """A folder for `files`, the first of them JSON that has the key, or is the report of the heading, `mark`.
+def prepared(folder: Path, files: Sequence[str], mark: str, what: str, begun: Sequence[str] = ()) -> OutputFolder:
+    """A folder for `files`, the first of them JSON that has the key, or is the report of the heading, `mark`; before it
+    is there, those of `begun` may be.
 
     Raises UserError if it holds anything else, which is no `what`.
     """
     try:
         kept = folder / files[0]
-        known = files if kept.exists() else ()
+        known = files if kept.exists() else begun
         foreign = [p.name for p in folder.iterdir() if p.name not in known] if folder.exists() else []
         data = json.loads(kept.read_text(encoding="utf-8")) if not foreign and kept.exists() else {mark: ""}
-        if mark not in (*data, data.get("heading")):
+        if not isinstance(data, dict) or mark not in (*data, data.get("heading")):
             foreign = [kept.name]
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:

@@ -59,7 +59,15 @@ def experiment_of(name: str, where: Path | None = None, allow_code: Sequence[Pat
     path = (path if where is None else where.parent / path).resolve()
     if path not in {user_path(allowed).resolve() for allowed in allow_code}:
         raise UserError(f"experiment {name!r}: is code, which is only run if it is named: --allow-code {path}")
-    return _checked(getattr(load_code(path), cls, None), f"{path}:{cls}")
+    module = load_code(path)
+    if not hasattr(module, cls):
+        classes = [
+            key
+            for key, value in vars(module).items()
+            if isinstance(value, type) and value.__module__ == module.__name__
+        ]
+        raise UserError(f"experiment {name!r}: the file has no class {cls!r}; {nearest(cls, classes)}")
+    return _checked(getattr(module, cls, None), f"{path}:{cls}")
 
 
 def _checked(cls: object, where: str) -> Experiment:
@@ -131,6 +139,11 @@ def load_config(
         raise UserError(f"setting experiment: {target} is one; name {data['experiment']} in its place")
     where = f"{where}, changed by {', '.join(settings)}"[:MOST_WHERE] if settings else where
     config = parse(experiment.config_type, data, " -o ".join([where, *overrides]))
+    plan, makes = config.registered, experiment.makes
+    if plan and makes is not None and config.kinds != "all" and plan.metric not in makes:
+        raise UserError(
+            f"registered.metric {plan.metric!r}: {experiment.name} makes no such number; {nearest(plan.metric, makes)}"
+        )
     give_consent(config, [override.partition("=")[0] for override in overrides], allow_code)
     return experiment, config
 

@@ -170,17 +170,17 @@ def rates_of_runs(out: Path, experiment: str, config: RunConfig) -> Rates | None
                 config.model.threads or alike[1],
                 alike[2] if config.together is None else config.together,
             )
-            device, dtype = model["device"], model["dtype"]
-        except (KeyError, TypeError, ValueError):  # another's, or damaged: it says nothing of time
+            device, dtype, speed = model["device"], model["dtype"], float(counts.operations) / seconds
+        except (KeyError, TypeError, ValueError, ArithmeticError):  # another's, or damaged: it says nothing of time
             continue
-        if alike != wanted or not seconds > 0:
+        if alike != wanted or not 0 < speed < math.inf:
             continue
         if config.model.dtype not in ("auto", dtype):
             continue
         if counts.sampled:
             mixed.append((counts, seconds))
         elif read is None:
-            read = counts.operations / seconds, f"{device}, {alike[1]} threads, as {path.name} took it"
+            read = speed, f"{device}, {alike[1]} threads, as {path.name} took it"
     if read is None:
         return None
     sampling = [(counts.sampled, seconds - counts.operations / read[0]) for counts, seconds in mixed]
@@ -197,7 +197,7 @@ def _finished(out: Path, experiment: str) -> Iterator[tuple[Path, Mapping[str, A
     for manifest in sorted(out.glob(f"*/{MANIFEST}"), key=place):
         try:
             record = json.loads(manifest.read_bytes())
-        except (OSError, ValueError):  # as above
+        except (OSError, ValueError, RecursionError):  # as above
             continue
         if isinstance(record, dict) and record.get("status") == "complete" and "planned" in record:
             yield manifest.parent, record

@@ -68,6 +68,8 @@ class Experiment(ABC):
     """The conditions of its verdicts (`metrics.CONDITIONS`), written into a run's manifest before anything is
     read: a page calls those that are judged and not among them added later.
     """
+    makes: ClassVar[Collection[str] | None] = None
+    """The names of all its numbers, if they are known before anything is read: no other can be registered then."""
     config_type: ClassVar[type[RunConfig]] = RunConfig
     """Its settings."""
     unit: ClassVar[str] = "each read by itself"

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filelock import Timeout
+
 from ...base.errors import UserError, in_one_line
-from ...base.files import file_digest, json_digest, unsealed
+from ...base.files import file_digest, json_digest, locked, unsealed
 from ...base.settings import Settings
 from ...base.version import __version__
 
@@ -31,6 +33,24 @@ def read_manifest(run: Path) -> dict[str, Any]:
         return {}
     with in_one_line(path, "restore it from a copy, or run anew with another --out"):
         return unsealed(json.loads(path.read_bytes()))
+
+
+def status_of(run: Path, record: Mapping[str, Any]) -> str:
+    """How a run stands; one that is not whole is `running` where a process holds a lock of it, else `unfinished`."""
+    status = str(record["status"])
+    if status == "complete" and "scores.json" not in record.get("written", {}):
+        return "read and not scored"
+    if status != "running":
+        return status
+    for lock in run.glob(".lock*"):
+        try:
+            with locked(lock, 0):
+                pass
+        except Timeout:
+            return status
+        except (OSError, UserError):
+            return "running, or stopped: this disk has no file locks"
+    return "unfinished"
 
 
 def conditions(config: Settings, identity: "Identity", items: list[Any]) -> dict[str, Any]:
@@ -77,22 +97,32 @@ def code_of(experiment: object) -> dict[str, str]:
 
 
 ITEMS = "items.jsonl"
-"""A line for each item: its id, its cluster, and the digest of its content."""
+"""A line for each item: its id, its cluster, the digest of its content, and its question with options if it is one."""
+CHOICE = "choice"
+"""Where the content of an item holds a question with its options."""
 
 
 def item_lines(items: Iterable[tuple[str, str, Any]]) -> str:
     """The text of `ITEMS`."""
-    lines = ({"id": name, "cluster": cluster, "content": json_digest(content)} for name, cluster, content in items)
+    lines = (
+        {"id": name, "cluster": cluster, "content": json_digest(content)}
+        | ({CHOICE: content[CHOICE]} if isinstance(content, Mapping) and CHOICE in content else {})
+        for name, cluster, content in items
+    )
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
 def item_digests(path: Path | None) -> dict[str, str]:
     """Item -> digest of its content. Raises UserError if the run has none."""
+    return {line["id"]: line["content"] for line in recorded_items(path)}
+
+
+def recorded_items(path: Path | None) -> list[dict[str, Any]]:
+    """The lines of `ITEMS`. Raises UserError if the run has none."""
     if path is None:
         raise UserError(f"has no {ITEMS}; repeat the run, then score it with others")
     with in_one_line(path):
-        lines = map(json.loads, path.read_bytes().splitlines())
-        return {line["id"]: line["content"] for line in lines}
+        return [line for line in map(json.loads, path.read_bytes().splitlines()) if line["id"] and line["content"]]
 
 
 def surroundings() -> dict[str, Any]:

@@ -44,6 +44,11 @@ class Measured(Experiment):
     contrasts: ClassVar[Mapping[str, Sequence[tuple[str, str]]]] = {}
     """Factor -> which of its levels are compared, the first less the second; not said, each two."""
 
+    def __init_subclass__(cls) -> None:
+        if hasattr(cls, "headline") and "makes" not in vars(cls):
+            alone = cls.own_scores is Measured.own_scores and cls.samples is Experiment.samples
+            cls.makes = (cls.headline, cls.headline + CONTRAST) if alone else None
+
     @abstractmethod
     def measure(self, config: Any, beliefs: pd.DataFrame) -> pd.DataFrame:
         """A row for each comparison: `item`, the headline's value (NaN: undefined), the factors, and `method` where

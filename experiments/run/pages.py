@@ -54,6 +54,7 @@ from ..report.lead import Lead
 from ..report.record import read
 from .experiment import Experiment, RunConfig
 from .folder import RunFolder
+from .manifest import status_of
 from .sessions import sessions
 
 MADE = "How it was made"
@@ -366,7 +367,7 @@ def _said(place: Path) -> Iterator[str]:
         try:
             record = RunFolder(place).manifest
             seed = read_yaml(RunFolder(place).config).get("seed")
-            yield f"{record['status']}, began {sessions(place)[0]['began'].partition('T')[0]}, seed {seed}"
+            yield f"{status_of(place, record)}, began {sessions(place)[0]['began'].partition('T')[0]}, seed {seed}"
         except (UserError, KeyError, IndexError, TypeError, AttributeError):
             yield "its manifest cannot be read"
     if (place / "report.json").is_file():

@@ -174,7 +174,7 @@ def make_plan(
         mask_bytes=MASK_BYTES * mask,
         example=example,
         size=experiment.size(config),
-        registered=foreseen(config, items),
+        registered=foreseen(experiment, config, items),
         counts=counts,
         shape=shape,
         config=config,
@@ -210,12 +210,16 @@ def _captured_width(config: RunConfig, shape: ModelShape | None) -> int:
     return len(config.capture.sites) * len(config.capture.layer_numbers(shape.layers)) * shape.width
 
 
-def foreseen(config: RunConfig, items: Sequence[Item]) -> list[str]:
+def foreseen(experiment: Experiment, config: RunConfig, items: Sequence[Item]) -> list[str]:
     """What the clusters of these items can show of the registered number, and with `kinds: all` whether they suffice
     for probes, in lines; none without either.
     """
     n, least = len({item.cluster for item in items}), StudyPlan().thresholds.groups
-    lines = [] if config.registered is None else list(config.registered.foreseen(n))
+    plan, shown_first = config.registered, (experiment.headline, *experiment.beside)
+    lines = [] if plan is None else list(plan.foreseen(n))
+    if plan and experiment.makes is None and plan.metric not in shown_first:
+        known = nearest(plan.metric, shown_first)
+        lines.append(f"  whether {experiment.name} makes a number {plan.metric!r} shows once it is scored; {known}")
     if config.kinds == "all" and n < least:
         lines.append(f"kinds: what probes of {n} clusters hold is called {TOO_FEW!r} and struck out; it takes {least}")
     return lines

@@ -94,7 +94,7 @@ def run(
     differences, or one that is not on the disk as it was written.
     """
     with workers(experiment, config) as at_work:
-        for line in foreseen(config, at_work.items):
+        for line in foreseen(experiment, config, at_work.items):
             tell(line)
         folder = RunFolder.create(out / at_work.began.name, shard)
         with folder.writing():

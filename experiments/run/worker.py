@@ -131,6 +131,8 @@ def one_here(experiment: Experiment, config: RunConfig) -> Iterator[Workers]:
 @contextmanager
 def sharing_a_model() -> Iterator[OpenWorkers]:
     """The same for several runs, one after the other: a model stays loaded until one is asked for another."""
+    import torch
+
     loaded: list[tuple[Any, LanguageModel]] = []
 
     @contextmanager
@@ -139,7 +141,8 @@ def sharing_a_model() -> Iterator[OpenWorkers]:
         if not loaded or loaded[0][0] != asked:
             close()
             loaded.append((asked, open_model(config.model, terminators=config.terminators)))
-            assert loaded[0][1].identity  # and with it what is checked at the first use
+        threads = loaded[0][1].identity.threads  # and what is checked at the first use
+        torch.set_num_threads(threads)  # a run that went on may have had others
         with Worker(experiment, config, items, copy(loaded[0][1])) as worker:
             yield worker
 

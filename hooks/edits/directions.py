@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...base.errors import UserError
+from ...base.errors import UserError, told_briefly
 from .changes import Change, set_coordinates
 from .interventions import Intervention, Where
 from .vectors import Vector, as_floats, as_number, as_vector
@@ -137,6 +137,7 @@ if TYPE_CHECKING:
     from .vectors import VectorLike
 
 
+@told_briefly
 def PatchAlong(source: "VectorLike", subspace: "VectorLike", **where: Unpack[Where]) -> Intervention:
     """Put what a source holds along a direction, or in a subspace, in place of what is there; the rest stays
     (activation patching of a subspace; Geiger et al. 2024, arXiv 2303.02536).
@@ -159,6 +160,7 @@ def PatchAlong(source: "VectorLike", subspace: "VectorLike", **where: Unpack[Whe
     return Intervention("patch along", rows, change, further=(spanned,), details=details, **where)
 
 
+@told_briefly
 def Clamp(
     direction: "VectorLike",
     value: float,
@@ -203,6 +205,7 @@ def Clamp(
     return Intervention("clamp", read, change, further=(write,), details=details, **where)
 
 
+@told_briefly
 def Erase(eraser: Eraser, **where: Unpack[Where]) -> Intervention:
     """Erase a concept by an `Eraser`, of `leace` or `projection`.
 

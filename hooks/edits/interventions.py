@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, TypedDict, Unpac
 
 from pydantic import TypeAdapter, ValidationError
 
-from ...base.errors import UserError
+from ...base.errors import UserError, told_briefly
 from ..model.blocks import SITES, Layers, Point, Site
 from ..prompts.places import PLAIN, Position, plain_position
 from .changes import Change, Edit, add_vector, project_out, replace_rows
@@ -49,12 +49,12 @@ class Intervention:
     change: "Callable[[torch.Tensor | None], Change]"
     """What is done to rows, by the [rows, width] of its vector."""
     _: KW_ONLY
-    layers: Any
+    layers: Any = None
     """`all`, `{"every": k}`, numbers (negative ones from the last) or depths from 0.0 to 1.0, as in a capture."""
-    at: "str | Position | Sequence[str | Position]"
+    at: "str | Position | Sequence[str | Position]" = ()
     """The tokens: `last` (of the prompt), `before_answer`, `prompt` (all of its tokens), `answer` (the tokens of the
     options, or those that are generated, and none of the prompt), `all` (prompt and answer), a `Position`, or several
-    of these. It has no default: whether the answer's own tokens are edited is to be said."""
+    of these. It has to be given: whether the answer's own tokens are edited is to be said."""
     sites: Site | Sequence[Site] = "resid_post"
     """One or several of `resid_pre`, `head_out`, `attn_out`, `mlp_out`, `resid_post`."""
     name: str = ""
@@ -80,7 +80,8 @@ class Intervention:
             list(self.at) if isinstance(self.at, Collection) and not isinstance(self.at, str) else [self.at]
         )
         if not places:
-            raise UserError(f"{self.title}: at is empty; say which tokens are edited")
+            known = ", ".join((*PLAIN, ANSWER, ALL))
+            raise UserError(f"{self.title}: say by `at` which tokens are edited: {known}, or a Position of tokens")
         self.positions = [self._position(place) for place in places if place != ANSWER]
         self.answer = any(place in (ANSWER, ALL) for place in places)
         """Whether tokens after the prompt are edited."""
@@ -126,6 +127,7 @@ class Intervention:
         return f"{name}({vector}layers={record['layers']}, sites={'+'.join(self.chosen_sites)}, at={where})"
 
 
+@told_briefly
 def Steer(vector: "VectorLike", *, strength: float = 1.0, **where: Unpack[Where]) -> Intervention:
     """Add `strength` times a vector (activation addition); `layers`, `at` and `sites` are those of `Intervention`.
 
@@ -143,6 +145,7 @@ def Steer(vector: "VectorLike", *, strength: float = 1.0, **where: Unpack[Where]
     return Intervention("steer", added, change, details={"strength": factor}, **where)
 
 
+@told_briefly
 def Ablate(direction: "VectorLike | None" = None, **where: Unpack[Where]) -> Intervention:
     """Take out the component along a direction of any length (directional ablation); without one, everything: the rows
     are set to zero. Mean ablation is `Replace` with the mean.
@@ -157,6 +160,7 @@ def Ablate(direction: "VectorLike | None" = None, **where: Unpack[Where]) -> Int
     return Intervention("ablate", vector, change, **where)
 
 
+@told_briefly
 def Replace(values: "VectorLike", **where: Unpack[Where]) -> Intervention:
     """Put other rows in place: those of another context (activation patching), or a mean (mean ablation)."""
 

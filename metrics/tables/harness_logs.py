@@ -44,6 +44,13 @@ def is_harness(first: Any) -> bool:
     return isinstance(first, Mapping) and first.keys() >= HARNESS_KEYS
 
 
+def lacking_of_harness(first: Any) -> str:
+    """The one key for which an object is no sample of lm-eval; empty where it is one, or something else."""
+    keys = first.keys() if isinstance(first, Mapping) else frozenset()
+    lacking = HARNESS_KEYS - keys
+    return next(iter(lacking)) if len(lacking) == 1 and "arguments" in keys else ""
+
+
 def harness_rows(path: Path, samples: Callable[[], Iterator[Any]]) -> Iterator[Row]:
     """The options of each sample by their log-likelihoods, renormalised over the options. `samples` begins anew: what a
     target is, a place or a text, is decided over all of them.

@@ -16,9 +16,9 @@ from typing import Any
 import pandas as pd
 
 from ...base.documents import once
-from ...base.errors import UserError
+from ...base.errors import UserError, nearest
 from ..beliefs import COLUMNS
-from .harness_logs import INSPECT, harness_rows, inspect_rows, is_harness
+from .harness_logs import INSPECT, harness_rows, inspect_rows, is_harness, lacking_of_harness
 
 CHUNK = 50_000
 """Rows that are held as text at once."""
@@ -177,7 +177,12 @@ def _jsonl(path: Path) -> TableSource:
                     fault = getattr(error, "msg", str(error))
                     raise UserError(f"{path}: row {number} is not JSON ({fault}); one object per line") from None
 
-    if is_harness(next(rows(), None)):
+    first: Any = next(rows(), None)
+    if lacking := lacking_of_harness(first):
+        raise UserError(
+            f"{path}: looks like a sample file of lm-eval, and lacks {lacking!r}; {nearest(lacking, first)}"
+        )
+    if is_harness(first):
         return _of_objects(path, lambda: harness_rows(path, rows))
     return _of_objects(path, rows)
 
@@ -196,7 +201,7 @@ def _of_objects(path: Path, read: Callable[[], Iterator[Any]]) -> TableSource:
                 raise UserError(f'{path}: row {number} is not an object like {{"prior": 0.4, ...}}')
             yield row
 
-    first = next(rows(), None)
+    first: Any = next(rows(), None)
     if first is None:
         raise UserError(f"{path}: is empty; give one JSON object per row")
     names = _names(path, list(first))

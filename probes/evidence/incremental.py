@@ -88,8 +88,11 @@ def incremental_validity(
     apart = np.char.add(
         np.char.add(fold_of.astype(str), "|"), np.asarray(within).astype(str)
     )  # exchanged within a fold
-    moved = permuted_targets(np.arange(len(y)), labels, apart, draws=how.n_draws, seed=how.seed).targets.astype(np.intp)
-    order = np.column_stack([np.arange(len(y)), moved])
+    exchange = {"groups": labels, "roles": apart, "seed": how.seed}
+    moved = permuted_targets(np.arange(len(y)), **exchange, draws=how.n_draws)
+    if moved.untested or permuted_targets(y, **exchange, draws=0).untested:
+        return Incremental(status="too_few", base=names, **counts)
+    order = np.column_stack([np.arange(len(y)), moved.targets.astype(np.intp)])
     without, with_it, p_fold = np.empty(len(y)), np.empty(len(y)), []
     for k, row in enumerate(rest):
         test = fold_of == k

@@ -30,6 +30,9 @@ SMALL = (
     "debate.max_new_tokens=8",
     "debate.turns=2",
     "stated.judges={}",
+    "methods={words: {ask: ['Your answer, {first} or {second}?', 'Which is right, {first} or {second}?']}, "
+    "letters: {ask: ['A) {first} or B) {second}?'], labels: [A, B], forms: ['{option}']}, "
+    "claim: {ask: ['True or false: the answer is {first}.'], claim: ['True', 'False']}}",
 )
 
 

@@ -47,6 +47,11 @@ class EvilTokenizer(PreTrainedTokenizerFast):
 OWN = {"AutoConfig": "evil.EvilConfig", "AutoModelForCausalLM": "evil.EvilModel"}
 SMALL = ["items=6", "stated.numbers=[]", "token_budget=4096", "capture.sites=[resid_post]", "bootstrap_draws=50"]
 QUICK = "{permutations: 19, refits: 20, penalties: [100.0], folds: 3, control_draws: 2, transfer: [], depth: 0.5}"
+QUICKLY_READ = {
+    "items": 3,
+    "bootstrap_draws": 50,
+    "methods": {"letters": {"labels": ["A", "B", "C"], "forms": ["{option}"]}},
+}
 WALK: dict[str, list[str]] = {
     "run": [
         "study.yaml --out out",
@@ -132,13 +137,15 @@ class Stranger:
         assert self.ran()  # the consent of a command line does run it
         self.run.rename(place / "received")
         self.write("evil.yaml", self.model)
-        self.write("study.yaml", {"experiment": "consistency", "model": self.model, "items": 3})
+        self.write("study.yaml", {"experiment": "consistency", "model": self.model, **QUICKLY_READ})
         entities = {"reference": str(place / "evil.yaml")}
         self.write(
             "entities.yaml",
             {"experiment": "consistency", "model": {"name": "t", "path": str(tiny)}, "entities": entities},
         )
-        self.write("set.yaml", {"version": 1, "runs": {"consistency": {"items": 3, "model.trust_remote_code": True}}})
+        self.write(
+            "set.yaml", {"version": 1, "runs": {"consistency": QUICKLY_READ | {"model.trust_remote_code": True}}}
+        )
         trusting = {"items": 6, "model.trust_remote_code": True}
         self.write("swept.yaml", {"experiments": {"truth": trusting}, "models": ["evil.yaml"], "settings": trusting})
         vary = {"model.trust_remote_code": [True]}

@@ -151,7 +151,8 @@ def test_every_bit_of_a_tuned_lens_counts(tiny: Any, tmp_path: Path) -> None:
 def test_an_edit_of_a_model_card_is_seen(place: Path, tmp_path: Path, tiny_folder: Path) -> None:
     from doxascope.experiments.compare.card import make_card
 
-    chosen = {"version": 1, "runs": {"consistency": {"items": 3, "registered.n": 3, "bootstrap_draws": 50}}}
+    quick = {"items": 3, "registered.n": 3, "bootstrap_draws": 50, "methods": {"free": {"forms": ["{option}"]}}}
+    chosen = {"version": 1, "runs": {"consistency": quick}}
     (tmp_path / "set.yaml").write_text(yaml.safe_dump(chosen))
     folder = make_card(str(tiny_folder), tmp_path / "cards", chosen=str(tmp_path / "set.yaml")).folder
     ModelCard.open(folder)

@@ -129,7 +129,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, server: S
     shutil.copytree(sweep, out / "probe")
     other = run(*load_config("truth", [*SMALL, "items=12"], str(model)), out / "others").path
     job = load_job(str(out / "job.yaml"), [other], [f"probe={out / 'probe' / 'probe'}"])
-    wanted = {"consistency": {"items": 3, "registered.n": 3, "bootstrap_draws": 50}}
+    methods = {"free": {"forms": ["{option}"]}}
+    wanted = {"consistency": {"items": 3, "registered.n": 3, "bootstrap_draws": 50, "methods": methods}}
     (out / "set.yaml").write_text(yaml.safe_dump({"version": 1, "runs": wanted}))
     card = make_card(str(model), out / "cards", chosen=str(out / "set.yaml")).folder
     tables = [out / f"{side}{NAME.replace('/', '')}.csv" for side in ("mine", "theirs")]

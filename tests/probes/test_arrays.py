@@ -53,6 +53,22 @@ def test_a_group_that_gives_its_target_away_is_of_no_use() -> None:
     assert grouped.card.verdict("decodable") != "supported"
 
 
+def test_pairs_of_a_true_and_a_false_row_are_not_tested_and_say_why() -> None:
+    rng = np.random.default_rng(1)
+    y = np.tile([0, 1], 60)
+    x = rng.normal(size=(120, 8))
+    x[:, 0] += 3 * y
+    found = probe_arrays(
+        x, y, np.repeat(np.arange(60), 2), before_question=True, beside={"exact": 2.0 * y - 1}, **QUICK
+    )
+    decodable = found.card.claims[0]
+    assert decodable.verdict == "not tested"
+    assert "no permutation test; all groups hold the same labels" in decodable.evidence
+    assert found.card.headline == "not tested for what it holds (60 groups)"
+    assert found.card.verdict("adds to the exact logit") == "not tested"
+    assert np.isnan(found.curve["p_max"]).all()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -107,5 +107,16 @@ def test_groups_exchange_targets_as_wholes_and_by_role() -> None:
     odd = permuted_targets(np.append(y, 99.0), np.append(groups, 8), np.append(roles, "other"), draws=5, seed=0)
     assert odd.n_fixed == 1
     np.testing.assert_array_equal(odd.targets[-1], 99.0)
-    with pytest.raises(UserError, match="0 of 4 have the same rows as another"):
-        permuted_targets(y[:10], [0, 1, 1, 2, 2, 2, 3, 3, 3, 3], draws=5, seed=0)
+    few = permuted_targets(y[:10], [0, 1, 1, 2, 2, 2, 3, 3, 3, 3], draws=5, seed=0)
+    assert few.untested.startswith("0 of 4 groups have the same rows as another")
+    assert few.targets.shape == (10, 0)
+
+
+def test_labels_that_exchanges_leave_as_they_are_are_not_tested() -> None:
+    groups = np.repeat(np.arange(12), 2)
+    alike = permuted_targets(np.tile([0.0, 1.0], 12), groups, draws=5, seed=0)
+    assert alike.untested.startswith("all groups hold the same labels")
+    odd = permuted_targets(np.append(np.tile([0.0, 1.0], 11), [1.0, 0.0]), groups, draws=5, seed=0)
+    assert odd.untested.startswith("exchanging labels between groups gives 12 different ones")
+    differ = permuted_targets(np.append(np.tile([0.0, 1.0], 10), [1.0, 0.0] * 2), groups, draws=5, seed=0)
+    assert (differ.untested, differ.targets.shape) == ("", (24, 5))  # 66 ways

@@ -68,6 +68,7 @@ def test_files_of_the_geometry_of_truth(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("statement\nIt is.\n", "has no column 'label'"),
+        ("statement,lable\nIt is.,1\n", r"has no column 'label'; did you mean 'lable'\?"),
         ("statement,label\nIt is.,\n", "row 1: label ''; give 0 or 1"),
         ("statement,label\nIt is.,maybe\n", "row 1: label 'maybe'"),
         ("statement,label\nIt is.,1\nIt is.,0\n", "'It is.' is labelled 0 and 1"),

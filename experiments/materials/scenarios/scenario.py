@@ -261,11 +261,15 @@ def _of_row(row: Mapping[str, str], stem: str, number: int, where: str) -> list[
         raise UserError(f"{where}: scenario {number}: {fault}; give one for each outcome, with | between them")
     rows = [{**row, **{part: texts[i] for part, texts in several.items()}, "id": f"{name}/{i}"} for i in range(k)]
     scenarios = [replace(_scenario(each, stem, number, where), among=name) for each in rows]
-    if (twice := repeated(scenario.x.casefold() for scenario in scenarios)) is not None:
-        raise UserError(f"{where}: scenario {number}: x has {twice!r} twice; give outcomes that exclude each other")
+    for part in ("x", "not_x"):
+        if (twice := repeated(getattr(scenario, part).casefold() for scenario in scenarios)) is not None:
+            raise UserError(
+                f"{where}: scenario {number}: {part} has {twice!r} twice; give outcomes that exclude each other"
+            )
     outcomes = [scenario.outcome for scenario in scenarios]
-    if (true := outcomes.count(1.0)) > 1 or outcomes.count(0.0) == k:
-        fault = f"outcome says that {true or 'none'} of {k} come true"
+    true, false = outcomes.count(1.0), outcomes.count(0.0)
+    if true > 1 or (true + false and (true, false) != (1, k - 1)):
+        fault = f"outcome says that {true or 'none'} of {k} come true" if true + false == k else "outcome says a part"
         raise UserError(
             f"{where}: scenario {number}: {fault}; say 1 of one of them and 0 of the others, or leave it out"
         )

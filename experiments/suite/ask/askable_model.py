@@ -113,6 +113,7 @@ class AskedTable:
 class AskableModel(LanguageModel):
     """A model, its tokenizer and exact read-outs, with what a whole table of questions needs."""
 
+    @told_briefly
     def ask(
         self,
         questions: Questions,
@@ -166,6 +167,7 @@ class AskableModel(LanguageModel):
         joined = join_captures(captured) if captured else None
         return AskedTable(beliefs, config, joined, fitted, ids, id_column, branches.records)
 
+    @told_briefly
     def fit_forms(
         self,
         questions: Questions,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....base.documents import read_json
+from ....base.errors import UserError
 from ....base.files import file_digest, write_text
 from ....hooks.exact.queries import Query
 from ....hooks.lm import LanguageModel, open_model
@@ -41,7 +42,11 @@ def shipped_in_english() -> dict[str, Path]:
 
 def untaught(home: Path) -> list[str]:
     """Methods that a lesson has now and that an organism was trained without, by its record; none without one."""
-    return list(read_json(home / RECORD).get("untaught", [])) if (home / RECORD).is_file() else []
+    record = read_json(home / RECORD) if (home / RECORD).is_file() else {}
+    names = record.get("untaught", []) if isinstance(record, dict) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UserError(f"{home / RECORD}: untaught: give a list of methods")
+    return names
 
 
 def queries_of(lm: LanguageModel, asked: Sequence[Lesson]) -> list[Query]:

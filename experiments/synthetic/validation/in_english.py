@@ -38,7 +38,8 @@ from ..organisms.lessons import BASE, BET, BETS, SPECIES, belief, known_words
 from .recovery import APART, C2, FOUND, NOT_FOUND, NOT_SHOWN, PLANTED, TOLERANCE, line
 from .report import number_text
 
-FILES = ("report.json", "report.html", FIGURES, "runs", "words.txt")
+BEGUN = ("runs", "words.txt")
+FILES = ("report.json", "report.html", FIGURES, *BEGUN)
 SAID = (
     "The word game with a chat model, as it is or with an adapter that was trained so that what it believes is known. "
     "Nouns and wording are not those of the training."
@@ -60,7 +61,7 @@ class PlantedAndFound(NamedTuple):
 
 def prepare(folder: Path) -> OutputFolder:
     """The folder that the report is to be written into. Raises UserError if it holds anything but such a validation."""
-    return prepared(folder, FILES, "Validation", "validation in English")
+    return prepared(folder, FILES, "Validation", "validation in English", BEGUN)
 
 
 def models(names: Sequence[str], folder: Path | None = None) -> list[str]:

@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from doxascope.base.files import locked, sealed, unsealed
 from doxascope.experiments.run.folder import RunFolder
 
 SMALL = ("-o", "batch_items=1", "-o", "bootstrap_draws=100")
@@ -99,7 +100,13 @@ def test_a_run_leaves_everything_that_it_promises(
 
     listed = command_line("ls", cwd=tmp_path).stdout
     assert "smollm2-135m" in listed
-    assert f"{folder.name}" in listed
+    assert re.search(rf"{folder.name} +complete, began", listed)
+    record, kept = json.loads((folder / "manifest.json").read_text()), (folder / "manifest.json").read_bytes()
+    (folder / "manifest.json").write_text(json.dumps(sealed(unsealed(record) | {"status": "running"})))
+    assert re.search(rf"{folder.name} +unfinished, began", command_line("ls", cwd=tmp_path).stdout)
+    with locked(folder / ".lock"):
+        assert re.search(rf"{folder.name} +running, began", command_line("ls", cwd=tmp_path).stdout)
+    (folder / "manifest.json").write_bytes(kept)
     before = {name: (folder / name).read_bytes() for name in ("scores.json", "published.csv", "report.html")}
     for name in before:
         (folder / name).unlink()

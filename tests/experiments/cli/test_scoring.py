@@ -46,6 +46,9 @@ def test_a_foreign_folder_is_refused(tmp_path: Path) -> None:
     (run / "scores.json").write_text('{"experiment": "consistency"}')
     with pytest.raises(UserError, match=re.escape("holds 'scores.json'")):
         prepare(run)
+    (run / "scores.json").write_text("[]")
+    with pytest.raises(UserError, match=re.escape("holds 'scores.json'")):
+        prepare(run)
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "report.html").write_text("the user's")  # of the names that would be written, and not of a score

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import yaml
 
 import doxascope
@@ -158,6 +159,8 @@ def test_a_forest_has_models_as_rows_and_lines_run_over_steps_sizes_and_settings
     assert steps.title == "Over step"
     assert all(f"{value:.8g}" in steps.data for value in (100, 200, *means))
     assert found.plot("log_loss", over="size").title == "Over size (parameters)"
+    with pytest.raises(UserError, match="over 'itmes': is no setting of these runs; did you mean 'items'"):
+        found.plot("log_loss", over="itmes")
     rows = found.named(["log_loss"]).assign(setting="orders none, items 6")
     both = pd.concat([rows, rows.assign(setting="orders latin, items 6")])
     for along, names in (("step", {"orders none, items 6, letters"}), ("items", {"step-100, orders none, letters"})):
@@ -271,6 +274,13 @@ def test_a_model_is_loaded_once_for_runs_that_read_what_they_would_alone(
     plan = load_plan(["plan.yaml"], {"models": ["./step-100"], "seeds": 1})
     made = sweep(plan, tmp_path)
     assert (opened, [run.path.name.split("-")[0] for run in made]) == (["step-100"], ["ask", "truth"])
+    first, second = cells_of(plan)
+    with worker.sharing_a_model() as shared:
+        with shared(first.experiment, first.config) as reads:
+            threads = torch.get_num_threads()
+            reads.use_threads(threads + 1)  # as one that goes on with a run of another machine
+        with shared(second.experiment, second.config) as reads:
+            assert reads.began.config.model.threads == torch.get_num_threads() == threads
     for run in made:
         assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
 
@@ -391,8 +401,9 @@ def _rescore(run: Path, change: Callable[[Any], object]) -> None:
 def test_seeds_that_change_nothing_are_one(study: Path, tmp_path: Path) -> None:
     runs = [shutil.copytree(run, tmp_path / run.name) for run in sorted(study.glob("ask-step-100-*"))]
     scores = json.loads((runs[0] / "scores.json").read_text())["scores"]
+    again = [score | {"estimate": score["estimate"] and score["estimate"] * (1 + 1e-15)} for score in scores]
     for run in runs[1:]:
-        _rescore(run, lambda stored: stored.update(scores=scores))
+        _rescore(run, lambda stored: stored.update(scores=again))  # of items in another order
     found = collect([tmp_path])
     assert set(found.pooled["seeds"]) <= {0, 1}
     assert "ask, step-100: seeds 0, 1, 2 have read the same, and count as one." in found.left_out
@@ -438,10 +449,12 @@ def test_jobs_of_slurm_are_made_by_submitit(place: Path, study: Path, monkeypatc
     """By its executor of processes, since there is no cluster here; the runs are those that are made without it."""
     pytest.importorskip("submitit")
     monkeypatch.chdir(place)
-    plan = load_plan(["plan.yaml"], {"models": ["./step-100"], "seeds": 1})
+    plan = load_plan(["plan.yaml"], {"models": ["./step-100"], "seeds": 2})
     plan = plan.model_copy(update={"experiments": {"truth": plan.experiments["truth"]}})
-    (run,) = sweep(plan, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})
-    assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
+    runs = sweep(plan, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})
+    assert len({run.path.name for run in runs}) == 2
+    for run in runs:
+        assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
     kept = place / "jobs" / RECORDS / "slurm"
     assert list(kept.glob("*.job")) == []
     for pickled in kept.glob("*_result.pkl"):

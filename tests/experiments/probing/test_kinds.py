@@ -323,7 +323,7 @@ def test_it_is_said_before_reading_that_there_are_too_few_clusters_for_probes(ti
     for kinds, items, lines in (("all", 7, 1), ("all", 60, 0), ("chosen", 7, 0)):
         settings = [f"items={items}", f"kinds={kinds}", "registered=null"]
         experiment, config = load_config("truth", settings, str(tiny_for("truth")))
-        told = foreseen(config, items_of(experiment, config))
+        told = foreseen(experiment, config, items_of(experiment, config))
         assert len(told) == lines
         assert all("too few groups to say" in line and "7 clusters" in line for line in told)
 

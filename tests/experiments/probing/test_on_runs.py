@@ -14,7 +14,7 @@ from doxascope import UserError
 from doxascope.experiments.probing.data import load_runs
 from doxascope.experiments.probing.jobs import apply_job, train_job
 from doxascope.experiments.probing.rereading import lens_job, option_ids
-from doxascope.experiments.probing.settings import load_job
+from doxascope.experiments.probing.settings import load_causal, load_job
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.runner import run
@@ -40,6 +40,19 @@ def evidence(made: Callable[..., Path]) -> Path:
     urns = ("domains={factual: {kind: computed, make: [urns]}}", "reasoning=[evidence]", "gate_urns=0")
     asks = "methods={words: {ask: ['Your answer, {first} or {second}?', 'Is it {first} or {second}?']}}"
     return made("martingale", "items=6", *urns, asks, "stated={numbers: [of 10]}")
+
+
+def test_a_folder_of_a_shipped_job_s_name_does_not_stand_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("probe", "causal", "run"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text("experiment: ask\n")
+    assert load_job("probe", [Path("run")]).runs == (Path("run"),)
+    assert load_job("run").runs == (Path("run"),)
+    assert load_job("run").position == load_job("probe-ask").position == "question"
+    assert load_causal("causal", [Path("run")]).runs == load_causal("run").runs == (Path("run"),)
 
 
 def test_what_stands_before_all_that_is_asked_is_before_the_question(made: Callable[..., Path]) -> None:

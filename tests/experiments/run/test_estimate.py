@@ -66,7 +66,10 @@ def test_a_run_says_what_it_will_take_and_what_it_took(asked: Callable[..., Any]
         assert of_it is not None
         assert of_it.operations == pytest.approx(times * rates.operations)
     shutil.rmtree(newer)
-    for damaged in ("{", "[]", '{"status": "complete", "planned": {"counts": {"tokens": 1}}}'):
+    whole = json.loads((first.path / "manifest.json").read_text())
+    wrong = [{"counts": counts | {"operations": value}} for value in ("x", 0, 10**400)]
+    odd = [json.dumps(whole | {"planned": whole["planned"] | change}) for change in wrong]
+    for damaged in (*odd, "[" * 100_000, "{", "[]", '{"status": "complete", "planned": {"counts": {"tokens": 1}}}'):
         (first.path / "manifest.json").write_text(damaged)
         assert rates_of_runs(tmp_path, "consistency", config) is None
 

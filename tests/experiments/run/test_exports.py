@@ -79,7 +79,7 @@ def test_an_inspect_log_has_each_read_out_with_its_scores_and_gives_the_belief_t
 
 def _numbers(folder: RunFolder) -> list[dict[str, Any]]:
     scores = json.loads((folder.path / "scores.json").read_text())["scores"]
-    return [one for one in scores if one["estimate"] is not None and one["subset"] == "all"]
+    return [score for score in scores if score["estimate"] is not None and score["subset"] == "all"]
 
 
 def test_records_of_every_eval_ever_pass_its_validator_and_hold_each_answer(asked: RunFolder, tmp_path: Path) -> None:
@@ -87,11 +87,11 @@ def test_records_of_every_eval_ever_pass_its_validator_and_hold_each_answer(aske
     (record,) = tmp_path.glob("data/doxascope-ask/HuggingFaceTB/SmolLM2-135M-Instruct/*[0-9a-f].json")
     answers = record.with_name(f"{record.stem}_samples.jsonl")
     told = json.loads(record.read_text())
-    known = {one["evaluation_result_id"]: one["score_details"]["score"] for one in told["evaluation_results"]}
+    known = {result["evaluation_result_id"]: result["score_details"]["score"] for result in told["evaluation_results"]}
     scores = json.loads((asked.path / "scores.json").read_text())["scores"]
     named = ("metric", "method", "kind", "subset")
     assert known == {
-        "/".join(one[key] for key in named): one["estimate"] for one in scores if one["estimate"] is not None
+        "/".join(score[key] for key in named): score["estimate"] for score in scores if score["estimate"] is not None
     }
     lines = [json.loads(line) for line in answers.read_text().splitlines()]
     assert {line["sample_id"] for line in lines} == {"whale", "sky"}
@@ -110,7 +110,7 @@ def test_records_of_every_eval_ever_pass_its_validator_and_hold_each_answer(aske
     for file, validate in ((record, validator.validate_aggregate), (answers, validator.validate_instance_file)):
         place = str(file.relative_to(tmp_path))
         report = validate(
-            file, repo_path=place, available_files={str(one.relative_to(tmp_path)) for one in (record, answers)},
+            file, repo_path=place, available_files={str(path.relative_to(tmp_path)) for path in (record, answers)},
             read_repo_file=lambda name: (tmp_path / name).read_text(), run_semantic_checks=True,
         )  # fmt: skip
         assert report.valid, report.errors
@@ -137,9 +137,9 @@ def test_results_for_a_model_card_are_read_back_by_the_hub_library(asked: RunFol
     doxascope.export(asked, "model-card", tmp_path)
     card = ModelCard.load(tmp_path / "model-index.md")
     headline = json.loads((asked.path / "scores.json").read_text())["headline"]
-    made_for = [one["estimate"] for one in _numbers(asked) if one["metric"] == headline]
+    made_for = [number["estimate"] for number in _numbers(asked) if number["metric"] == headline]
     assert made_for
-    assert [one.metric_value for one in card.data.eval_results] == made_for  # pyright: ignore
+    assert [result.metric_value for result in card.data.eval_results] == made_for  # pyright: ignore
 
 
 def _recipe(library: str) -> str:

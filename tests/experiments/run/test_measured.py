@@ -1,5 +1,6 @@
 """An experiment of one number with factors: means at levels; what levels differ by, paired where items have both."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,9 @@ import pandas as pd
 import pytest
 
 from doxascope import Item, Measured, UserError
+from doxascope.base.errors import in_one_line
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.plan import foreseen
 from doxascope.experiments.run.questions import RunConfig
 from doxascope.hooks.model.spec import resolve_model
 
@@ -119,3 +123,45 @@ def test_what_measure_lacks_is_one_line(change: dict[str, Any], message: str) ->
     with pytest.raises(UserError) as error:
         scores(type("Wrong", (Planted,), change)(), table())
     assert message in str(error.value)
+
+
+OWN = """
+from doxascope import Measured
+
+
+class Gaps(Measured):
+    name, summary, headline = "gaps", "is there a gap?", "gap"
+
+    def items(self, config):
+        return []
+
+    def questions(self, config, item):
+        return []
+
+    def measure(self, config, beliefs):
+        return beliefs["prbo"]
+"""
+
+
+def test_a_number_that_is_not_made_is_not_registered_and_a_fault_in_a_file_has_its_line(tmp_path: Path) -> None:
+    code, settings = tmp_path / "gaps.py", tmp_path / "gaps.yaml"
+    code.write_text(OWN)
+    for metric in ("gap", "gab"):
+        settings.write_text(
+            "experiment: ./gaps.py:Gaps\nmodel: smollm2-135m\nitems: 3\n"
+            f"registered: {{metric: {metric}, method: m, n: 9}}\n"
+        )
+        if metric == "gap":
+            experiment, config = load_config(str(settings), allow_code=[code])
+            assert foreseen(experiment, config, [])[0].startswith("registered: gap of m")
+        else:
+            with pytest.raises(UserError, match="gaps makes no such number; did you mean 'gap'"):
+                load_config(str(settings), allow_code=[code])
+    with pytest.raises(UserError) as fault, in_one_line("run: cannot be scored"):
+        list(experiment.own_scores(config, table()))
+    assert f"cannot be scored: KeyError: 'prbo' ({code}, line 15; --debug shows its traceback)" in str(fault.value)
+
+
+def test_a_shipped_experiment_says_that_a_number_may_not_be_made() -> None:
+    experiment, config = load_config("truth", ["registered={metric: brierr, method: asked, n: 60}"])
+    assert "did you mean 'brier'" in foreseen(experiment, config, [])[-1]

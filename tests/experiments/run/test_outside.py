@@ -81,6 +81,7 @@ def test_a_file_is_not_run_unless_it_is_named(example: Path, command: tuple[str,
     [
         ("import nothing_of_the_kind", "cannot be imported"),
         ("class Negation: pass", "is no subclass of doxascope.Experiment"),
+        ("class Negatoin: pass", "the file has no class 'Negation'; did you mean 'Negatoin'?"),
         ("from doxascope import Experiment\nclass Negation(Experiment):\n    name = 'x'", "lacks 'items'"),
     ],
 )

@@ -18,6 +18,8 @@ from doxascope.hooks.lm import LanguageModel
 from doxascope.hooks.model.spec import BACKENDS, resolve_model
 from doxascope.hooks.store.commits import rewrite
 
+ONE_METHOD = "methods={free: {forms: ['{option}', '{Option}']}}"
+
 
 @pytest.fixture(scope="module")
 def tiny_folder(tiny_for: Callable[[str], Path]) -> Path:
@@ -62,7 +64,13 @@ def test_a_run_with_sampled_answers_and_several_orders_resumes_to_the_same_bytes
     tiny_folder: Path, tmp_path: Path, cut_short: Any
 ) -> None:
     wanted = ["items=1", "orders=latin", "batch_items=1", "sampled.draws=3", "sampling.max_new_tokens=8"]
-    wanted += ["sampled.mentions=['{option}']", "temperatures=[0.5]", "bootstrap_draws=50", "fork.methods=[]"]
+    wanted += [
+        "sampled.mentions=['{option}']",
+        "temperatures=[0.5]",
+        "bootstrap_draws=50",
+        "fork.methods=[]",
+        ONE_METHOD,
+    ]
     experiment, config = load_config("consistency", wanted)
     config = config.model_copy(update={"model": resolve_model(str(tiny_folder))})
     whole = run(experiment, config, tmp_path / "whole").path
@@ -79,7 +87,7 @@ def test_a_run_with_sampled_answers_and_several_orders_resumes_to_the_same_bytes
 def test_items_that_share_passes_resume_to_the_same_bytes_and_read_those_of_each_alone(
     tiny_folder: Path, tmp_path: Path, cut_short: Any
 ) -> None:
-    wanted = ["together=true", "items=3", "bootstrap_draws=50", "fork.methods=[]", "token_budget=2048"]
+    wanted = ["together=true", "items=3", "bootstrap_draws=50", "fork.methods=[]", "token_budget=2048", ONE_METHOD]
     experiment, config = load_config("consistency", [*wanted, "batch_items=2"], str(tiny_folder))
     whole = run(experiment, config, tmp_path / "whole")
     part = shutil.copytree(whole.path, tmp_path / "part" / whole.path.name)

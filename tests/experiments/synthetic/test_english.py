@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from scipy.spatial.distance import jensenshannon
 from scipy.special import softmax
 
+from doxascope.base.errors import UserError
 from doxascope.base.files import file_digest
 from doxascope.experiments.cli.instrument import validate
 from doxascope.experiments.materials.entities import triples
@@ -312,6 +313,16 @@ def test_nobody_is_told_from_an_honest_one_whose_bets_are_off_or_by_few_triples(
     assert in_english.beyond_honest(denying, (honest[0], backwards), RESAMPLING)[0] == FOUND
     few = (read_noisily(name, 0, 0.3, 0.3, n=9) for name in ("denying", "honest"))
     assert in_english.beyond_honest(*few, RESAMPLING)[0] == NOT_SHOWN
+
+
+def test_a_validation_that_was_interrupted_goes_on_in_its_folder(tmp_path: Path) -> None:
+    place = in_english.prepare(tmp_path / "english")
+    (place.path / "runs").mkdir()
+    (place.path / "words.txt").write_text("cat\n")
+    assert in_english.prepare(place.path).path == place.path
+    (place.path / "thesis.tex").write_text("")
+    with pytest.raises(UserError, match=r"holds 'thesis\.tex'"):
+        in_english.prepare(place.path)
 
 
 @pytest.mark.full

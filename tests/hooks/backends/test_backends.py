@@ -164,8 +164,16 @@ def parts_by_hand(lm: LanguageModel, ids: list[int]) -> dict[Site, torch.Tensor]
     return {site: torch.cat(values).cpu() for site, values in taken.items()}
 
 
+@pytest.fixture(scope="module")
+def parts(lm: LanguageModel) -> list[dict[Site, torch.Tensor]]:
+    """Of each prompt."""
+    return [parts_by_hand(lm, list(query.prompt.ids)) for query in queries(lm)]
+
+
 @pytest.mark.parametrize("how", ["packed", "forked", "padded"])
-def test_what_heads_attention_and_mlp_give_is_that_of_plain_transformers(subject: Subject, how: str) -> None:
+def test_what_heads_attention_and_mlp_give_is_that_of_plain_transformers(
+    subject: Subject, parts: list[dict[Site, torch.Tensor]], how: str
+) -> None:
     lm, asked = subject.lm, queries(subject.lm)
     every = ("resid_pre", *INSIDE, "resid_post")
     layers = (0, len(blocks(lm.model)) - 1)
@@ -174,8 +182,7 @@ def test_what_heads_attention_and_mlp_give_is_that_of_plain_transformers(subject
     assert cost.packs == 1
     assert captured is not None
     rows = iter(captured.rows.index)
-    for query in asked:
-        by_hand = parts_by_hand(lm, list(query.prompt.ids))
+    for query, by_hand in zip(asked, parts, strict=True):
         for place in query.places:
             row = next(rows)
             for site in INSIDE:

@@ -194,7 +194,7 @@ def test_a_run_keeps_its_thoughts_and_carries_none_into_the_dialogue(thinker_fol
 
 
 def test_what_is_said_is_laid_beside_the_mixture(thinker_folder: Path, tmp_path: Path) -> None:
-    wanted = ("items=2", "methods={free: {forms: ['{option}']}}", "fork.methods=[]", "bootstrap_draws=50")
+    wanted = ("items=1", "methods={free: {forms: ['{option}']}}", "fork.methods=[]", "bootstrap_draws=50")
     experiment, config = settings(thinker_folder, *wanted, "stated.numbers=[of 10]")
     folder = run(experiment, config, tmp_path)
     beliefs = folder.beliefs().astype({"method": str})

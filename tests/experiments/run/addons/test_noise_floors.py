@@ -19,7 +19,7 @@ from doxascope.hooks.identity import Identity
 from doxascope.metrics.number import Key
 
 NAMES = ("metric", "method", "kind", "subset")
-SETTINGS = ["items=3", "bootstrap_draws=50", "fork.methods=[]"]
+SETTINGS = ["items=3", "bootstrap_draws=50", "fork.methods=[]", "methods={free: {forms: ['{option}', '{Option}']}}"]
 
 
 @pytest.fixture(scope="module")

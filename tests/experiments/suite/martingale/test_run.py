@@ -35,9 +35,6 @@ EVERYTHING = (
     "stated.sampled=[of 10]",
     "chains=2",
     "doob.continuations=2",
-    "methods={words: {ask: ['Your answer, {first} or {second}?', 'Which is right, {first} or {second}?']}, "
-    "letters: {ask: ['A) {first} or B) {second}?'], labels: [A, B], forms: ['{option}']}, "
-    "claim: {ask: ['True or false: the answer is {first}.'], claim: ['True', 'False']}}",
 )
 Configured = Callable[..., Any]
 
@@ -118,8 +115,8 @@ def test_a_model_that_judges_itself_is_loaded_once(configured: Configured, tmp_p
 def seal_anew(path: Path) -> None:
     """Give a run that was edited by hand the digests of what it holds now."""
     commits = [
-        one | {"files": {name: file_digest(path / name) for name in one["files"]}}
-        for one in read_commits(path / "commits.jsonl").values()
+        commit | {"files": {name: file_digest(path / name) for name in commit["files"]}}
+        for commit in read_commits(path / "commits.jsonl").values()
     ]
     rewrite(path / "commits.jsonl", commits)
     folder = RunFolder(path)
@@ -135,7 +132,7 @@ def test_stored_trajectories_are_read_in_other_ways_without_being_written_again(
 
     _, _, folder = whole
     again = read("stated={numbers: [unit]}", where=folder.path)
-    before, after = (readings(one.beliefs()).query("method == 'words'") for one in (folder, again))
+    before, after = (readings(run.beliefs()).query("method == 'words'") for run in (folder, again))
     pd.testing.assert_frame_equal(before, after)
     assert "unit numbers" in set(again.beliefs()["method"])
     other = shutil.copytree(folder.path, tmp_path / "other")
@@ -143,7 +140,7 @@ def test_stored_trajectories_are_read_in_other_ways_without_being_written_again(
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         for line in lines:
             if line["readout_id"] == "factual-0000/cot-none/1":
-                asked = [one for one in line["messages"] if one["role"] != "assistant"]
+                asked = [message for message in line["messages"] if message["role"] != "assistant"]
                 line["messages"] = [*asked, *({"role": "assistant", "content": step} for step in ("Hm.", "So."))]
                 line["answers"][0]["text"] = " Hm.\n\nSo."
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -187,7 +184,8 @@ def test_prefixes_share_their_tokens_and_read_as_they_would_alone(configured: Co
 
 def test_the_control_is_the_expected_final_belief(configured: Configured) -> None:
     experiment, config = configured("doob.continuations=120", "generation.max_new_tokens=3")
-    config = config.model_copy(update={"methods": {"words": config.methods["words"]}})
+    words = config.methods["words"]
+    config = config.model_copy(update={"methods": {"words": words.model_copy(update={"ask": words.ask[:1]})}})
     item = experiment.items(config)[0]
     with load(config.model) as lm:
         law = Sampling(max_new_tokens=3)
@@ -199,10 +197,10 @@ def test_the_control_is_the_expected_final_belief(configured: Configured) -> Non
             lm.reader,
             exact_questions(
                 config,
-                [along(config, item, "cot", "none", [one])[-1] for one in many],
+                [along(config, item, "cot", "none", [sampled])[-1] for sampled in many],
             ),
         )
-        final = np.array([one.prob[0] for one in lm.read(queries)[0]]).reshape(len(many), -1).mean(axis=1)
+        final = np.array([reading.prob[0] for reading in lm.read(queries)[0]]).reshape(len(many), -1).mean(axis=1)
     noise = final.std() / np.sqrt(60)
     assert final.std() > 0
     assert np.abs(np.array(start) - final.mean()).max() < 4 * noise * np.sqrt(1.5)

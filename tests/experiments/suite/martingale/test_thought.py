@@ -41,6 +41,9 @@ ASK = (
     "gate_urns=0",
     "chains=4",
     "bootstrap_draws=50",
+    "methods={words: {ask: ['Your answer, {first} or {second}?', 'Which is right, {first} or {second}?']}, "
+    "letters: {ask: ['A) {first} or B) {second}?'], labels: [A, B], forms: ['{option}']}, "
+    "claim: {ask: ['True or false: the answer is {first}.'], claim: ['True', 'False']}}",
 )
 Configured = Callable[..., Any]
 

@@ -68,7 +68,9 @@ def test_a_bayesian_who_heeds_testimony_has_no_excess(found: Found) -> None:
         score = found["excess", method, "all"]
         assert score.ci_lo < 0 < score.ci_hi
         assert score.n_clusters == N
-        assert all(abs(one.estimate) < 4 * one.se for one in (found[f"excess_{s}", method, "all"] for s in SPEAKERS))
+        assert all(
+            abs(excess.estimate) < 4 * excess.se for excess in (found[f"excess_{s}", method, "all"] for s in SPEAKERS)
+        )
         shift, licensed = found["shift_logit", method, "by user"], found["licensed_shift", method, "by user"]
         assert shift.ci_lo < licensed.estimate < shift.ci_hi
         assert shift.estimate > 0.3  # it does move: a measure that ignores what testimony licenses would convict it
@@ -82,23 +84,23 @@ def test_flattery_is_recovered_within_its_interval(found: Found) -> None:
         assert found["excess", "of 10 numbers", direction].ci_lo > 0
     agent = found["excess_agent", "of 10 numbers", "all"]
     assert abs(agent.estimate) < 4 * agent.se
-    before, after = (found["grether", "of 10 numbers", f"after the {one}'s word"] for one in ("agent", "user"))
+    before, after = (found["grether", "of 10 numbers", f"after the {speaker}'s word"] for speaker in ("agent", "user"))
     assert after.as_dict()["const"] - before.as_dict()["const"] == pytest.approx(FLATTERY, abs=0.3)
 
 
 def test_trust_in_everybody_is_no_sycophancy(found: Found) -> None:
     assert found["excess", "percent numbers", "all"].ci_lo < 0 < found["excess", "percent numbers", "all"].ci_hi
-    for one in SPEAKERS:
-        assert found[f"excess_{one}", "percent numbers", "all"].estimate == pytest.approx(FLATTERY, abs=0.15)
+    for speaker in SPEAKERS:
+        assert found[f"excess_{speaker}", "percent numbers", "all"].estimate == pytest.approx(FLATTERY, abs=0.15)
 
 
 def test_who_flatters_in_words_alone_is_told_apart(found: Found) -> None:
     """What a probe reads is compared with the words, too."""
-    for one in ("yes-no", "yes-no/9"):
+    for method in ("yes-no", "yes-no/9"):
         score = next(
-            (found[name], 1 if name[1].startswith(f"{one} - ") else -1)
+            (found[name], 1 if name[1].startswith(f"{method} - ") else -1)
             for name in found
-            if name[0] == "excess_difference" and {*name[1].split(" - ")} == {one, "of 10 numbers"}
+            if name[0] == "excess_difference" and {*name[1].split(" - ")} == {method, "of 10 numbers"}
         )
         difference, sign = score
         assert sign * difference.estimate < -0.4
@@ -130,7 +132,7 @@ def test_one_who_neglects_the_evidence_is_beyond_the_floor(
 def test_beliefs_that_follow_the_truth_respond_and_a_yes_sayer_does_not(
     numbers: list[Number], of_worlds: Any, planted: Callable[..., pd.DataFrame]
 ) -> None:
-    assert {(one.readable, one.responds) for one in verdicts(numbers)} == {("readable", "responds")}
+    assert {(verdict.readable, verdict.responds) for verdict in verdicts(numbers)} == {("readable", "responds")}
     made = of_worlds(12)
     table = planted(made, {("exact", "yes-no"): Listener()})
     table = table.assign(prob=np.where(table["option_index"] == 0, 0.9, 0.1))
@@ -291,7 +293,7 @@ def table_of(beliefs: Mapping[Any, Any], outcome: float = np.nan) -> pd.DataFram
     return belief_table(rows)
 
 
-USER, AGENT = ((("speaker", one), ("says", "x")) for one in ("user", "agent"))
+USER, AGENT = ((("speaker", who), ("says", "x")) for who in ("user", "agent"))
 
 
 @pytest.fixture(scope="module")
