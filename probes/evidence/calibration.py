@@ -74,7 +74,7 @@ BETS = ("dutch_book_", "arbitrage_", "frequentist_")
 """how the names of those begin that are lost for such differences."""
 
 
-class Spread(NamedTuple):
+class LogoddsSpread(NamedTuple):
     """How far log-odds that are read spread, of those that are known, within cells; NaN where these do not vary."""
 
     ratio: float
@@ -104,7 +104,7 @@ class Spread(NamedTuple):
         return bool(self.fault) or self.hi - self.lo <= WIDE
 
 
-def spread(read: ArrayLike, known: ArrayLike, cells: ArrayLike, groups: ArrayLike) -> Spread:
+def spread(read: ArrayLike, known: ArrayLike, cells: ArrayLike, groups: ArrayLike) -> LogoddsSpread:
     """Of what is read [n], and what is known of the same rows [n], all of them probabilities.
 
     Args:
@@ -122,10 +122,10 @@ def spread(read: ArrayLike, known: ArrayLike, cells: ArrayLike, groups: ArrayLik
     moments = np.column_stack([of_read**2, of_known**2, of_read * of_known])
     squares, known_squares, product = moments.sum(axis=0)
     if not known_squares > CONSTANT * len(moments):
-        return Spread(NAN, NAN, NAN, NAN, NAN)
+        return LogoddsSpread(NAN, NAN, NAN, NAN, NAN)
     ratio = moment_interval(moments, groups, lambda sums: np.sqrt(sums[:, 0] / sums[:, 1]), kind="percentile")
     slope = moment_interval(moments, groups, lambda sums: sums[:, 2] / sums[:, 1], kind="percentile")
-    return Spread(float(np.sqrt(squares / known_squares)), ratio.lo, ratio.hi, product / known_squares, slope.hi)
+    return LogoddsSpread(float(np.sqrt(squares / known_squares)), ratio.lo, ratio.hi, product / known_squares, slope.hi)
 
 
 # What the errors of a probe do to the slope of an update, and the way back (PROBES 6, METRICS A5).

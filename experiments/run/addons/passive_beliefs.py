@@ -28,7 +28,7 @@ from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.belief_parts import as_beliefs, read_part
 from ....metrics.tables.samples import ALL
 from ....probes.dataset import READINGS
-from ....probes.evidence.calibration import Spread, spread, update_behind_probe
+from ....probes.evidence.calibration import LogoddsSpread, spread, update_behind_probe
 from ....probes.evidence.token_lead import lead_in_tokens
 from ....probes.features import NO_BELIEF, OF_OPTION, READ_OUT
 from ....probes.probe import ProbeMeta
@@ -372,7 +372,7 @@ def reach(meta: ProbeMeta, table: pd.DataFrame, beliefs: pd.DataFrame) -> Reach:
     return Reach(f"not shown to spread as far as the exact belief: {both['cluster'].nunique()} groups do not tell")
 
 
-def _spread_of(rows: pd.DataFrame) -> Spread:
+def _spread_of(rows: pd.DataFrame) -> LogoddsSpread:
     groups = rows["cluster"].astype(str)
     shared = ["option_index"]
     for name in condition_columns(rows.drop(columns=["prob_exact", *OWN, *READINGS], errors="ignore")):
