@@ -46,7 +46,7 @@ MOST_SIDES = 4
 """Sides in the figure that shows them beside each other."""
 DIFFER, ITEMS = "Do they differ?", "Which items make the difference"
 """Parts of the page."""
-STRUCK = "One of the two cannot be read, or is a probe's that draws such numbers together: nothing follows from these."
+STRUCK = "One of the two cannot be read, or is a probe's that is off in such numbers: nothing follows from these."
 
 
 FILES = ("report.json", "report.html", FIGURES)
