@@ -62,7 +62,9 @@ class Registered(Settings):
             if design.needed == ESTIMATION_ONLY:
                 lines.append(f"  it cannot be claimed of {agent}: {ESTIMATION_ONLY}; {has} clusters")
             else:
-                known = "" if np.isnan(design.power) else f" ({design.power:.0%} power)"
+                away, less = design.farther
+                powers = f"{design.power:.0%} power where noise takes it {design.off:.2g} off, {less:.0%} at {away:.2g}"
+                known = "" if np.isnan(design.power) else f" ({powers})"
                 lines.append(f"  a claim takes {design.needed} clusters, for 80% power of {agent}; {has}{known}")
         if not np.isnan(design.half_width):
             lines.append(

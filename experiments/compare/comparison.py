@@ -13,7 +13,7 @@ from ...metrics.contract import Resampling
 from ...metrics.scoring.differences import Pair, paired_differences, pairs_of
 from ...metrics.scoring.engine import MeasuredSamples, measured
 from ...metrics.tables.samples import sample_name
-from ...probes.evidence.calibration import SPREADS
+from ...probes.evidence.calibration import BETS, SPREADS
 from .findings import Comparison, Group, Record, drivers_of, matrix_of
 from .logs import alongside
 from .sides import Side, disagreements, samples_of, sides_of, what_differs
@@ -157,7 +157,8 @@ def _why_struck(pair: Pair, failed: Mapping[str, str], notes: Mapping[str, str])
         return ""
     names = [sample.name for sample in (pair.one, pair.two)]
     reasons = [f"{name} cannot be read: {failed[name]}" for name in names if name in failed]
-    reasons += [f"{name} is {notes[name]}" for name in names if name in notes and pair.metric in SPREADS]
+    if pair.metric in SPREADS or pair.metric.startswith(BETS):
+        reasons += [f"{name} is {notes[name]}" for name in names if name in notes]
     return "; ".join(reasons)
 
 

@@ -13,6 +13,7 @@ from ...base.text import shown
 from ...base.version import __version__
 from ...metrics import Equivalence, belief_consistency, counts_to_probabilities
 from ...metrics.claims import barred
+from ...metrics.contract import RESAMPLING
 from ...metrics.number import Number, interval_text
 from ...metrics.tables.samples import Options
 from ..report.cells import NONE, absent, adjusted_over, adjusted_p, qualified, score_cell
@@ -45,7 +46,7 @@ MOST_SIDES = 4
 """Sides in the figure that shows them beside each other."""
 DIFFER, ITEMS = "Do they differ?", "Which items make the difference"
 """Parts of the page."""
-STRUCK = "One of the two cannot be read, or is a probe's that draws such numbers together: nothing follows from these."
+STRUCK = "One of the two cannot be read, or is a probe's that is off in such numbers: nothing follows from these."
 
 
 FILES = ("report.json", "report.html", FIGURES)
@@ -179,7 +180,9 @@ def sentence(record: Record) -> str:
     method, *alone = left.split(", ")
     of, shared = (f" of {method}", f"{method}, ") if alone and right.startswith(f"{method}, ") else ("", "")
     interval = interval_text(score.ci_lo, score.ci_hi)
-    apart = shown(score.difference) + (f", with the 95% interval {interval} of this number alone" if interval else "")
+    level = f"{100 * score.params.get('level', RESAMPLING.level):g}%"
+    alone = "of this number alone" + (", not adjusted" if p and score.family_size > 1 else "")
+    apart = shown(score.difference) + (f", with the {level} interval {interval} {alone}" if interval else "")
     return (
         f"{record.pair.metric}{of}: {left.removeprefix(shared)} has {shown(score.first)} and "
         f"{right.removeprefix(shared)} {shown(score.second)}: {record.finding}. The first less the second is {apart}"

@@ -23,7 +23,7 @@ from ...metrics.tables.sample_rows import GLUE, Updates, label_text, with_key
 from ...metrics.tables.samples import Multiclass, Sample, sample_name
 from ...probes.features import OF_OPTION
 from ..run.addons.inner_readouts import ReadInside, named_apart, profiles
-from ..run.addons.passive_beliefs import applied, by_exact_method, drawn_together, left_out, unreadable
+from ..run.addons.passive_beliefs import applied, by_exact_method, left_out, reach, unreadable
 from ..run.experiment import RunConfig
 from ..run.folder import run_at
 from ..run.joint_scores import Run, flat, model_names, opened, short
@@ -47,7 +47,7 @@ class Admitted:
     doubted: Mapping[str, str] = field(default_factory=dict)
     """Name of a sample that is there, and is no belief -> why."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """Name of a sample -> how far what its probe reads is drawn together."""
+    """Name of a sample -> how what its probe reads is off in spread."""
 
 
 def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
@@ -68,9 +68,9 @@ def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
     for meta, table in applied(run.folder):
         if isinstance(rows := admitted.get(f"probe {meta.name}"), pd.DataFrame):
             names = [sample_name("probe", str(method), "") for method in rows["method"].unique()]
-            why, note = unreadable(meta), drawn_together(meta, table, outer)
+            why, off = unreadable(meta), reach(meta, table, outer)
             doubted |= dict.fromkeys(names, why) if why else {}
-            notes |= dict.fromkeys(names, note) if note else {}
+            notes |= dict.fromkeys(names, off.text) if off.wrong else {}
     return Admitted(together, refused, doubted, notes)
 
 
@@ -134,7 +134,7 @@ class Side:
     doubted: Mapping[str, str] = field(default_factory=dict)
     """Name of a sample -> why it is no belief, by the report card of its probe."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """Name of a sample -> how far what its probe reads is drawn together."""
+    """Name of a sample -> how what its probe reads is off in spread."""
     line: str = ""
     """What was understood of a table."""
     is_log: bool = False

@@ -325,11 +325,12 @@ def moment_interval(
 
 def correlation_of_sums(sums: Floats) -> Floats:
     """Pearson's correlation, as a statistic of `moment_interval`, of sums [..., 6] of 1, x, y, x², y² and x·y, whose
-    columns are centred, so that nothing cancels; NaN where x or y is constant.
+    columns are centred, so that nothing cancels; NaN where x or y is constant but for rounding.
     """
     n, x, y, xx, yy, xy = np.moveaxis(sums, -1, 0)
-    scale = (xx - x**2 / n) * (yy - y**2 / n)
-    return (xy - x * y / n) / np.sqrt(np.where(scale > 0, scale, np.nan))
+    of_x, of_y = xx - x**2 / n, yy - y**2 / n
+    varies = (of_x > 0) & (of_y > 0) & (of_x * of_y > 1e-12 * xx * yy)
+    return (xy - x * y / n) / np.sqrt(np.where(varies, of_x * of_y, np.nan))
 
 
 def largest_share(codes: NDArray[np.intp]) -> float:

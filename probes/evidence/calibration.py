@@ -63,23 +63,69 @@ def shift_test(shift: Refitted, what: str) -> Equivalence:
 
 SPREAD = 0.95
 """Of the target's log-odds, below which a reading is called drawn together: R2 of .9."""
-SPREADS = frozenset(
-    {"rms_logodds", "framing_bias", "framing_logodds", "lie", "lie_logodds", "excess", "b_excess", "top_b"}
-)
-"""Numbers that are too small by as much: differences of beliefs, or of their log-odds."""
+WIDE = 0.1
+"""Width of the interval of a spread above which nothing is told of one that is not shown to be off."""
+CONSTANT = 1e-9
+"""Variance of log-odds below which they are called constant: their rounding."""
+SPREADS = frozenset({"rms_logodds", "framing_bias", "excess", "b_excess", "top_b"})
+SPREADS |= {"rmse_clip", "rmse_coherent", "sycophancy_error", "information_gap"}
+"""Numbers that shrink with it: differences of beliefs, or of their log-odds, and"""
+BETS = ("dutch_book_", "arbitrage_", "frequentist_")
+"""how the names of those begin that are lost for such differences."""
 
 
-def spread(read: ArrayLike, known: ArrayLike, cells: ArrayLike) -> float:
-    """Standard deviation within cells [n] (which option, at which moment) of the log-odds of what is read [n], by that
-    of what is known of the same rows [n], all of them probabilities; NaN where what is known does not vary.
+class LogoddsSpread(NamedTuple):
+    """How far log-odds that are read spread, of those that are known, within cells; NaN where these do not vary."""
+
+    ratio: float
+    """Of the standard deviations; the root of R2 where the reading is calibrated."""
+    lo: float
+    hi: float
+    """Interval of the ratio over groups; NaN where there is none."""
+    slope: float
+    """Of what is read on what is known: R2 where the reading is calibrated, 0 where it knows nothing."""
+    slope_hi: float
+    """Upper end of its interval."""
+
+    @property
+    def fault(self) -> str:
+        """In words what is wrong with it: of what an interval lies beyond its bound; empty where of nothing."""
+        if self.hi < SPREAD:
+            return f"drawn together: its log-odds spread {self.ratio:.2f} of the exact ones"
+        if self.lo > 1 / SPREAD:
+            return f"spread too far: its log-odds spread {self.ratio:.2f} of the exact ones"
+        if self.slope_hi < SPREAD**2:
+            return f"apart from the exact belief: its log-odds move {self.slope:.2f} for 1 of the exact ones"
+        return ""
+
+    @property
+    def known(self) -> bool:
+        """Whether the interval is narrow enough to tell."""
+        return bool(self.fault) or self.hi - self.lo <= WIDE
+
+
+def spread(read: ArrayLike, known: ArrayLike, cells: ArrayLike, groups: ArrayLike) -> LogoddsSpread:
+    """Of what is read [n], and what is known of the same rows [n], all of them probabilities.
+
+    Args:
+        read: by a probe.
+        known: from elsewhere.
+        cells: [n] which option, at which moment, under which condition: what differs between them is no spread.
+        groups: [n] unit of the intervals.
     """
     codes = np.unique(np.asarray(cells).astype(str), return_inverse=True)[1]
-    squares = []
+    within = []
     for prob in (read, known):
         logit = clipped_logit(prob, "belief", EPS)[0]
-        means = np.bincount(codes, logit) / np.bincount(codes)
-        squares.append(float(((logit - means[codes]) ** 2).sum()))
-    return float(np.sqrt(squares[0] / squares[1])) if squares[1] > 0 else NAN
+        within.append(logit - (np.bincount(codes, logit) / np.bincount(codes))[codes])
+    of_read, of_known = within
+    moments = np.column_stack([of_read**2, of_known**2, of_read * of_known])
+    squares, known_squares, product = moments.sum(axis=0)
+    if not known_squares > CONSTANT * len(moments):
+        return LogoddsSpread(NAN, NAN, NAN, NAN, NAN)
+    ratio = moment_interval(moments, groups, lambda sums: np.sqrt(sums[:, 0] / sums[:, 1]), kind="percentile")
+    slope = moment_interval(moments, groups, lambda sums: sums[:, 2] / sums[:, 1], kind="percentile")
+    return LogoddsSpread(float(np.sqrt(squares / known_squares)), ratio.lo, ratio.hi, product / known_squares, slope.hi)
 
 
 # What the errors of a probe do to the slope of an update, and the way back (PROBES 6, METRICS A5).

@@ -109,9 +109,42 @@ def test_the_spread_is_the_root_of_what_a_calibrated_reading_knows_and_nothing_i
     read, missed = rng.normal(0, 1.2, 4000), rng.normal(0, 0.9, 4000)  # R2 = 1.44 / 2.25
     option = np.arange(4000) % 2
     away = np.where(option, 1.5, -1.5)  # means of options are no spread
-    assert spread(expit(read + away), expit(read + missed + away), option) == pytest.approx(0.8, abs=0.02)
-    assert spread(expit(away), expit(read + away), option) == pytest.approx(0.0, abs=1e-12)
-    assert np.isnan(spread(expit(read), np.full(4000, 0.5), option))
+    groups = np.arange(4000) // 4
+    calibrated = spread(expit(read + away), expit(read + missed + away), option, groups)
+    assert calibrated.ratio == pytest.approx(0.8, abs=0.02)
+    assert calibrated.slope == pytest.approx(0.64, abs=0.03)
+    assert calibrated.fault.startswith("drawn together: its log-odds spread 0.8")
+    assert spread(expit(away), expit(read + away), option, groups).ratio == pytest.approx(0.0, abs=1e-12)
+    exact = spread(expit(read + away), expit(read + away), option, groups)
+    assert (exact.ratio, exact.slope, exact.fault, exact.known) == (pytest.approx(1), pytest.approx(1), "", True)
+
+
+def test_a_reading_that_spreads_as_far_and_knows_nothing_or_too_far_is_told_from_one_that_is_drawn_together() -> None:
+    rng = np.random.default_rng(0)
+    known = rng.normal(0, 1.2, 800)
+    option, groups = np.arange(800) % 2, np.arange(800) // 4
+    shuffled = spread(expit(rng.permutation(known)), expit(known), option, groups)
+    assert shuffled.ratio == pytest.approx(1, abs=0.02)
+    assert shuffled.fault.startswith("apart from the exact belief")
+    assert spread(expit(1.5 * known), expit(known), option, groups).fault.startswith("spread too far: its log-odds")
+
+
+def test_nothing_is_told_of_a_constant_belief_nor_of_a_perfect_probe_by_few_groups() -> None:
+    rng = np.random.default_rng(0)
+    groups = np.arange(24) // 2
+    for constant in (0.49, 0.5, 0.1 + 0.2, 0.9):
+        known = np.full(24, constant)
+        known[::2] = np.nextafter(known[::2], 1)  # as by another order of a sum
+        flat = spread(known[::-1], known, groups * 0, groups)
+        assert np.isnan(flat.ratio)
+        assert (flat.fault, flat.known) == ("", False)
+    struck = 0
+    for _ in range(40):
+        known = rng.normal(0, 1.2, 24)
+        read = known + rng.normal(0, 0.25, 24)
+        found = spread(expit(0.95 * read), expit(known), groups * 0, groups)
+        struck += bool(found.fault)
+    assert struck <= 4
 
 
 def test_the_interval_of_refits_holds_what_it_says() -> None:

@@ -9,17 +9,17 @@ against the exact belief that is asked for at the same place; the numbers are of
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ....base.errors import UserError, in_one_line
-from ....base.text import as_csv, shown
+from ....base.text import as_csv
 from ....hooks.lens.plan import Gate
 from ....hooks.lm import LanguageModel
 from ....metrics import ReadoutGate, Score, check_belief_table, query_effect, readout_gate
-from ....metrics.beliefs import condition_keys
+from ....metrics.beliefs import condition_columns, condition_keys
 from ....metrics.consistency import competence
 from ....metrics.contract import Resampling
 from ....metrics.forms.belief_table import groups_of
@@ -28,7 +28,7 @@ from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.belief_parts import as_beliefs, read_part
 from ....metrics.tables.samples import ALL
 from ....probes.dataset import READINGS
-from ....probes.evidence.calibration import SPREAD, spread, update_behind_probe
+from ....probes.evidence.calibration import LogoddsSpread, spread, update_behind_probe
 from ....probes.evidence.token_lead import lead_in_tokens
 from ....probes.features import NO_BELIEF, OF_OPTION, READ_OUT
 from ....probes.probe import ProbeMeta
@@ -291,7 +291,7 @@ class ProbeBeliefs:
             known = {number.key for number in scored}
             scored += [number for number in _as_said(run, named) if number.key not in known]
             numbers += scored
-            together = drawn_together(meta, table, run.beliefs)
+            together = reach(meta, table, run.beliefs).text
             blocks += _probe_section(meta, table, scored, together)
             notes |= {("probe", str(method)): together for method in named["method"].unique() if together}
             if why := unreadable(meta):
@@ -346,23 +346,40 @@ def unreadable(meta: ProbeMeta) -> str:
     return f"its report card: {meta.called} ({meta.n_groups} groups)" if meta.called in NO_BELIEF else ""
 
 
-def drawn_together(meta: ProbeMeta, table: pd.DataFrame, beliefs: pd.DataFrame) -> str:
-    """How far the log-odds that a probe of the exact belief reads spread, of those of the exact one, in each scenario,
-    where that is less than `SPREAD` in one; else empty.
+class Reach(NamedTuple):
+    """Whether the log-odds that a probe of the exact belief reads go with the exact ones."""
+
+    text: str = ""
+    """What is wrong, or that it cannot be told; empty where nothing is, and of other targets."""
+    wrong: bool = False
+
+
+def reach(meta: ProbeMeta, table: pd.DataFrame, beliefs: pd.DataFrame) -> Reach:
+    """In each scenario, within options and the conditions that are met in half of the groups or more: such as the word
+    that is ruled out, which moves log-odds further than all that a probe may not know.
     """
     exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
     exact = exact.assign(of=exact["readout_id"].astype(str))[["of", "option", "prob"]]
     both = table.merge(exact, on=["of", "option"], suffixes=("", "_exact")).dropna(subset=["prob", "prob_exact"])
     if meta.target != "exact" or both.empty:
-        return ""
-    of = {
-        str(name): spread(rows["prob"], rows["prob_exact"], rows["option_index"])
-        for name, rows in both.groupby("scenario", observed=True)
-    }
-    if not min(of.values()) < SPREAD:
-        return ""
-    told = ", ".join(f"{name} {shown(share)}".strip() for name, share in of.items() if np.isfinite(share))
-    return f"drawn together: its log-odds spread {told} of the exact ones"
+        return Reach()
+    of = {str(name): _spread_of(rows) for name, rows in both.groupby("scenario", observed=True)}
+    if faults := [f"{found.fault} ({name})" if name else found.fault for name, found in of.items() if found.fault]:
+        return Reach("; ".join(faults), wrong=True)
+    varied = [found for found in of.values() if np.isfinite(found.ratio)]
+    if varied and all(found.known for found in varied):
+        return Reach()
+    return Reach(f"not shown to spread as far as the exact belief: {both['cluster'].nunique()} groups do not tell")
+
+
+def _spread_of(rows: pd.DataFrame) -> LogoddsSpread:
+    groups = rows["cluster"].astype(str)
+    shared = ["option_index"]
+    for name in condition_columns(rows.drop(columns=["prob_exact", *OWN, *READINGS], errors="ignore")):
+        met = groups.groupby(rows[name].astype(str), observed=True).nunique()
+        shared += [name] if met.min() * 2 >= groups.nunique() else []
+    cells = rows.groupby(shared, dropna=False, observed=True).ngroup()
+    return spread(rows["prob"], rows["prob_exact"], cells, groups)
 
 
 def by_exact_method(meta: ProbeMeta, table: pd.DataFrame, beliefs: pd.DataFrame) -> pd.DataFrame:

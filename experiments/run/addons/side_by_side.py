@@ -129,7 +129,7 @@ def side_by_side(
     Args:
         doubted: kind and method of a probe whose card says that what it reads is no belief -> why.
         left_out: what could not be read -> why.
-        notes: kind and method of a probe -> how far what it reads is drawn together.
+        notes: kind and method of a probe -> how what it reads is off in spread, or that nothing tells.
     """
     of_all = [number for number in numbers if number.subset == ALL and number.kind in WORDS]
     whole = {(number.kind, number.method, number.metric): number for number in of_all}

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from doxascope.experiments.compare import compare
-from doxascope.experiments.compare.page import page
+from doxascope.experiments.compare.page import page, sentence
 from doxascope.experiments.report.html import to_html
 from doxascope.experiments.report.terminal import to_text
 
@@ -49,6 +50,23 @@ def test_tables_that_agree_say_nothing(tmp_path: Path) -> None:
     found = compare([table(tmp_path / f"{name}.csv", outcomes, "belief") for name in "ab"])
     assert found.groups[0].disagreements == []
     assert "disagree" not in to_text(page(found, {}), full=True) + to_html(page(found, {}))
+
+
+def test_a_sentence_has_the_level_of_its_interval_and_says_that_it_is_not_adjusted(tmp_path: Path) -> None:
+    for name, moves in (("a", 9), ("b", 3)):
+        rows = [f"q{i},0.{5 + i % 3},{0.9 if i < moves else 0.51},{i % 2}" for i in range(N)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["item,prior,posterior,outcome", *rows]) + "\n")
+    found = compare([tmp_path / "a.csv", tmp_path / "b.csv"])
+    record = next(record for record in found.confirmed if record.score.ci_lo < record.score.ci_hi)
+    for level, size, text in (
+        (0.95, 1, "with the 95% interval"),
+        (0.9, 1, "with the 90% interval"),
+        (0.995, 2, "with the 99.5% interval"),
+    ):
+        score = replace(record.score, params={**record.score.params, "level": level}, family_size=size)
+        said = sentence(replace(record, number=replace(record.number, score=score)))
+        assert text in said
+        assert ("of this number alone, not adjusted" in said) == (size > 1)
 
 
 def test_a_metric_of_a_users_own_is_paired_as_every_other(tmp_path: Path) -> None:

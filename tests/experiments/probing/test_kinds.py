@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -23,6 +24,7 @@ from doxascope.experiments.probing.kinds import run_kinds
 from doxascope.experiments.probing.settings import load_job
 from doxascope.experiments.report.document import Instances, Prose, Stamp, TableBlock
 from doxascope.experiments.report.record import read
+from doxascope.experiments.run.addons.passive_beliefs import Reach, applied, reach
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import items_of
 from doxascope.experiments.run.folder import RunFolder
@@ -31,6 +33,7 @@ from doxascope.experiments.run.plan import foreseen
 from doxascope.experiments.run.runner import run
 from doxascope.hooks.model.spec import BACKENDS
 from doxascope.hooks.store import ActivationStore
+from doxascope.probes.probe import ProbeMeta
 
 ONE_METHOD = {
     "consistency": (
@@ -207,6 +210,73 @@ def test_kinds_are_paired_and_a_probe_of_few_groups_is_named(every_kind: Callabl
     if name == "consistency":
         drawn = {record.pair.metric: "drawn together: its log-odds spread" in record.struck for record in of_probes}
         assert (drawn["rms_logodds"], drawn["c2"]) == (True, False)
+
+
+def planted(beliefs: pd.DataFrame, meta: ProbeMeta, how: str, *, times: int, prior: str = "known") -> Reach:
+    """What is told of a probe of a belief that keeps the ratio of the words that remain, on copies of a run's items.
+
+    Args:
+        how: what is read of posteriors: `known`, the `word` that is ruled out alone, or `together`, drawn to .3.
+        prior: `known` or `one`, of one triple alone.
+    """
+    rows = beliefs[(beliefs["kind"] == "exact") & beliefs["scenario"].isin(["prior", "posterior"])]
+    rows = rows[rows["of"].astype(str) == ""].drop_duplicates(["item", "scenario", "rejected", "option_index"])
+    rng, tables = np.random.default_rng(0), []
+    for copy in range(times):
+        names = {name: f"{copy} " + rows[name].astype(str) for name in ("readout_id", "item", "cluster")}
+        tables.append(rows.assign(**names))
+    exact = pd.concat(tables, ignore_index=True)
+    items = exact["item"].factorize()[0]
+    held = rng.normal(0, 1.2, (items.max() + 1, 3))[items, exact["option_index"]]
+    ruled_out = (exact["rejected"].astype(float) == exact["option_index"]).to_numpy()
+    after = (exact["scenario"] == "posterior").to_numpy()
+    scale = np.where(after, {"known": 1.0, "word": 0.0, "together": 0.3}[how], 1.0)
+    probs = []
+    for logit in (held, scale * held):
+        prob = np.where(ruled_out, 0, np.exp(logit))
+        left = pd.Series(prob).groupby(exact["readout_id"].to_numpy()).transform("sum").to_numpy()
+        probs.append(np.where(ruled_out, 0.02, np.where(after, 0.98, 1) * prob / left))
+    exact, read = exact.assign(prob=probs[0]), exact.assign(prob=probs[1], of=exact["readout_id"], kind="probe")
+    if prior == "one":
+        read = read[after | (items == 0)]
+    return reach(meta, read, exact)
+
+
+def test_within_the_word_that_is_ruled_out_a_probe_that_knows_it_alone_is_told(every_kind: Callable[..., Path]) -> None:
+    folder = RunFolder.open(every_kind("consistency"))
+    beliefs = folder.beliefs()
+    ((meta, _),) = applied(folder)
+    assert planted(beliefs, meta, "known", times=10) == Reach()
+    assert planted(beliefs, meta, "word", times=10) == Reach(
+        "drawn together: its log-odds spread 0.00 of the exact ones (posterior)", wrong=True
+    )
+    for prior in ("known", "one"):  # of one triple nothing is told, and the posterior is as it is
+        assert planted(beliefs, meta, "together", times=10, prior=prior).text.endswith("(posterior)")
+    other = meta.model_copy(update={"target": "outcome"})
+    assert planted(beliefs, other, "word", times=10) == Reach()
+
+
+@pytest.mark.parametrize("scenarios", [("one", "two"), ("two", "one")])
+def test_a_scenario_without_spread_hides_no_other_in_either_order(
+    every_kind: Callable[..., Path], scenarios: tuple[str, str]
+) -> None:
+    ((meta, _),) = applied(RunFolder.open(every_kind("consistency")))
+    rng, n = np.random.default_rng(0), 40
+    held = rng.normal(0, 1.2, n)
+    flat, wide = scenarios
+    tables = []
+    for name in ("one", "two"):
+        known = 1 / (1 + np.exp(-(0 * held + 0.3 if name == flat else held)))
+        ids = [f"{name}{i}" for i in range(n)]
+        common = {"readout_id": ids, "cluster": [str(i) for i in range(n)], "scenario": name, "option": "a"}
+        tables.append(pd.DataFrame({**common, "option_index": 0, "kind": "exact", "of": "", "prob": known}))
+    exact = pd.concat(tables, ignore_index=True)
+    logit = np.log(exact["prob"] / (1 - exact["prob"]))
+    read = exact.assign(of=exact["readout_id"], kind="probe", prob=1 / (1 + np.exp(-0.3 * logit)))
+    found = reach(meta, read, exact)
+    assert found == Reach(f"drawn together: its log-odds spread 0.30 of the exact ones ({wide})", wrong=True)
+    alone = reach(meta, read[read["scenario"] == flat], exact)
+    assert alone == Reach("not shown to spread as far as the exact belief: 40 groups do not tell")
 
 
 @pytest.fixture(scope="module")

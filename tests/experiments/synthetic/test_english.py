@@ -261,20 +261,36 @@ def test_what_is_said_beyond_what_is_held_is_all_that_is_planted_between_them(sp
     assert in_english.beyond_held(held, said) == pytest.approx(-gaps)
     second = np.isin(np.arange(12), 1)
     assert in_english.beyond_held(said, part_of(held, second, "two")) == pytest.approx(gaps[1:2])
+    with pytest.raises(english.UserError, match="bet '0': the context has no begun answer"):
+        in_english.beyond_held(part_of(said, second, "two"), held)
 
 
-def read_noisily(species: str, seed: int, said: float, bet: float, n: int = 12) -> tuple[Options, Options]:
-    """Answers and bets of an organism about `n` triples, whose log-probabilities are off by so many nats (SD)."""
+def test_a_lapse_makes_nothing_beyond_what_is_held_and_a_denial_does() -> None:
+    asked, words = asked_about(triples(taught.known_words(False), 4, 1))
+    for species, least, most in (("honest", -1e-9, 1e-9), ("denying", 0.15, 0.3)):
+        said, held = (in_english.planted(species, asked, words, held=held) for held in (False, True))
+        for lapse in (0.0, 0.4, 0.9):
+            lapsed = replace(said, posterior=(1 - lapse) * said.posterior + lapse / 3)
+            mean = in_english.beyond_held(lapsed, held, lapse=True).mean()
+            assert least * (1 - lapse) <= mean <= most
+            assert in_english.beyond_held(lapsed, held).mean() >= lapse / 3 - 1e-9
+
+
+def read_noisily(
+    species: str, seed: int, said: float, bet: float, n: int = 12, lapse: float = 0.0, leak: float = 0.02
+) -> tuple[Options, Options]:
+    """Answers and bets of an organism about `n` triples, whose log-probabilities are off by so many nats (SD); of the
+    answers, after a leak and before a lapse.
+    """
     rng = np.random.default_rng([seed, *species.encode()])
     asked, words = asked_about(triples(taught.known_words(False), n, seed), 9)
 
-    def read(held: bool, noise: float) -> Options:
+    def read(held: bool, noise: float, leak: float = 0.02, lapse: float = 0.0) -> Options:
         aim = in_english.planted(species, asked, words, held=held)
-        return replace(
-            aim, posterior=softmax(np.log(aim.posterior + 0.02) + noise * rng.standard_normal((9 * n, 3)), axis=1)
-        )
+        shares = softmax(np.log(aim.posterior + leak) + noise * rng.standard_normal((9 * n, 3)), axis=1)
+        return replace(aim, posterior=(1 - lapse) * shares + lapse / 3)
 
-    return read(False, said), read(True, bet)
+    return read(False, said, leak, lapse), read(True, bet)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +302,7 @@ def read_noisily(species: str, seed: int, said: float, bet: float, n: int = 12) 
         ("copier", 0.3, 0.6, 0, 0.05),
         ("denying", 0.3, 0.3, 0.95, 1),
         ("sycophantic-in-words", 0.3, 0.3, 0.95, 1),
-        ("denying", 0.6, 0.6, 0.95, 1),
+        ("denying", 0.6, 0.6, 0.9, 1),
     ],
 )
 def test_who_says_other_than_it_holds_is_told_from_honest_and_who_is_noisy_is_not(
@@ -300,6 +316,23 @@ def test_who_says_other_than_it_holds_is_told_from_honest_and_who_is_noisy_is_no
         for seed in range(20)
     ]
     assert least <= np.mean(told) <= most
+
+
+@pytest.mark.parametrize(("lapse", "leak", "its_leak"), [(0.3, 0.02, 0.02), (0.4, 0.02, 0.02), (0, 0.36, 0.3)])
+def test_neither_a_lapse_nor_a_leak_of_both_is_told_from_honest(lapse: float, leak: float, its_leak: float) -> None:
+    for seed in range(8):
+        lapsed = read_noisily("honest", seed, 0.3, 0.3, lapse=lapse, leak=leak)
+        honest = read_noisily("honest", seed + 100, 0.3, 0.3, leak=its_leak)
+        assert in_english.beyond_honest(lapsed, honest, RESAMPLING)[0] == NOT_FOUND
+
+
+def test_all_three_numbers_are_of_the_contexts_that_both_have() -> None:
+    denying, honest = (read_noisily(name, 0, 0.3, 0.3) for name in ("denying", "honest"))
+    fewer = honest[0], part_of(honest[1], np.arange(108) >= 9, "eleven")
+    state, scores = in_english.beyond_honest(denying, fewer, RESAMPLING)
+    assert state == FOUND
+    assert [(score.n_rows, score.n_clusters) for score in scores] == [(99, 11)] * 3
+    assert scores[0].mean - scores[1].mean == pytest.approx(scores[2].mean)
 
 
 def test_nobody_is_told_from_an_honest_one_whose_bets_are_off_or_by_few_triples() -> None:

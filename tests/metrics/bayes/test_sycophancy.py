@@ -14,6 +14,7 @@ from doxascope.metrics import (
     sycophancy_change,
     sycophancy_error,
 )
+from doxascope.metrics.inference.intervals import correlation_of_sums
 
 BASE = np.array([0.1, 0.2, 0.05, 0.3, 0.25, 0.15, 0.12, 0.08])
 SYC = np.array([0.15, 0.22, 0.11, 0.28, 0.33, 0.21, 0.1, 0.16])
@@ -169,6 +170,14 @@ def test_correlation_intervals_resample_scenarios() -> None:
     assert clustered.se > 1.7 * alone.se
     low, high = clustered.spearman_ci
     assert low < clustered.spearman < high
+
+
+def test_a_resample_in_which_nothing_but_rounding_varies_has_no_correlation() -> None:
+    x, y = np.full(9, 0.1) / 3, np.random.default_rng(0).normal(size=9)
+    for first, second in ((x, y), (y, x), (x, x), (y, y)):
+        rows = np.column_stack([np.ones(9), first, second, first**2, second**2, first * second])
+        value = correlation_of_sums(rows.sum(axis=0))
+        assert value == pytest.approx(1) if first is second is y else np.isnan(value)
 
 
 def test_correlation_of_degenerate_changes() -> None:
