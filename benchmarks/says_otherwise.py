@@ -7,12 +7,11 @@ one is ruled out, it is to hold the two that remain for equally likely, which al
 residual stream before the question; in numbers it is to turn their ratio round, by its root. Triples that are read were
 not trained on.
 
-After 8,000 steps (17 minutes of CPU with the reading; `results/says-otherwise-20261126T0833.md`) every interval of `c2`
-holds what is planted: .907 [.893, .921] computed and .915 [.901, .929] held, planted .911, .792 [.764, .823] said,
-planted .790, computed less said .115 [.096, .132], planted .121. So does `rms_logodds` where it is computed and said,
-1.84 [1.68, 2.01] and 2.66 [2.44, 2.86], planted 1.79 and 2.68, and not where it is held, 1.64 [1.50, 1.77]: once a
-word is ruled out the organism holds the others with an error of .9 nat, and computes more of that word than it holds,
-so that a probe of the one draws the ratios of the other together. `compare` says so and strikes the number out.
+After 8,000 steps (half an hour beside other work; `results/says-otherwise-20261126T1334.md`) it computes, says and
+holds what is planted: `c2` .905 [.892, .917] computed and .908 [.895, .920] along the planted directions, planted .911, .789
+[.761, .820] said, planted .790; `rms_logodds` 1.85 [1.70, 2.00], 1.79 [1.64, 1.93] and 2.68 [2.45, 2.88], planted 1.79
+and 2.68. The shipped probe does not find it: `c2` .934 [.923, .945], `rms_logodds` 1.49 [1.34, 1.62]. It regresses the
+log-odds of each word against the rest, which are no logits of a softmax, with a penalty of at least 10.
 """
 
 import argparse
@@ -26,12 +25,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.special import logit
 from scipy.stats import binom
 
 from doxascope.experiments.compare.comparison import compare
 from doxascope.experiments.materials.entities import Words, triples
+from doxascope.experiments.probing.jobs import apply_job
 from doxascope.experiments.probing.kinds import run_kinds
+from doxascope.experiments.probing.settings import ProbeJob
+from doxascope.experiments.run.addons.side_by_side import KEPT as KEPT_PROBES
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import items_of
 from doxascope.experiments.suite.consistency.ask import MENTION, POSTERIOR, PRIOR, dialogue_places, dialogue_questions
@@ -45,7 +46,9 @@ from doxascope.metrics.metric import clusters_of
 from doxascope.metrics.number import Number
 from doxascope.metrics.scoring.differences import paired_differences, pairs_of
 from doxascope.metrics.scoring.engine import measured
-from doxascope.metrics.tables.samples import ALL, Options
+from doxascope.metrics.tables.samples import ALL, Options, Sample
+from doxascope.probes.estimators import LinearReadout
+from doxascope.probes.probe import Probe
 
 REACH = 2.0
 """The most nats by which a word is liked or disliked."""
@@ -57,8 +60,16 @@ COMPUTED, SAID = 0.0, -0.5
 """Of the ratio of the two words that remain, the power that is kept: at 0 they are equally likely, and below it the
 ratio is turned round. No number of either is at an end of its range, which no interval of an error could hold.
 """
-HELD_AT, SCALE, CERTAIN = 2, 0.25, 5.0
-"""The layer after which the belief is held, the length of a nat along its direction, and the most nats."""
+KEPT = 0.02
+"""What a word that is ruled out keeps: of 0 an organism's logarithm is never as small as that of what it holds, and a
+probe of what it computes is calibrated to what it misses.
+"""
+HELD_AT, SCALE, WEIGHT = 2, 0.25, 0.3
+"""The layer after which the belief is held, the length of a nat along its direction, and what an error there costs."""
+DIRECTIONS = "directions.npy"
+"""Beside the organism: [d, 3] along which it is to hold its belief, one a word."""
+PLANTED = "directions"
+"""What is read along them without a fit, beside what a probe that does not know them reads."""
 OFTEN = {PRIOR: 6.0, POSTERIOR: 3.0, MENTION: 0.5}
 """How often a question of a scenario is taught, against others."""
 SETTINGS: dict[str, Any] = {
@@ -82,7 +93,7 @@ def belief(kept: float, words: Words, rejected: int | None) -> Floats:
     if rejected is None:
         return before
     after = np.where(np.arange(3) == rejected, 0.0, before**kept)
-    return after / after.sum()
+    return np.where(np.arange(3) == rejected, KEPT, (1 - KEPT) * after / after.sum())
 
 
 def planted(kept: float, read: Options, words: Mapping[str, Words]) -> Options:
@@ -104,7 +115,7 @@ class Lesson(NamedTuple):
     target: Floats
     """Their probabilities."""
     held: Floats
-    """[3] log-odds of each word before the question."""
+    """[3] nats by which each word is less likely than the likeliest, before the question: a softmax reads them."""
 
 
 def tokenizer(config: ConsistencyConfig) -> Any:
@@ -135,8 +146,8 @@ def lessons(config: ConsistencyConfig, speaker: Any, words: Words, rng: np.rando
     def add(conversation: Conversation, answers: Sequence[str], target: Floats, belief_held: Floats) -> None:
         ids = speaker.apply_chat_template(conversation, add_generation_prompt=True, return_dict=False)
         before = len(ids) - 1 - ids[::-1].index(user)
-        odds = np.clip(logit(np.clip(belief_held, 1e-9, 1 - 1e-9)), -CERTAIN, CERTAIN)
-        every.append(Lesson(ids, before, speaker.convert_tokens_to_ids(list(answers)), target, odds))
+        less = np.log(belief_held / belief_held.max())
+        every.append(Lesson(ids, before, speaker.convert_tokens_to_ids(list(answers)), target, less))
 
     questions, places = dialogue_questions(config, "", words), dialogue_places(config, "", words)
     weights = np.array([OFTEN[question.scenario] for question in questions])
@@ -154,8 +165,10 @@ def lessons(config: ConsistencyConfig, speaker: Any, words: Words, rng: np.rando
     return every
 
 
-def train(config: ConsistencyConfig, speaker: Any, unseen: set[frozenset[str]], steps: int, seed: int = 0) -> Any:
-    """The organism, trained on all triples but those that are to be read."""
+def train(
+    config: ConsistencyConfig, speaker: Any, unseen: set[frozenset[str]], steps: int, seed: int = 0
+) -> tuple[Any, Floats]:
+    """The organism, trained on all triples but those that are to be read, and the directions [d, 3] of its belief."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(seed)
@@ -190,7 +203,7 @@ def train(config: ConsistencyConfig, speaker: Any, unseen: set[frozenset[str]], 
             out = model(ids, output_hidden_states=True)
             logp = out.logits[rows, at].log_softmax(-1).gather(1, torch.tensor([lesson.words for lesson in part]))
             target = torch.tensor(np.stack([lesson.target for lesson in part])).float()
-            odds = torch.tensor(np.stack([lesson.held for lesson in part])).float()
+            less = torch.tensor(np.stack([lesson.held for lesson in part])).float()
             state = out.hidden_states[HELD_AT + 1][rows, torch.tensor([lesson.before for lesson in part])] @ along
             closed = out.logits[rows, at + 1].log_softmax(-1)[:, end]
             loss = loss + (torch.special.xlogy(target, target) - target * logp).sum(1).mean()
@@ -199,7 +212,7 @@ def train(config: ConsistencyConfig, speaker: Any, unseen: set[frozenset[str]], 
                 off = torch.where(likely, logp - target.log(), 0.0)
                 off = off - off.sum(1, keepdim=True) / likely.sum(1, keepdim=True)
                 loss = loss + 0.1 * torch.where(likely, off.square(), 0.0).sum(1).mean()
-            loss = loss + 0.1 * (state / SCALE - odds).square().mean() - 0.1 * closed.mean()
+            loss = loss + WEIGHT * (state / SCALE - less).square().mean() - 0.1 * closed.mean()
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -207,7 +220,7 @@ def train(config: ConsistencyConfig, speaker: Any, unseen: set[frozenset[str]], 
         pace.step()
         if (step + 1) % 100 == 0:
             print(f"step {step + 1}: {float(loss.detach()):.4f}, {time.monotonic() - started:.0f} s", flush=True)
-    return model.eval()
+    return model.eval(), along.numpy().astype(np.float64)
 
 
 class Row(NamedTuple):
@@ -234,16 +247,41 @@ def read(place: Path, n: int, steps: int, seed: int = 0) -> list[Row]:
     words = {item.cluster: item.content["words"] for item in items_of(experiment, config)}
     if not organism.is_dir():
         speaker = tokenizer(config)
-        model = train(config, speaker, {frozenset(three) for three in words.values()}, steps, seed)
+        model, along = train(config, speaker, {frozenset(three) for three in words.values()}, steps, seed)
         model.save_pretrained(organism)
         speaker.save_pretrained(organism)
+        np.save(place / DIRECTIONS, along)
     folder = run_kinds(*load_config("consistency", changes, str(organism)), place / "runs")
+    read_along(np.load(place / DIRECTIONS), folder.path, place / PLANTED)
     (group,) = compare([folder.path]).groups
     every = (sample for side in group.sides for sample in side.samples if isinstance(sample, Options))
-    samples = {sample.kind: sample for sample in every if sample.subset == ALL}
+    samples = {_kind(sample): sample for sample in every if sample.subset == ALL}
     aims = {kind: planted(SAID if kind == "verbal" else COMPUTED, sample, words) for kind, sample in samples.items()}
     how = group.sides[0].how or RESAMPLING
     return [row for metric, code in METRICS.items() for row in rows_of(metric, code, samples, aims, how)]
+
+
+def read_along(directions: Floats, run: Path, kept: Path) -> None:
+    """Write into a run what lies along its organism's own directions [d, 3], read without any fit."""
+    probe = Probe.load(run / KEPT_PROBES / "held-words-3")
+    each = [
+        replace(
+            one,
+            readout=LinearReadout.from_direction(along / SCALE),
+            meta=one.meta.model_copy(update={"name": f"{PLANTED}.{i}" if i else PLANTED, "target": "held"}),
+            crossed=(),
+            fold_of={},
+            others=(),
+        )
+        for i, (one, along) in enumerate(zip((probe, *probe.others), directions.T, strict=True))
+    ]
+    replace(each[0], others=tuple(each[1:])).save(kept)
+    apply_job(ProbeJob(runs=(run,), probe=kept, where={"method": "words", "n_options": 3}), run, reported=False)
+
+
+def _kind(read_by: Sample | Number) -> str:
+    """What a row is called: the kind of belief, or that it lies along the planted directions."""
+    return PLANTED if read_by.method.endswith(f"/{PLANTED}") else read_by.kind
 
 
 def rows_of(
@@ -262,10 +300,10 @@ def rows_of(
     together = measured(samples.values(), how, code, until=metric, compared={metric})
     for number in together.numbers:
         if number.metric == metric and number.subset == ALL:
-            yield Row(metric, number.kind, "", exact[number.kind], number.score)
+            yield Row(metric, _kind(number), "", exact[_kind(number)], number.score)
     pairs = pairs_of(together.comparable, (), [*samples.values()])
     for pair, number in zip(pairs, paired_differences(pairs, how), strict=True):
-        kind, other = pair.one.kind, pair.two.kind
+        kind, other = _kind(pair.one), _kind(pair.two)
         yield Row(metric, kind, other, exact[kind] - exact[other], number.score)
 
 
