@@ -8,10 +8,10 @@ residual stream before the question; in numbers it is to turn their ratio round,
 not trained on.
 
 After 8,000 steps (half an hour beside other work; `results/says-otherwise-20261126T1334.md`) it computes, says and
-holds what is planted: `c2` .905 [.892, .917] computed and .908 [.895, .920] along the planted directions, planted .911, .789
-[.761, .820] said, planted .790; `rms_logodds` 1.85 [1.70, 2.00], 1.79 [1.64, 1.93] and 2.68 [2.45, 2.88], planted 1.79
-and 2.68. The shipped probe does not find it: `c2` .934 [.923, .945], `rms_logodds` 1.49 [1.34, 1.62]. It regresses the
-log-odds of each word against the rest, which are no logits of a softmax, with a penalty of at least 10.
+holds what is planted: `c2` .905 [.892, .917] computed and .908 [.895, .920] along the planted directions, planted .911,
+.789 [.761, .820] said, planted .790; `rms_logodds` 1.85 [1.70, 2.00], 1.79 [1.64, 1.93] and 2.68 [2.45, 2.88], planted
+1.79 and 2.68. The shipped probe does not find it: `c2` .934 [.923, .945], `rms_logodds` 1.49 [1.34, 1.62]. It regresses
+the log-odds of each word against the rest, which are no logits of a softmax, with a penalty of at least 10.
 """
 
 import argparse
