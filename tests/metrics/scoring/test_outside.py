@@ -4,12 +4,10 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-Call = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).parents[3]
 TABLE = "prior,posterior\n0.3,0.45\n0.2,0.1\n0.6,0.7\n0.5,0.5\n"
 
@@ -55,9 +53,9 @@ def test_a_metric_of_an_installed_package_is_listed_and_scored(example: Path) ->
     assert "0.75" in done.stdout
 
 
-def test_a_file_is_not_run_unless_it_is_named(example: Path, command_line: Call) -> None:
+def test_a_file_is_not_run_unless_it_is_named(example: Path) -> None:
     (example / "moved.py").write_text("open('was-run', 'w')\n")
-    done = command_line("score", "table.csv", "--metric", "moved", cwd=example)
+    done = doxascope("score", "table.csv", "--metric", "moved", cwd=example)
     assert done.returncode == 2
     assert "metric 'moved' is unknown" in done.stderr
     assert not (example / "was-run").exists()
@@ -73,9 +71,9 @@ def test_a_file_is_not_run_unless_it_is_named(example: Path, command_line: Call)
         ),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named_in_a_line(example: Path, code: str, says: str, command_line: Call) -> None:
+def test_a_file_that_cannot_be_used_is_named_in_a_line(example: Path, code: str, says: str) -> None:
     (example / "moved.py").write_text(code + "\n")
-    done = command_line("score", "table.csv", "--allow-code", "moved.py", cwd=example)
+    done = doxascope("score", "table.csv", "--allow-code", "moved.py", cwd=example)
     assert done.returncode == 2
     assert says in done.stderr
     assert "moved.py" in done.stderr
