@@ -297,7 +297,7 @@ class Verdict:
         if self.responds == RESPONDS and share:
             lo, value, hi = (f"{100 * x:.0f}" for x in (weakest.ci_lo, weakest.value, weakest.ci_hi))
             return f"responds in {value}% [{lo}, {hi}] of items"
-        named = "net share of items" if share else KNOWN_TRUTH if weakest.name == EASY else weakest.label
+        named = "net share of items" if share else TAKEN_FOR_EASY if weakest.name == EASY else weakest.label
         return f"{words} ({named} {weakest.seen}){untested}"
 
     @property
@@ -323,7 +323,8 @@ class Verdict:
         return f" ({'; '.join(missing)})" if missing else ""
 
 
-KNOWN_TRUTH = "accuracy where the truth is known"
+TAKEN_FOR_EASY = "accuracy on the questions that are taken for easy"
+"""Of `truth` all that are asked, whoever wrote them; of `bscore` those of the category `easy`."""
 WORDS = (
     {NOT_SHOWN: "not shown to be readable", NOT_TESTED: "readability not tested"},
     {NOT_SHOWN: "not shown to respond", NOT_TESTED: "response not tested"},

@@ -47,9 +47,9 @@ def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Report:
     skipped = [Prose(text=f"Not scored: {name} {why}.", short=True) for name, why in scored.skipped.items()]
     named: dict[str, tuple[list[Number], list[Number]]] = {}
     parts = {sample.subset for sample in scored.understood.samples if sample.subset != ALL}
-    for one in scored.numbers:
-        of_part = one.subset in parts or one.subset.startswith(tuple(f"{part}, " for part in parts))
-        named.setdefault(one.name, ([], []))[of_part].append(one)
+    for number in scored.numbers:
+        of_part = number.subset in parts or number.subset.startswith(tuple(f"{part}, " for part in parts))
+        named.setdefault(number.name, ([], []))[of_part].append(number)
     blocks: list[Block] = []
     for name, (whole, rest) in named.items():
         title = name or "Scores"
@@ -63,7 +63,7 @@ def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Report:
     blocks += skipped
     blocks += [Picture(figure=drawn)] if (drawn := setup_figure(_with_forecasts(scored))) else []
     blocks += as_blocks(tables_of_levels(scored))
-    families = {one.family for one in scored.numbers}
+    families = {number.family for number in scored.numbers}
     known = [[metric.name, metric.code, metric.sentence] for metric in registered() if metric.name in families]
     blocks.append(grid("Definitions", ["metric", "definition", "what it asks"], known))
     chosen = "".join(f", {key} {value}" for key, value in settings.items())
@@ -83,16 +83,20 @@ def _with_forecasts(scored: ScoredTable) -> Iterator[Cells]:
 def _lead_figure(scored: ScoredTable) -> Figure | None:
     """The registered number, or the first one that has an interval, of every sample that has it."""
     plan = scored.registered
-    whole = [one for one in scored.numbers if one.subset == ALL]
+    whole = [number for number in scored.numbers if number.subset == ALL]
     lead = None if plan is None else plan.among(scored.all)
-    lead = lead or next((one for one in whole if math.isfinite(one.score.ci_lo)), None)
+    lead = lead or next((number for number in whole if math.isfinite(number.score.ci_lo)), None)
     if lead is None:
         return None
-    failed = {(one.method, one.kind) for one in verdicts(scored.numbers) if not one.passed}
+    failed = {(number.method, number.kind) for number in verdicts(scored.numbers) if not number.passed}
     rows = [
-        (one.name or "all rows", one.score, (", ".join(filter(None, (one.method, one.run))), one.kind) in failed)
-        for one in whole
-        if (one.metric, one.quantity) == (lead.metric, lead.quantity)
+        (
+            number.name or "all rows",
+            number.score,
+            (", ".join(filter(None, (number.method, number.run))), number.kind) in failed,
+        )
+        for number in whole
+        if (number.metric, number.quantity) == (lead.metric, lead.quantity)
     ]
     name = lead.quantity or lead.metric
     coherent = COHERENCE[lead.metric].coherent if lead.metric in COHERENCE else None
