@@ -36,7 +36,7 @@ from ...metrics.number import interval_text
 from ...metrics.whitebox.detectors import READS
 from ...probes.detectors import Detector, foretold
 from ..report.cells import NONE, score_cell
-from ..report.document import Block, Cell, Prose, Report, Stamp, Top, grid
+from ..report.document import Cell, Prose, Report, Stamp, Top, grid
 from ..report.figures import forest
 
 HERE, ASKED, AT_ONCE = "here", ("no lie asked for", "a lie asked for"), 64
@@ -69,18 +69,17 @@ class DetectorCertificate:
     def sentence(self) -> str:
         """Its verdict."""
         shows = "is not shown to read one thing" if self.reads.verdict == NOT_SHOWN else self.reads.verdict
-        worst = ""
-        if styles := {name: rates for name, rates in self.rates.items() if name.startswith(STYLE)}:
-            name = min(styles, key=lambda each: np.nan_to_num(styles[each].balanced_accuracy, nan=2))
-            worst = f" Worst is {name}, with a balanced accuracy of {shown(styles[name].balanced_accuracy)}."
-        return f"{self.name} {shows}: {self.reads.why}.{worst}"
+        styles = [(rates.balanced_accuracy, name) for name, rates in self.rates.items() if name.startswith(STYLE)]
+        worst = min((each for each in styles if np.isfinite(each[0])), default=None)
+        least = f" Worst is {worst[1]}, with a balanced accuracy of {shown(worst[0])}." if worst else ""
+        return f"{self.name} {shows}: {self.reads.why}.{least}"
 
     @property
     def about(self) -> str:
         """What it was read from."""
-        detector = self.detector
-        layers = f"{'the mean of ' if detector.layers[1:] else ''}layer {', '.join(map(str, detector.layers))}"
-        return f"{detector.name}: {detector.source}, {layers}, threshold {shown(detector.threshold)}."
+        of = self.detector
+        layers = f"{'the mean of ' if of.layers[1:] else ''}layer {', '.join(map(str, of.layers))}"
+        return f"{of.name}: {of.source}, {layers}, threshold {shown(of.threshold)}."
 
 
 def material(path: Path) -> pd.DataFrame:
@@ -213,9 +212,21 @@ def certify(rows: pd.DataFrame, detector: Detector, how: Resampling = RESAMPLING
 
 def page(every: Sequence[DetectorCertificate], rows: pd.DataFrame, source: str, model: str, where: str) -> Report:
     """The certificate as a document."""
-    head = ["", "balanced accuracy", "lies flagged", ("false alarms", "truths that are flagged")]
-    blocks: list[Block] = [
-        grid("At the threshold", head, [[each.name, *_rates(each.rates["all"])] for each in every], short=True),
+    by_rows = [
+        [each.name, of, *map(score_cell, (rates, rates.flagged_lies, rates.flagged_truths))]
+        for each in every
+        for of, rates in each.rates.items()
+    ]
+    blocks = [
+        grid(
+            "At the threshold",
+            ["", "rows", "balanced accuracy", "lies flagged", ("false alarms", "truths that are flagged")],
+            [
+                [*names, *map(score_cell, (rates, rates.flagged_lies, rates.flagged_truths))]
+                for *names, rates in by_rows
+            ],
+            short=True,
+        ),
         grid(
             "Beyond",
             ["", *(f"than {rival}" for rival in RIVALS)],
@@ -231,9 +242,6 @@ def page(every: Sequence[DetectorCertificate], rows: pd.DataFrame, source: str, 
             "Standardised slopes of ranks within a question, the others given; intervals of the verdict, 98%.",
         ),
     ]
-    for each in every if len(every[0].rates) > 1 else ():
-        lines = [[subset, *_rates(rates)] for subset, rates in each.rates.items()]
-        blocks.append(grid(f"By rows: {each.name}", head, lines))
     drawn = [(f"{each.name}: {name}", part, False) for each in every for name, part in each.reads.parts.items()]
     caption = "What the scores follow within a question: standardised slopes, with 98% intervals."
     lies, groups = int(rows["lie"].sum()), rows["cluster"].nunique()
@@ -245,10 +253,6 @@ def page(every: Sequence[DetectorCertificate], rows: pd.DataFrame, source: str, 
         figure=forest("What the scores follow", drawn, "standardised slope", caption, reference=0.0),
     )
     return Report(heading=HEADING, of=source, top=top, blocks=blocks, opened="At the threshold")
-
-
-def _rates(rates: Detection) -> list[Cell]:
-    return [score_cell(rates), score_cell(rates.flagged_lies), score_cell(rates.flagged_truths)]
 
 
 def _followed(each: DetectorCertificate) -> list[Cell]:
