@@ -63,7 +63,11 @@ WALK: dict[str, list[str]] = {
     ],
     "plan": [
         *("study.yaml", "received/config.yaml", "entities.yaml", "entities.yaml --item x", "study.yaml --item x"),
-        *("truth -m evil.yaml -o items=6", "truth -m evil-preset --item x", "study.yaml --power received --effect brier=0.1"),
+        *(
+            "truth -m evil.yaml -o items=6",
+            "truth -m evil-preset --item x",
+            "study.yaml --power received --effect brier=0.1",
+        ),
     ],
     "certify": ["evil.yaml", "evil-preset", "evil"],
     "check": ["received"],
