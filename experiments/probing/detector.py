@@ -221,10 +221,7 @@ def page(every: Sequence[DetectorCertificate], rows: pd.DataFrame, source: str, 
         grid(
             "At the threshold",
             ["", "rows", "balanced accuracy", "lies flagged", ("false alarms", "truths that are flagged")],
-            [
-                [*names, *map(score_cell, (rates, rates.flagged_lies, rates.flagged_truths))]
-                for *names, rates in by_rows
-            ],
+            by_rows,
             short=True,
         ),
         grid(
