@@ -71,7 +71,7 @@ class DetectorCertificate:
         shows = "is not shown to read one thing" if self.reads.verdict == NOT_SHOWN else self.reads.verdict
         styles = [(rates.balanced_accuracy, name) for name, rates in self.rates.items() if name.startswith(STYLE)]
         worst = min((each for each in styles if np.isfinite(each[0])), default=None)
-        least = f" Worst is {worst[1]}, with a balanced accuracy of {shown(worst[0])}." if worst else ""
+        least = f" Its worst is {worst[1]}, with a balanced accuracy of {shown(worst[0])}." if worst else ""
         return f"{self.name} {shows}: {self.reads.why}.{least}"
 
     @property
