@@ -59,7 +59,7 @@ def detector(
     rows, loaded = material(source), [load_detector(path) for path in probes]
     if (twice := repeated(each.name for each in loaded)) is not None:
         raise UserError(f"{twice}: is the name of two detectors; rename one file")
-    if taken := [each.name for each in loaded if each.name in (*rows, "coverage")]:
+    if taken := [each.name for each in loaded if each.name in (*rows, "held", "stated", "coverage")]:
         raise UserError(f"{taken[0]}: is the name of a column, too; rename the file")
     spec = resolve_model(model or DEFAULT)
     give_consent(spec, places=allow_code)

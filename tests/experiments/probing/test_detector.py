@@ -135,7 +135,8 @@ def test_the_command_reads_files_and_refuses_what_it_cannot(
     width = tiny.model.config.hidden_size
     direction = np.random.default_rng(1).normal(size=width)
     np.savez(tmp_path / "lies.npz", direction=direction, threshold=0.25, layer=1)
-    np.savez(tmp_path / "bare.npz", direction=direction)
+    for name in ("bare", "held"):
+        np.savez(tmp_path / f"{name}.npz", direction=direction)
     np.savez(tmp_path / "wide.npz", direction=np.ones(width + 1), threshold=0, layer=1)
     given = ("--on", "lies.csv", "-m", str(tiny_folder))
     done = command_line("detector", "lies.npz", *given, "--out", "out", cwd=tmp_path)
@@ -154,6 +155,7 @@ def test_the_command_reads_files_and_refuses_what_it_cannot(
         (("wide.npz", *given), "numbers, the model's activations"),
         (("lies.npz", "lies.npz", *given), "is the name of two detectors"),
         (("none.pt", *given), "none.pt: No such file"),
+        (("held.npz", *given), "held: is the name of a column, too"),
         (("lies.npz", "--on", "none.csv", "-m", str(tiny_folder)), "none.csv"),
     ):
         done = command_line("detector", *line, cwd=tmp_path)
