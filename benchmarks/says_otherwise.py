@@ -64,7 +64,7 @@ KEPT = 0.02
 """What a word that is ruled out keeps: of 0 an organism's logarithm is never as small as that of what it holds, and a
 probe of what it computes is calibrated to what it misses.
 """
-HELD_AT, SCALE, WEIGHT = 2, 0.25, 0.3
+HELD_AT, SCALE, WEIGHT = 2, 0.25, 1.0
 """The layer after which the belief is held, the length of a nat along its direction, and what an error there costs."""
 DIRECTIONS = "directions.npy"
 """Beside the organism: [d, 3] along which it is to hold its belief, one a word."""
