@@ -3,10 +3,11 @@
 python benchmarks/drawn_together.py [--tables 1000]
 
 A table has 60 triples of words, or 12 or 20, each read before and after each of its words is ruled out. The
-log-probability of each word lies along a direction of its own, with noise; what is computed is what is held, so that no
-number of the two differs. One of spread (`rms_logodds`, `c2`) is called different where its paired interval, over
-triples, leaves 0; `compare` strikes it out where the probe is told to be off in spread. In the last row the belief keeps
-the ratio of the words that remain, and what is read after a rejection knows the word that is ruled out and nothing else.
+log-probability of each word lies along a direction of its own, with noise; what is computed is what is held, so that
+no number of the two differs. One of spread (`rms_logodds`, `c2`) is called different where its paired interval, over
+triples, leaves 0; `compare` strikes it out where the probe is told to be off in spread. In the last row the belief
+keeps the ratio of the words that remain, and what is read after a rejection knows the word that is ruled out and
+nothing else.
 """
 
 import argparse

@@ -10,8 +10,8 @@ not trained on.
 After 12,000 steps (an hour beside other work; `results/says-otherwise-20261126T1606.md`) each kind is read as it is
 planted: `c2` .908 [.895, .922] computed, .910 [.899, .924] along the planted directions and .917 [.906, .929] by the
 probe, planted .911; .791 [.763, .821] said, planted .790. `rms_logodds` 1.80 [1.65, 1.95], 1.78 [1.64, 1.92] and 1.66
-[1.52, 1.79], planted 1.79; 2.66 [2.43, 2.86] said, planted 2.68. The probe draws together what it reads (.78 of the spread
-after a rejection), so that `compare` strikes out its differences from the others.
+[1.52, 1.79], planted 1.79; 2.66 [2.43, 2.86] said, planted 2.68. The probe draws together what it reads (.78 of the
+spread after a rejection), so that `compare` strikes out its differences from the others.
 """
 
 import argparse
