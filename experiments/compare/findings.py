@@ -77,7 +77,7 @@ def instances_of(pair: Pair, drivers: Sequence[Driver], sides: Sequence[Side]) -
                 if (asked := [readout for readout in readouts if readout in heard])
             ]
             facets = (pair.metric, " - ".join(pair.names), driver.cluster)
-            facts = f"{place.label}: beliefs {place.held[0]:.3f} and {place.held[1]:.3f}"
+            facts = f"{place.label}: P(first option) is {place.held[0]:.3f} and {place.held[1]:.3f}"
             yield Instance(facets, driver.moves, facts, conversations)
 
 

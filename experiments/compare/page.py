@@ -296,8 +296,8 @@ def _numbers(group: Group) -> TableBlock:
             [metric, *(_cell(at.get((metric, name)), failed=name in group.failed) for name in names)]
             for metric in metrics
         ],
-        caption="On all rows that each has, with its interval; differences above are on common rows alone. Struck out: "
-        "cannot be read as a belief; what answers are worth is compared all the same.",
+        caption="Each number is of all rows that its side has, with its interval; differences above use common rows "
+        "alone. What is struck out cannot be read as a belief; accuracy, Brier and log-loss are compared even then.",
     )
 
 
@@ -319,9 +319,10 @@ def _matrix(group: Group, matrix: Matrix) -> TableBlock:
             ]  # all rows stay: it is square
             for i, row_name in enumerate(matrix.names)
         ],
-        caption="On the diagonal the reliability of each kind over its readings; below it correlations as read; above "
-        "it what they would be without the noise of reading in either, which supposes that the noise of two kinds is "
-        "independent. 1: one belief, however often each errs. Struck out: one of the two cannot be read.",
+        caption="On the diagonal stands the reliability of each kind over its readings; below it are correlations as "
+        "read, above it what they would be without noise of reading, supposing that the noise of two kinds is "
+        "independent. There 1 means that both order the items identically, apart from noise. Struck out: one of the "
+        "two cannot be read.",
         notes=[("left out", f"{matrix.left_out} further kinds")] if matrix.left_out else [],
     )
 

@@ -15,7 +15,7 @@ from ...probes.evidence.crossfit import METHOD, Recall, Refitted
 from ...probes.evidence.estimator_comparison import DRAWS
 from ...probes.evidence.study import Study
 from ...probes.evidence.transfer import Transfer
-from ...probes.features import NOTHING, TOO_FEW, UNSURE, UNTESTED, ReadAt
+from ...probes.features import NOTHING, TARGETS, TOO_FEW, UNSURE, UNTESTED, WHERE, ReadAt
 from ...probes.job import Judged
 from ...probes.report_card import NEEDED_FOR_BELIEF, Card, told
 from ...probes.sweep import Sweep, layer_at
@@ -174,7 +174,7 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
         f"Intervals: {METHOD}, level {job.study.level:g}, {job.study.refits} draws; seed {job.study.seed}. "
         f"doxascope {__version__}."
     )
-    return Report(f"A probe of {job.target}", f"of {model}", top, blocks, made_of)
+    return Report(f"A probe of {TARGETS.get(job.target, job.target)}", f"in {model}", top, blocks, made_of)
 
 
 def _heads(judged: Judged) -> list[Block]:
@@ -214,8 +214,8 @@ def _asked(judged: Judged, job: ProbeJob, loaded: Loaded) -> str:
     return (
         f"Target: {target.name}, {target.kind}{clipped}. {len(loaded.data.rows):,} rows in {judged.card.n_groups} "
         f"groups; what shares content shares a group, and no group is in two of the {job.study.folds} folds. Read at "
-        f"{judged.study.at}, which lies {judged.card.site}, of {judged.probe.meta.model.get('name', 'the model')} in "
-        f"{judged.probe.meta.dtype}."
+        f"{judged.study.at} of {judged.probe.meta.model.get('name', 'the model')} in {judged.probe.meta.dtype}; this "
+        f"place {WHERE[judged.card.site]}."
     )
 
 

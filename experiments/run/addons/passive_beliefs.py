@@ -30,7 +30,7 @@ from ....metrics.tables.samples import ALL
 from ....probes.dataset import READINGS
 from ....probes.evidence.calibration import LogoddsSpread, spread, update_behind_probe
 from ....probes.evidence.token_lead import lead_in_tokens
-from ....probes.features import NO_BELIEF, OF_OPTION, READ_OUT
+from ....probes.features import NO_BELIEF, OF_OPTION, READ_OUT, WHERE
 from ....probes.probe import ProbeMeta
 from ...report.cells import score_cell
 from ...report.document import Block, Cell, Prose, grid
@@ -88,8 +88,8 @@ def beside_asked(
         both = passive.merge(asked, on=PLACE, suffixes=("", "_asked"))
         for method, places in both.groupby("method", sort=False):
             effect = query_effect(places["prob"], places["prob_asked"], places["cluster"].to_numpy(), how=how)
-            how_asked = "asked" if kind == "exact" else "stated"
-            yield number(str(method), "query_effect", effect, f"{how_asked} less read in passing")
+            how_asked = "exact belief when asked" if kind == "exact" else "stated belief"
+            yield number(str(method), "query_effect", effect, f"{how_asked} minus the reading before the question")
             if trajectories and places["step"].nunique() > 1:
                 for metric, score, quantity, beside, code in _along(places.sort_values("step"), kind, how):
                     yield number(str(method), metric, score, quantity, beside, code)
@@ -239,9 +239,9 @@ def _lens_section(record: dict[str, Any], numbers: Sequence[Number]) -> list[Blo
     return [
         Prose(
             title=f"What lenses read in passing at {record['position']!r}",
-            text=f"Nothing is appended: what inner layers would say next, which lies {record['site']}. {passed} of "
-            f"{len(gates)} read-outs pass their gates, judged on other clusters than the numbers are of; what fails is "
-            "no belief.",
+            text="No question is appended: these numbers are of what inner layers would say next at that place, which "
+            f"{WHERE[record['site']]}. {passed} of {len(gates)} read-outs pass their gates, which are judged on other "
+            "clusters than the numbers; a read-out that fails is no belief.",
         ),
         grid(
             "",
@@ -364,7 +364,7 @@ def reach(meta: ProbeMeta, table: pd.DataFrame, beliefs: pd.DataFrame) -> Reach:
     if meta.target != "exact" or both.empty:
         return Reach()
     of = {str(name): _spread_of(rows) for name, rows in both.groupby("scenario", observed=True)}
-    if faults := [f"{found.fault} ({name})" if name else found.fault for name, found in of.items() if found.fault]:
+    if faults := [f"{found.fault} (`{name}`)" if name else found.fault for name, found in of.items() if found.fault]:
         return Reach("; ".join(faults), wrong=True)
     varied = [found for found in of.values() if np.isfinite(found.ratio)]
     if varied and all(found.known for found in varied):

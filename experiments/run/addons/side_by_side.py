@@ -175,8 +175,9 @@ def side_by_side(
         title=f"What it {does}",
         short=True,
         name="Kinds of belief",
-        caption="The same numbers of every kind of belief, of the same conversations. What is struck out is no belief, "
-        "or cannot be read; the reason stands under its name. How well it answers counts all the same.",
+        caption="The same numbers for every kind of belief, from the same conversations. What is struck out is no "
+        "belief, or cannot be read; the reason stands under its name. How good its answers are (accuracy, Brier, "
+        "log-loss) is shown and compared even then.",
         head=[("", ""), *((metric.replace("_", " "), "") for metric in metrics)],
         rows=[
             [

@@ -125,7 +125,7 @@ def low_coverage(config: AskConfig, asked: dict[str, list[Answered]]) -> Iterato
 
 
 def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: Transcripts) -> Gallery | None:
-    """The questions as asked in the given order, with what was read; that which surprises most comes first."""
+    """The questions as asked in the given order, with what was read; the most surprising comes first."""
     every = [
         (method, answer)
         for method, answers in asked.items()
@@ -142,7 +142,7 @@ def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: T
         question = shorten(transcript["messages"][-1]["content"], LONGEST, placeholder=" ...")
         read = _read(answer)
         facets = [method, answer.topic, _right(answer)]
-        conversations = [(f"as asked first; the belief: {read}", transcript)]
+        conversations = [(f"belief from all readings: {read}; the first reading", transcript)]
         return Instance(facets, answer.value_of_truth, f"{question}\n{read}", conversations)
 
     return gallery(
