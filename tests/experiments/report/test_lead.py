@@ -101,7 +101,7 @@ def test_a_condition_that_came_later_is_called_so(ran: Callable[..., Any]) -> No
     for fixed, said in (
         (
             ["coverage"],
-            "Added after this run was read: rejected halves and below a mention.",
+            "These were added after this run was read: rejected halves and below a mention.",
         ),
         ([], "Nothing says that these conditions were fixed before anything was read."),
     ):
