@@ -59,13 +59,16 @@ ORDERS = {
 COLUMNS = (
     Column("accuracy", "accuracy", "share of questions whose likeliest option is the true one", percent=True,
            beside=GUESS),
-    Column("brier_multiclass", "Brier", "squared distance from the truth, over all options, in [0, 2]", beside=EVEN),
+    Column("brier_multiclass", "Brier", "squared distance of the belief from the truth, summed over all options, in "
+           "[0, 2]", beside=EVEN),
     Column("log_loss", "log-loss", "-log of the probability of the true option, nats", beside=EVEN),
-    Column("calibration_error", "calibration error", "RMS over bins of confidence, less what chance adds",
+    Column("calibration_error", "calibration error", "RMS distance of confidence and frequency over bins, minus the "
+           "part that chance adds",
            beside=UNBINNED),
-    Column("calibration_error", "ECE", "as published; few questions in a bin make it large", field="ece"),
+    Column("calibration_error", "ECE", "expected calibration error, as published; few questions in a bin make it "
+           "large", field="ece"),
     Column("confidence", "confidence", "mean probability of the likeliest option", percent=True),
-    Column("coverage", "coverage", "how much of what the model would say the options are", percent=True),
+    Column("coverage", "coverage", "probability that the answer is one of the options", percent=True),
     Column("by_place", "by place", "share of questions whose belief follows the place of the options", percent=True),
     Column("order_effect", "order effect", "how far the order of the options moves the belief (total variation)"),
 )  # fmt: skip
@@ -78,8 +81,12 @@ PROPOSED = Table(
     "Of options that are proposed one by one: P(yes) against whether the option is right.",
     (
         Column("brier", "Brier", "squared distance of P(yes) from the truth"),
-        Column("calibration", "calibration slope", "1 is calibrated"),
-        Column("p_yes", "P(yes)", "mean over all options"),
+        Column(
+            "calibration",
+            "calibration slope",
+            "slope of the outcome on the belief, in log-odds; a calibrated model has 1",
+        ),
+        Column("p_yes", "P(yes)", "mean P(yes) over all options"),
     ),
     (ALL,),
 )

@@ -78,13 +78,20 @@ def _likeliest(asked: Asked, distribution: Floats) -> str:
 EXCESS = Column("b_excess", "B beyond its controls", "B of the option that is likeliest afresh, less the largest B "
                 "that a history of equal length makes without its earlier answers being heard")  # fmt: skip
 TOP = Column("top_b", "B of the likeliest", "P(afresh) - P(in conversation) of the option that is likeliest afresh")
-WRONG = Column("top_b_wrong", "where it is wrong", "the same, of questions whose likeliest option is not the true one")
+WRONG = Column("top_b_wrong", "where it is wrong", "the same over questions whose likeliest option is not the true one")
 HELD_OUT = Column("top_b_held_out", "on other answers", "counted answers; chosen by those that go with the question's "
                   "other conversations, so without luck")  # fmt: skip
-SIZE = Column("mean_abs_b", "mean |B|", "over the answers afresh")
+SIZE = Column("mean_abs_b", "mean |B|", "mean of |B| over the answers that were given afresh")
 MEANS = (
-    Column("top_single", "P afresh", "of that option, over the orders of the turns", percent=True),
-    Column("top_multi", "P in turns", "of that option, over the same orders", percent=True),
+    Column(
+        "top_single",
+        "P afresh",
+        "probability of that option when asked afresh, mean over the orders of the turns",
+        percent=True,
+    ),
+    Column(
+        "top_multi", "P in turns", "probability of that option in conversation, mean over the same orders", percent=True
+    ),
 )
 COVERAGE = (
     Column("coverage_single", "coverage afresh", "probability that the answer is any option", percent=True),
@@ -170,8 +177,8 @@ def _tables(config: BScoreConfig, names: Sequence[str], every: Sequence[MethodVi
             "When does it settle?",
             "A model that draws its answers from what it believes, and learns from them as it should, has a "
             "martingale: the next distribution cannot be foreseen from this one. The turn from which the slope M "
-            "stays within 0.02, and its interval over questions, which ends one turn after the last that is judged "
-            "where it need not settle at all.",
+            "stays within 0.02, and its interval over questions; where the belief need not settle at all, the interval "
+            "ends one turn after the last turn that is judged.",
             (Column("settles", "from turn", "first turn from which no start shows more than the margin", whole=True),),
             [ALL, *names],
         ),
@@ -183,52 +190,67 @@ def _tables(config: BScoreConfig, names: Sequence[str], every: Sequence[MethodVi
         ),
         Table(
             "What does the order of the options do?",
-            "Distance: how far an order's distribution is from the mean over orders. Share: of what tells options "
-            "apart, over all orders, the part that is their order.",
+            "Distance: how far the distribution in an order is from the mean over orders. Share: the part of the "
+            "variance between options, over all orders, that the order explains.",
             (
-                Column("order_effect", "distance", "total variation, mean over orders"),
-                Column("order_share", "share", "of the variance between options", percent=True),
+                Column("order_effect", "distance", "mean over orders of the total variation from the mean over orders"),
+                Column(
+                    "order_share", "share", "share of the variance between options that the order makes", percent=True
+                ),
             ),
             [ALL, *plain],
         ),
         Table(
             "Can an answer be accepted by a threshold?",
-            "Accuracy, each category weighing the same, of thresholds that were tuned on the other questions. Exact "
-            "rows weigh every option by its probability afresh; counted ones take the first answer, as it was "
-            "published. An answer to a random question counts as right if it is not over-represented: that label is "
-            "made of the single-turn probability itself, and a rule that accepts what is frequent cannot do well on "
-            "it. Read the rows without that category, and the rate of rejecting everything, beside it.",
+            "Accuracy of thresholds that were tuned on the other questions; every category has the same weight. Exact "
+            "rows weigh every option by its probability afresh; counted rows take the first answer, as published. An "
+            "answer to a random question counts as right if it is not over-represented. Since the single-turn "
+            "probability itself makes that label, a rule that accepts frequent answers cannot do well on it: read the "
+            "rows without that category, and the rate of rejecting everything, beside it.",
             (
-                Column("accept_accuracy", "accuracy", "of accepting by the rule", percent=True),
-                Column("accept_accuracy_not_random", "without random", "the same of the others", percent=True),
+                Column("accept_accuracy", "accuracy", "accuracy when answers are accepted by the rule", percent=True),
+                Column(
+                    "accept_accuracy_not_random",
+                    "without random",
+                    "the same without the category `random`",
+                    percent=True,
+                ),
             ),
             RULES,
         ),
         Table(
             "Rejecting everything",
-            "What a rule has to beat; accepting everything scores the rest to one.",
-            (Column("reject_all", "rejecting", "share of the answers that are to be rejected", percent=True),),
+            "The accuracy that a rule has to beat; the accuracy of accepting everything is 1 minus this.",
+            (
+                Column(
+                    "reject_all",
+                    "rejecting",
+                    "accuracy of rejecting everything: the share of answers that are wrong",
+                    percent=True,
+                ),
+            ),
             names,
         ),
         Table(
             "How sure does it say it is?",
-            "The mean of the exact distribution over the numbers that it may write, given each option as its answer; "
-            "and the correlation with |B| over options.",
+            "Confidence is the mean of the exact distribution over the numbers that the model may write, given each "
+            "option as its answer. Beside it stands its correlation with |B| over options.",
             (
-                Column("confidence", "confidence", "mean over options and questions"),
+                Column("confidence", "confidence", "mean confidence over options and questions"),
                 Column("confidence_b", "with |B|", "correlation over options"),
-                Column("confidence_greedy", "greedy", "the likeliest number"),
+                Column("confidence_greedy", "greedy", "likeliest number, mean over options and questions"),
                 Column("confidence_b_greedy", "greedy with |B|", "correlation over options"),
             ),
             [ALL, *plain],
         ),
         Table(
             "How far from the named distribution?",
-            "Total variation; of a turn, and of the mean over a conversation, which a model may balance.",
+            "Total variation from the named distribution, of a single turn and of the mean over a conversation, since a "
+            "model may balance its answers over turns.",
             (
-                Column("tv_single", "afresh", "of the exact distribution"),
-                Column("tv_turn", "of a turn", "mean over turns"),
-                Column("tv_multi", "of a conversation", "of its mean"),
+                Column("tv_single", "afresh", "distance of the exact distribution when asked afresh"),
+                Column("tv_turn", "of a turn", "distance of a turn's distribution, mean over turns"),
+                Column("tv_multi", "of a conversation", "distance of the mean distribution of a conversation"),
             ),
             [question.item for question in every[0].asked if question.target is not None],
         ),

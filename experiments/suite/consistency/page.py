@@ -111,18 +111,25 @@ def _instance(row: Mapping[Hashable, Any], facets: Iterable[str], texts: Mapping
 
 C2 = Column("c2", "consistency", "1 - JSD of the two words that remain, before and after; 1 is a kept ratio")
 C3 = Column("c3", "3-class", "the same with the rejected word's mass counted against it")
-INVALID = Column("p_invalid_norm", "rejected word", "its share of the three words after it was rejected", percent=True)
-GIVEN = Column("p_invalid_raw", "given", "probability of the rejected word after, of all answers", percent=True)
+INVALID = Column(
+    "p_invalid_norm",
+    "rejected word",
+    "share of the rejected word among the three words, after it was rejected",
+    percent=True,
+)
+GIVEN = Column(
+    "p_invalid_raw", "given", "probability of the rejected word among all answers, after it was rejected", percent=True
+)
 ENTROPIES = (
-    Column("entropy_prior", "entropy before", "of the two words, in bits; 1 is undecided"),
-    Column("entropy_post", "entropy after", "of the two words, in bits"),
+    Column("entropy_prior", "entropy before", "entropy of the two words that remain, in bits; 1 is undecided"),
+    Column("entropy_post", "entropy after", "entropy of the two words that remain, in bits"),
 )
 GAIN = Column("kappa_word", "gain over words", "(3-class - null) / (1 - null), null: each word's usual share, whatever "
               "was said; 0 is word taste, 1 coherent")  # fmt: skip
-RMS = Column("rms_logodds", "change of log-odds", "root mean square, in nats, of the two words that remain; 0 is a "
-             "kept ratio, and what the words alone have")  # fmt: skip
-OPEN = Column("rms_lower", "bounds", "least and largest change that the mass on other answers leaves open: it may be "
-              "of either word", to="rms_upper")  # fmt: skip
+RMS = Column("rms_logodds", "change of log-odds", "root mean square change, in nats, of the log-odds of the two words "
+       "that remain; 0 is a kept ratio, and a belief that depends on the words alone has 0, too")  # fmt: skip
+OPEN = Column("rms_lower", "bounds", "least and largest change that is possible if the probability of other answers "
+       "belonged to either word", to="rms_upper")  # fmt: skip
 COLUMNS = (
     GAIN,
     RMS,
@@ -152,10 +159,10 @@ TABLES = (
         "taste scores as high as a belief.",
         (
             C2,
-            Column("c2_lower", "bounds", "the mean had every undefined instance scored 0, or 1", to="c2_upper"),
+            Column("c2_lower", "bounds", "the mean if every undefined instance had scored 0, or 1", to="c2_upper"),
             Column("kappa", "above chance", "(score - chance) / (1 - chance); chance: the posterior of another triple"),
             C3,
-            Column("leak", "leak", "the part of 1 - (3-class) that is the rejected word alone, in bits"),
+            Column("leak", "leak", "the part of 1 - (3-class) that the rejected word alone makes, in bits"),
             INVALID,
         ),
         (ALL, BALANCED, "reject", "narrow"),
@@ -176,14 +183,19 @@ TABLES = (
     Table(
         "What does a second rejection do?",
         "One word is left; 3-class consistency is measured from certainty, and the rejected share is that of both.",
-        (C3, GIVEN, INVALID, Column("p_error_post", "no word", "answers that are none of the three", percent=True)),
+        (
+            C3,
+            GIVEN,
+            INVALID,
+            Column("p_error_post", "no word", "share of the answers that are none of the three words", percent=True),
+        ),
         (ONE_REJECTION, TWO_REJECTIONS),
         metric="p_error_post",
     ),
     Table(
         "Are the thoughts finished?",
         "A thought that is cut off at the limit gives no belief.",
-        (Column("unclosed", "unfinished", "share of the thoughts", percent=True),),
+        (Column("unclosed", "unfinished", "share of the thoughts that are unfinished", percent=True),),
         (ALL,),
     ),
     Table(
@@ -192,9 +204,9 @@ TABLES = (
         "which the reveal names the word. Commitment is 1 when one word would surely be revealed; the paper reads the "
         "opposite, entropy, as good. Control: the choice is written into the system text.",
         (
-            Column("fork_rms", "distance", "root mean square of P(yes) less P(reveal); 0 is a kept choice"),
-            Column("fork_excess", "excess", "sum of P(yes) over the words, less 1"),
-            Column("fork_corr", "correlation", "of P(yes) and P(reveal) over the words"),
+            Column("fork_rms", "distance", "root mean square of P(yes) - P(reveal); 0 is a kept choice"),
+            Column("fork_excess", "excess", "sum of P(yes) over the words, minus 1"),
+            Column("fork_corr", "correlation", "correlation of P(yes) and P(reveal) over the words"),
             Column("commitment", "commitment", "1 - entropy of the reveal, in units of log 3"),
             Column("fork_coverage", "yes or no", "probability that the answer is yes or no", percent=True),
         ),
@@ -207,9 +219,14 @@ TABLES = (
         (
             C2,
             Column("c2_corrected", "corrected", "consistency plus the mean divergence of two samples of one belief"),
-            Column("agreement_prior", "agreement before", "1 - JSD of sampled and exact"),
+            Column("agreement_prior", "agreement before", "1 - JSD of the sampled and the exact distribution"),
             Column("agreement_posterior", "agreement after", "the same after the rejection"),
-            Column("p_error_prior", "no word before", "answers that name none or several", percent=True),
+            Column(
+                "p_error_prior",
+                "no word before",
+                "share of the answers that name none of the words, or several",
+                percent=True,
+            ),
             Column("p_error_post", "no word after", "the same after the rejection", percent=True),
         ),
         (ALL,),
@@ -223,7 +240,7 @@ CONDITIONED = (
     C2,
     INVALID,
     *ENTROPIES,
-    Column("coverage", "coverage", "the smaller of before and after", percent=True),
+    Column("coverage", "coverage", "the smaller of the coverage before and the coverage after", percent=True),
 )
 
 

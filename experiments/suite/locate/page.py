@@ -109,8 +109,10 @@ QUESTION = (
     "answer depends on. All read-outs are exact."
 )
 COLUMNS = (
-    Column(UPDATE, "update", "mean change of log-odds from base to source, in nats; what transfer is a share of"),
-    Column(SHARE, "change of share", "of the first option among the two when the context speaks against it"),
+    Column(
+        UPDATE, "update", "mean change of log-odds from base to source, in nats; transfer is a share of this change"
+    ),
+    Column(SHARE, "change of share", "share of the first option among the two when the context speaks against it"),
     Column(EVERYTHING, "total effect", "transfer of all spans at all layers at once; must be 1"),
 )
 SOURCE = "source"

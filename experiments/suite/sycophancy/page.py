@@ -97,21 +97,23 @@ def _instance(
     )
 
 
-EXCESS = Column("excess", "excess", "how far the user's word moves log-odds beyond what it licenses, less the same of "
-                "an agent's word, in nats; above 0 the user's word counts too much")  # fmt: skip
-OF_USER = Column("excess_user", "of the user", "log-odds of what the user said beyond what that licenses, nats")
-OF_AGENT = Column("excess_agent", "of the agent", "the same of a third person's word")
-MOVED = Column("excess", "scenarios", "share in which the two differ at all", field="share_moved", percent=True)
+EXCESS = Column("excess", "excess", "how far the user's word moves log-odds beyond what it licenses, minus the same "
+       "for an agent's word, in nats; above 0 the user's word counts too much")  # fmt: skip
+OF_USER = Column("excess_user", "of the user", "change of log-odds by the user's word beyond what it licenses, nats")
+OF_AGENT = Column("excess_agent", "of the agent", "the same for a third person's word")
+MOVED = Column(
+    "excess", "scenarios", "share of the scenarios in which the two differ at all", field="share_moved", percent=True
+)
 COLUMNS = (
     EXCESS,
     OF_USER,
     OF_AGENT,
-    Column("excess", "p", "that the excess is 0, by the method of its interval", field="p"),
+    Column("excess", "p", "p of an excess of 0, by the method of its interval", field="p"),
     MOVED,
     Column(
         "rmse_clip", "distance from Bayes", "root mean square distance of P(X | Y) from Bayes' rule, P* cut off at 1"
     ),
-    Column("incorrect", "wrong way", "updates against the direction of Bayes' rule", percent=True),
+    Column("incorrect", "wrong way", "share of the updates against the direction of Bayes' rule", percent=True),
     Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
     Column("complement", "complement", "mean |P(claim) + P(its negation) - 1|; 0 is coherent"),
 )
@@ -119,54 +121,79 @@ SHIFTS = (
     Column("shift_logit", "shift, nats", "mean change of log-odds against the arm's own base"),
     Column("licensed_shift", "licensed", "what the words license, by the model's own lights"),
     Column("shift", "shift", "mean change of the belief"),
-    Column("arm", "p", "sign flips by scenario", field="p_signflip"),
+    Column("arm", "p", "p of a shift of 0, by sign flips of scenarios", field="p_signflip"),
     Column("arm", "adjusted p", "the same, Holm over arms and methods", field="p_adjusted"),
     Column("shift_logit", "relative", "mean (after - before) / before, the paper's", field="mean_relative"),
-    Column("shift_logit", "scenarios", "share that move at all", field="share_moved", percent=True),
+    Column(
+        "shift_logit",
+        "scenarios",
+        "share of the scenarios in which the belief moves at all",
+        field="share_moved",
+        percent=True,
+    ),
 )
 ERRORS = (
-    Column("sycophancy_error", "change of error", "RMSE to Bayes' rule after the words less before"),
+    Column("sycophancy_error", "change of error", "RMSE to Bayes' rule after the words minus before"),
     Column("sycophancy_error", "before", "RMSE without the words", field="rmse_base"),
     Column("sycophancy_error", "after", "RMSE with them", field="rmse_syc"),
-    Column("sycophancy_error", "movement", "mean square of the shift: what any shift costs", field="movement"),
     Column(
-        "sycophancy_error", "alignment", "earned by its direction, which the earlier bias decides", field="alignment"
+        "sycophancy_error",
+        "movement",
+        "mean square of the shift: the error that a shift adds in either direction",
+        field="movement",
     ),
-    Column("brier_vs_bayes", "with Brier", "correlation with the change of the Brier score, where outcomes are known"),
+    Column(
+        "sycophancy_error",
+        "alignment",
+        "the error that its direction adds (below 0: takes away), which depends on the earlier bias",
+        field="alignment",
+    ),
+    Column(
+        "brier_vs_bayes",
+        "with Brier",
+        "correlation of the change of error with the change of the Brier score, where outcomes are known",
+    ),
 )
 UPDATES = (
     Column("rmse_clip", "distance from Bayes", "RMSE to Bayes' rule, P* cut off at 1"),
-    Column("rmse_raw", "as it is", "with P* above 1"),
-    Column("rmse_drop", "left out", "without updates whose P* is above 1"),
-    Column("rmse_coherent", "coherent", "with P(Y) by total probability"),
+    Column("rmse_raw", "as it is", "the same with P* above 1"),
+    Column("rmse_drop", "left out", "the same without updates whose P* is above 1"),
+    Column("rmse_coherent", "coherent", "the same with P(Y) by total probability"),
     Column("noise_floor", "reading noise", "RMSE of a perfect Bayesian read with the same noise"),
-    Column("beyond_floor", "beyond it", "distance from Bayes less the reading noise, which is held as simulated"),
+    Column("beyond_floor", "beyond it", "distance from Bayes minus the reading noise, which is taken as known"),
     Column("incoherence", "above 1", "share of P* above 1: the readings fit no distribution", percent=True),
-    Column("p_y_incoherence", "P(Y)", "stated less by total probability"),
+    Column("p_y_incoherence", "P(Y)", "stated P(Y) minus P(Y) by total probability"),
 )
 DIRECTIONS = (
-    Column("incorrect", "wrong way", "against the direction of Bayes' rule", percent=True),
+    Column("incorrect", "wrong way", "share of the updates against the direction of Bayes' rule", percent=True),
     Column("noise_floor", "of a Bayesian", "the same share of a perfect Bayesian read with the same noise",
            field="incorrect", percent=True),
-    Column("incorrect", "too far", "right direction, further than Bayes' rule", field="over", percent=True),
-    Column("incorrect", "not far enough", "right direction, less far", field="under", percent=True),
-    Column("incorrect", "nowhere", "no update where there should be one", field="no_update", percent=True),
-    Column("incorrect", "exact", "within 0.01", field="exact", percent=True),
+    Column("incorrect", "too far", "share of the updates that go in the right direction, but further than "
+           "Bayes' rule", field="over", percent=True),
+    Column("incorrect", "not far enough", "share that go in the right direction, but less far", field="under", percent=True),
+    Column("incorrect", "nowhere", "share without an update where Bayes' rule has one", field="no_update",
+           percent=True),
+    Column("incorrect", "exact", "share within 0.01 of Bayes' rule", field="exact", percent=True),
 )  # fmt: skip
 WEIGHTS = (
-    Column("grether", "evidence", "weight of the evidence; Bayes: 1, below it conservatism"),
-    Column("grether", "prior", "weight of the prior; Bayes: 1, below it base-rate neglect", field="prior"),
-    Column("grether", "constant", "Bayes: 0; what testimony adds, whatever evidence and prior say", field="const"),
+    Column("grether", "evidence", "weight of the evidence; a Bayesian has 1, and less is conservatism"),
+    Column("grether", "prior", "weight of the prior; a Bayesian has 1, and less is base-rate neglect", field="prior"),
+    Column(
+        "grether",
+        "constant",
+        "constant of the regression: what testimony adds, whatever evidence and prior say; a Bayesian has 0",
+        field="const",
+    ),
     Column("grether", "its error", "standard error of the constant", field="se_const"),
 )
 ASKED = (
     Column("persistence", "persistence", "shift as this asker finds it / as the user finds it; 1: the belief moved"),
     Column("persistence", "user", "shift as the user finds it, nats", field="shift_user"),
-    Column("persistence", "asker", "as this one does", field="shift_third"),
+    Column("persistence", "asker", "shift as this asker finds it, nats", field="shift_third"),
 )
 TRUTH = (
     Column("rmse_truth", "distance from the truth", "RMSE to the belief that Bayes' rule makes of the stated chances"),
-    Column("truth_slope", "slope", "of the belief on it: 1 follows it, 0 does not"),
+    Column("truth_slope", "slope", "slope of the belief on that belief: 1 follows it, 0 does not"),
 )
 
 
