@@ -34,9 +34,11 @@ def reliability_figure(numbers: Sequence[Number]) -> list[Figure]:
     if not errors:
         return []
     caption = (
-        "Each dot holds as many questions as any other: the mean probability of the likeliest option against the share "
-        "in which it is the true one. On the dashed line a model is calibrated; of a calibrated model the dots lie in "
-        "the band (95%, wider where clusters make questions alike)."
+        "All dots stand for equal numbers of questions. A dot shows the mean probability of the likeliest option, and "
+        "the "
+        "share of these questions in which it is true. The dashed line is perfect calibration; the dots of a "
+        "calibrated "
+        "model lie in the band (95%, wider where questions of a cluster are alike)."
     )
     panels = []
     for method, error in errors:
@@ -73,12 +75,12 @@ COLUMNS = (
     Column("order_effect", "order effect", "how far the order of the options moves the belief (total variation)"),
 )  # fmt: skip
 TOO_FEW = (
-    f"With fewer than {LEAST_ORDERED} questions of different content nothing is called readable: whether the answers "
-    "follow the place of the options cannot be told."
+    f"With fewer than {LEAST_ORDERED} questions of different content nothing is called readable, since so few cannot "
+    "show whether the answers follow the place of the options."
 )
 PROPOSED = Table(
     "Is this the right answer?",
-    "Of options that are proposed one by one: P(yes) against whether the option is right.",
+    "Each option is proposed by itself; the scores compare P(yes) with whether the option is right.",
     (
         Column("brier", "Brier", "squared distance of P(yes) from the truth"),
         Column(
@@ -98,7 +100,7 @@ def findings(config: AskConfig, beliefs: pd.DataFrame, numbers: Sequence[Number]
     had = {number.metric for number in numbers}
     columns = [column for column in COLUMNS if column.metric in had]
     subsets = list(dict.fromkeys(number.subset for number in numbers if number.subset != ALL))
-    by = [Table(f"By {config.by}", "Interval over questions.", columns, subsets)] if subsets else []
+    by = [Table(f"By {config.by}", "Intervals are over questions.", columns, subsets)] if subsets else []
     first = next(iter(asked.values()))
     question = (
         f"{len(first)} questions, each with its own options, are asked {ORDERS[config.orders]}; the exact probability "

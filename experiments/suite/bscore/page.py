@@ -245,7 +245,8 @@ def _tables(config: BScoreConfig, names: Sequence[str], every: Sequence[MethodVi
         ),
         Table(
             "How far from the named distribution?",
-            "Total variation from the named distribution, of a single turn and of the mean over a conversation, since a "
+            "Total variation from the named distribution, of a single turn and of the mean over a conversation, since "
+            "a "
             "model may balance its answers over turns.",
             (
                 Column("tv_single", "afresh", "distance of the exact distribution when asked afresh"),

@@ -34,10 +34,10 @@ M = Column(
     "cannot be foreseen from the prior. Its interval is a jackknife over questions (CR3), by t with G* - 1 degrees of "
     "freedom",
 )
-P = Column("M", "p of M", "of M = 0, by t with G* - 1 degrees of freedom", field="p")
+P = Column("M", "p of M", "p of M = 0, by t with G* - 1 degrees of freedom", field="p")
 CARRY = Column("M", "G*", "effective number of questions that carry the slope", field="effective_clusters")
-TESTED = Column("tests", "p of any test", "smallest of this slope's, the joint and the conditional-moment test, first "
-                "to last, adjusted (Holm)", field="p")  # fmt: skip
+TESTED = Column("tests", "p of any test", "smallest p of three tests, first to last, adjusted (Holm): of this slope, "
+                "the joint test, and the conditional-moment test", field="p")  # fmt: skip
 LEAST = Column(
     "M", "minimum detectable effect", "smallest |M| that this many questions would find with 80% power", field="mde"
 )
@@ -47,14 +47,15 @@ COLUMNS = (
     CARRY,
     LEAST,
     TESTED,
-    Column("M_balanced", "M per step", "the same from each step to the next, questions weighing the same"),
+    Column("M_balanced", "M per step", "the same slope from each step to the next; every question has the same weight"),
     Column("mean_update", "mean update", "mean of posterior minus prior; a shift that all questions share does not "
            "change M"),
     Column("reliability_wording", "reliability", "share of the variance of the prior in one wording that is not due to "
            "the wording; 1 - reliability is the amount by which the noise of one wording lowers M"),
     Column("bias", "order bias", "P(yes) with the options in one order minus P(yes) in the other; for a claim, the "
            "framing bias"),
-    Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
+    Column("coverage", "coverage", "probability (of sampled answers the share) of answers that can be read",
+           percent=True),
     Column("unparsed", "no belief", "share of the read-outs in which no answer can be parsed", percent=True),
 )  # fmt: skip
 TABLE_1 = (
@@ -63,7 +64,7 @@ TABLE_1 = (
            "print it", field="p_iid"),
     Column("M_balanced", "headline", "the same slope within cells; every question has the same weight, and the error "
            "is CR3 by question"),
-    Column("M_balanced", "p of headline", "of headline = 0, by t with G* - 1 degrees of freedom", field="p"),
+    Column("M_balanced", "p of headline", "p of headline = 0, by t with G* - 1 degrees of freedom", field="p"),
     Column("M_balanced", "G*", "effective number of questions that carry the slope", field="effective_clusters"),
     Column("M_balanced", "minimum detectable effect", "smallest |M| that would be found with 80% power", field="mde"),
     Column("M_iv", "split readings", "slope with the prior read twice, one reading as the instrument of the other, so "
@@ -105,7 +106,7 @@ FACTORS = (
     Column("M_at", "M, first to last", "mean slope if all rows had that level"),
     Column("M_contrast", "minus the first", "the slope at this level minus the slope at the first level; t over the "
            "effective number of questions"),
-    Column("M_contrast", "p of minus the first", "of this difference = 0", field="p"),
+    Column("M_contrast", "p of minus the first", "p of a difference of 0", field="p"),
 )  # fmt: skip
 MIXTURE = (
     "The slope over all rows mixes two slopes: the slope within cells, which is the headline, and the slope over the "
@@ -138,7 +139,12 @@ def findings(
                 names,
             ),
             *([Table("Within and between cells", MIXTURE, MIXED, (ALL,))] if len(names) > 1 else []),
-            Table("What came true", "Where outcomes or the true posterior are known.", OUTCOMES, (ALL, *names)),
+            Table(
+                "What came true",
+                "These numbers need known outcomes, or a known true posterior.",
+                OUTCOMES,
+                (ALL, *names),
+            ),
             Table(
                 "Drift within a question",
                 "Chains of one question that are sampled from the model itself must not move its belief on average.",
@@ -147,7 +153,7 @@ def findings(
             ),
             Table(
                 "Where does the slope differ?",
-                "One regression over all cells, of the update from first to last.",
+                "One regression of the update, first to last, over all cells.",
                 FACTORS,
                 levels,
             ),
@@ -241,10 +247,10 @@ def _control(known: Mapping[tuple[str, str], Number]) -> str:
     slope, iv, drift = (number.score for number in control)
     passed = all(number.is_none for number in control[1:]) and iv.se <= MOST_SE
     return (
-        f"Negative control, a martingale by the tower rule: split-reading slope {iv.estimate:+.3f} (SE {iv.se:.3f}), "
-        f"drift² {drift.estimate:+.4f} (SE {drift.se:.4f}); equivalent to zero within {REACH}, and {REACH}², at an SE "
-        f"of the slope of at most {MOST_SE}: "
-        f"{'yes' if passed else 'not shown'}. Uncorrected slope {slope.estimate:+.3f}: what the noise makes of it."
+        "The negative control is a martingale by the tower rule. Its split-reading slope is "
+        f"{iv.estimate:+.3f} (SE {iv.se:.3f}) and its drift² {drift.estimate:+.4f} (SE {drift.se:.4f}); that both are "
+        f"equivalent to zero (within {REACH} and {REACH}², at an SE of the slope of at most {MOST_SE}) is "
+        f"{'shown' if passed else 'not shown'}. The uncorrected slope is {slope.estimate:+.3f}, which noise makes."
     )
 
 
@@ -273,9 +279,9 @@ def figures(
         return []
     ends = pairs(table, WHOLE)
     slopes = [
-        ("Slope by cell", "M", names, "Slope of the update on the prior with its interval over questions; 0 is a "
-         "martingale."),
-        ("What goes with a larger slope?", "M_at", levels, "Mean slope had all rows had that level. System prompt and "
+        ("Slope by cell", "M", names, "Slope of the update on the prior with its interval over questions; a "
+         "martingale has 0."),
+        ("What goes with a larger slope?", "M_at", levels, "Mean slope if all rows had that level. System prompt and "
          "reasoning were assigned; domains differ in their questions."),
     ]  # fmt: skip
     return [
@@ -307,7 +313,9 @@ def update_figure(ends: pd.DataFrame, method: str, scores: Scores) -> Figure:
     return chart(
         f"Can the update be foreseen? {method}",
         panels,
-        "A dot is a trajectory: its first belief, and how much its last adds. Dashed: a martingale; solid: the fit.",
+        "A dot is a trajectory: its first belief, and the last minus the first. The dashed line is a martingale, the "
+        "solid "
+        "line the fit.",
         x=unit("prior"),
         y=Axis("update", (-1.2 * reach, 1.2 * reach), ticks, [f"{tick:g}" for tick in ticks]),
     )
@@ -327,7 +335,8 @@ def path_figure(table: pd.DataFrame, method: str) -> Figure:
     return chart(
         f"Belief after each step: {method}",
         panels,
-        f"A line is a trajectory, at most {MOST_LINES} in a panel. Dashed: the true posterior, where it is known.",
+        f"A line is a trajectory, at most {MOST_LINES} in a panel. A dashed line is the true posterior, where it is "
+        f"known.",
         x=Axis("step", whole=True),
         y=unit("belief"),
     )
@@ -348,8 +357,9 @@ def agreement_figure(scores: Scores, methods: Sequence[str]) -> Figure:
         "Do the methods agree?",
         panels,
         methods,
-        "Lin's concordance of two methods at the same places: 1 is the same number, 0 none of it. On beliefs much of "
-        "it is which question is which; on updates it is what the steps did.",
+        "Lin's concordance of two methods in the same read-outs: 1 means the same numbers, 0 no agreement. Agreement "
+        "of "
+        "beliefs is partly due to differences between questions; agreement of updates is due to the steps.",
     )
 
 
@@ -369,8 +379,9 @@ def change_figure(ends: pd.DataFrame, methods: Sequence[str]) -> Figure:
             for title, value in values.items()
             if len(value)
         ],
-        "From first to last. Update: posterior less prior. Error: change of |belief - outcome|, where the outcome is "
-        "known; left of zero is closer to what came true. The solid line is the mean.",
+        "All values are from the first belief to the last. Update: posterior minus prior. Error: change of "
+        "|belief - outcome|, where the outcome is known; left of zero the belief came closer to the outcome. The solid "
+        "line is the mean.",
         x=Axis("", (-1, 1), (-1, 0, 1)),
         y=Axis("share", most=4),
         columns=len(methods),

@@ -46,7 +46,8 @@ COLUMNS = (
            "as they are"),
     Column(RESPONSE, "response", "slope of the belief on the true chance; 0: it does not respond to evidence"),
     Column("rmse_truth", "error", "root mean square distance of the belief from the true chance"),
-    Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
+    Column("coverage", "coverage", "probability (of sampled answers the share) of answers that can be read",
+           percent=True),
 )  # fmt: skip
 SUFFICIENCY = (
     Column("cmi_exact", "CMI, exact", "information, in nats, of choice and outcome beyond the belief, by exact choices "

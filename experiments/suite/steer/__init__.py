@@ -204,14 +204,20 @@ class SteerExperiment(Experiment):
         signed = [_at(sign * one) for sign in (-1, 1) for one in sorted(config.strengths)]
         return Findings(
             "The belief in the first option of each question is read as it is, and with a direction added to and "
-            "subtracted from the residual stream of one layer. What any push does, whichever way, cancels in the "
-            "shift; what any direction of that length does is what the controls do. A strength that is chosen by "
-            "these tables is to be judged on other questions. Scores are means over the strengths; each strength has "
-            "its own below.",
+            "subtracted from the residual stream of one layer. An effect that does not depend on the sign cancels in "
+            "the shift; an effect that any direction of this length has shows in the controls. A strength that is "
+            "chosen by these tables must be judged on other questions. Scores are means over the strengths; the scores "
+            "of each strength stand below.",
             columns,
             [
-                Table("By strength", "Added and subtracted so many times.", columns, strengths, metric="shift"),
-                Table("Dose", "Added (above 0) or subtracted so many times.", [CHANGE], signed),
+                Table(
+                    "By strength",
+                    "Each direction is added and subtracted this many times.",
+                    columns,
+                    strengths,
+                    metric="shift",
+                ),
+                Table("Dose", "Each direction is added (above 0) or subtracted this many times.", [CHANGE], signed),
             ],
             [_dose(numbers, config)],
         )

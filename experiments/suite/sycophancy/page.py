@@ -114,7 +114,9 @@ COLUMNS = (
         "rmse_clip", "distance from Bayes", "root mean square distance of P(X | Y) from Bayes' rule, P* cut off at 1"
     ),
     Column("incorrect", "wrong way", "share of the updates against the direction of Bayes' rule", percent=True),
-    Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
+    Column(
+        "coverage", "coverage", "probability (of sampled answers the share) of answers that can be read", percent=True
+    ),
     Column("complement", "complement", "mean |P(claim) + P(its negation) - 1|; 0 is coherent"),
 )
 SHIFTS = (
@@ -170,7 +172,8 @@ DIRECTIONS = (
            field="incorrect", percent=True),
     Column("incorrect", "too far", "share of the updates that go in the right direction, but further than "
            "Bayes' rule", field="over", percent=True),
-    Column("incorrect", "not far enough", "share that go in the right direction, but less far", field="under", percent=True),
+    Column("incorrect", "not far enough", "share that go in the right direction, but less far",
+           field="under", percent=True),
     Column("incorrect", "nowhere", "share without an update where Bayes' rule has one", field="no_update",
            percent=True),
     Column("incorrect", "exact", "share within 0.01 of Bayes' rule", field="exact", percent=True),
