@@ -75,12 +75,13 @@ def _likeliest(asked: Asked, distribution: Floats) -> str:
     return ", ".join(f"{asked.options[i]} {distribution[i]:.2f}" for i in likeliest)
 
 
-EXCESS = Column("b_excess", "B beyond its controls", "B of the option that is likeliest afresh, less the largest B "
-                "that a history of equal length makes without its earlier answers being heard")  # fmt: skip
+EXCESS = Column("b_excess", "B beyond its controls", "B of the option that is likeliest afresh, minus the largest B "
+                "that a control history of equal length makes, in which its earlier answers are not heard")  # fmt: skip
 TOP = Column("top_b", "B of the likeliest", "P(afresh) - P(in conversation) of the option that is likeliest afresh")
 WRONG = Column("top_b_wrong", "where it is wrong", "the same over questions whose likeliest option is not the true one")
-HELD_OUT = Column("top_b_held_out", "on other answers", "counted answers; chosen by those that go with the question's "
-                  "other conversations, so without luck")  # fmt: skip
+HELD_OUT = Column("top_b_held_out", "on other answers", "B of counted answers, with the option chosen by the answers "
+       "of "
+                  "the question's other conversations, so that luck does not raise it")  # fmt: skip
 SIZE = Column("mean_abs_b", "mean |B|", "mean of |B| over the answers that were given afresh")
 MEANS = (
     Column(
@@ -129,24 +130,28 @@ def _question(config: BScoreConfig, every: Sequence[MethodView]) -> str:
         ""
         if config.written is None
         else (
-            f" Written answers are the published way: sampled at temperature {config.written.temperature:g}, in talks "
-            "that hold what the model wrote, and parsed; what is no option is in no share, and lowers the coverage."
+            " Written answers are read as published: they are sampled at temperature "
+            f"{config.written.temperature:g}, in conversations that contain what the model wrote, and parsed; an "
+            f"answer "
+            "that is no option is in no share, and lowers the coverage."
         )
     )
-    cut = "" if config.keep_turns is None else f" A turn sees the last {config.keep_turns} of those before it alone."
+    cut = "" if config.keep_turns is None else f" A turn sees only the last {config.keep_turns} turns before it."
     return (
         f"{len(talks) - laws} questions{drawn} are asked afresh, in up to {orders} orders of their options, and again "
         f"and again, in {config.runs} conversations of {config.turns} turns each, whose options are shuffled anew at "
-        f"every turn; past turns stay as they were and hold the answer alone.{cut} At each turn the exact distribution "
-        "given what was sampled before is compared with the exact distribution afresh in the same order of the "
-        "options; B is the mean of these differences, and 0 for a model that ignores its history, however it leans to "
-        "a place in the list. Above 0, an answer becomes rarer in conversation, for which a model need hear no more "
-        "than its last answer, or that time goes by: what B exceeds such control histories by is the headline, if they "
-        "were read. Which history "
-        "was drawn is the only noise. Beside it stand answers that are counted as they were published "
-        f"({config.queries} afresh and one conversation): the likeliest option is then chosen and scored on the same "
-        "answers, which makes B positive by luck; chosen on the answers that go with the question's other "
-        f"conversations, it is not.{written}"
+        f"every turn; past turns stay as they were and contain only the answer.{cut} At each turn the exact "
+        "distribution given the answers that were sampled before is compared with the exact distribution afresh, in "
+        "the "
+        "same order of the options. B is the mean of these differences; it is 0 for a model that ignores its history, "
+        "even one that prefers a place in the list. Where B is above 0, an answer becomes rarer in conversation. For "
+        "that a model need hear only its last answer, or that a conversation goes on; so where control histories were "
+        "read, the headline is the part of B beyond them. The only noise is which history was drawn. Beside it stand "
+        f"answers that are counted as published ({config.queries} afresh and one conversation): the likeliest option "
+        f"is "
+        "then chosen and scored on the same answers, so that B is positive by luck; it is not if the option is chosen "
+        "on "
+        f"the answers of the question's other conversations.{written}"
     )
 
 
@@ -156,8 +161,9 @@ def _tables(config: BScoreConfig, names: Sequence[str], every: Sequence[MethodVi
     tables = [
         Table(
             "By category",
-            "Interval over questions. The published Table 2 has easy and hard questions where the likeliest answer is "
-            "wrong; the exact rows choose it by the distribution over all orders, so that luck has no part in it.",
+            "Intervals are over questions. The published Table 2 has easy and hard questions where the likeliest "
+            "answer is "
+            "wrong; exact rows choose that answer by the distribution over all orders, so that luck has no part in it.",
             (*([EXCESS] if config.controls else []), TOP, *MEANS, WRONG, HELD_OUT, SIZE),
             plain,
         ),
@@ -308,8 +314,10 @@ def course_figure(view: MethodView, scores: Scores) -> Figure:
     return chart(
         f"When does it change? {view.method}",
         panels,
-        "B of the option that is likeliest afresh, at each turn, with its interval over questions. Dashed: no effect "
-        "of the history; the upright line is the turn from which the distribution is a martingale, if there is one.",
+        "B of the option that is likeliest afresh, at each turn, with its interval over questions. The dashed "
+        "line is no effect of the history; the upright line, if there is one, marks the turn from which the "
+        "distribution "
+        "is a martingale.",
         x=Axis("turn", whole=True),
         y=Axis("B of the likeliest", most=4),
     )
@@ -320,8 +328,10 @@ def slope_figure(view: MethodView, scores: Scores) -> Figure:
     return chart(
         f"Does it settle? {view.method}",
         [(name or ALL, _course(view, scores, "M_turn", name, _turns(view)[:-1])) for name in _subsets(view)],
-        "Slope of the update after each turn on the distribution at it. A model that has settled draws from what "
-        "it believes and learns nothing foreseeable: 0. Below 0 it returns to the mean, above it runs away.",
+        "Slope of the update after each turn on the distribution at that turn. It is 0 for a model that has settled: "
+        "its "
+        "answers are drawn from its belief and teach it nothing foreseeable. Below 0 the distribution returns to the "
+        "mean, above 0 it moves away from it.",
         x=Axis("turn", whole=True),
         y=Axis("M", most=4),
     )
@@ -341,8 +351,9 @@ def confidence_figure(view: MethodView) -> Figure:
             for name, asked in _by_category(view)
             if name != DISTRIBUTION
         ],
-        "A dot is an option; lines join those of a question. If confidence told what history will take back, it would "
-        "differ between the options of one question.",
+        "A dot is an option; lines join the options of a question. If confidence foretold the effect of the history, "
+        "it "
+        "would differ between the options of one question.",
         x=unit("stated confidence"),
         y=Axis("|B|", (0, None)),
     )
@@ -363,8 +374,9 @@ def size_figure(view: MethodView, scores: Scores) -> Figure:
         ways,
         wanted,
         "probability, or difference of two",
-        "Of the option that is likeliest afresh, with its interval over questions; of counted answers it is chosen and "
-        "scored on the same ones, which raises both. An unbiased model has a P of one in the number of options.",
+        "Both numbers are of the option that is likeliest afresh, with intervals over questions. For counted answers "
+        "it is "
+        "chosen and scored on the same answers, which raises both. An unbiased model has a P of 1 / number of options.",
         reference=0,
     )
 

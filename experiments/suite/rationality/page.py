@@ -113,38 +113,43 @@ def tables(prompts: Sequence[str]) -> list[Table]:
         Table(
             "Does the choice know more than the belief?",
             "Proposition 1: given the belief, choice and outcome are independent for any expected-utility maximiser. "
-            "The exact forms leave no noise of drawing.",
+            "The exact numbers have no sampling noise.",
             SUFFICIENCY,
             (ALL,),
         ),
         Table(
             "Does the outcome help to predict the action?",
-            "As the paper asks it, of three actions, contexts kept whole in folds. Control: with the evidence known "
-            "the outcome can add nothing; what it adds is what the learner failed to learn.",
+            "The paper's test, with three actions; a context is never split between folds. In the control the learner "
+            "knows the evidence, so that the outcome cannot add anything: its gain shows what the learner failed to "
+            "learn.",
             GAIN,
             (OUTCOME, CONTROL),
         ),
         Table(
             "Do choices rise with the belief, pair by pair?",
-            "Proposition 2, which needs independence of irrelevant alternatives; exact choices, no bins.",
+            "A test of Proposition 2, which needs independence of irrelevant alternatives; it takes exact choices and "
+            "no "
+            "bins.",
             ORDER,
             tuple(PAIRS),
         ),
         Table(
             "Does it matter how the belief is paid for?",
-            "Squared and log loss ask for the same report. Absolute loss does not: who is paid by it should say 0 or "
-            "1, so it is the control that ought to move.",
+            "Squared and log loss ask for the same report. Under absolute loss an agent should report 0 or 1, so that "
+            "it is the control in which the report ought to move.",
             PRIZE,
             tuple(prompts),
         ),
         Table(
             "Is a belief the mean of the beliefs given each case?",
-            "A further covariate, its chances as the model gives them, and the belief with each of its states "
-            "revealed.",
+            "The belief is compared with the mean of the beliefs given each state of a further covariate, weighted by "
+            "the chances that the model gives to these states.",
             CASES,
             (ALL,),
         ),
-        Table("How well is the belief read?", "Under the standard prompt.", READINGS, (ALL,), metric="unparsed"),
+        Table(
+            "How well is the belief read?", "Readings under the standard prompt.", READINGS, (ALL,), metric="unparsed"
+        ),
     ]
 
 
@@ -221,11 +226,11 @@ def findings(
 def _question(config: RationalityConfig, numbers: Sequence[Number]) -> str:
     fewest, most = config.reveal
     sentences = [
-        f"Contexts of the world `{config.world.of}` with {fewest} to {most} covariates revealed, evenly over the true "
-        "chance. The belief that the target holds is read in one context, the decision in another: first whether it "
-        "can be made (no: defer), then which it is, so every action has its exact probability. The forced choice "
-        "mixes both branches of the first line. No utilities are assumed: what is asked is whether any agent with "
-        "this belief could choose so.",
+        f"Contexts of the world `{config.world.of}` reveal {fewest} to {most} covariates; they are spread evenly over "
+        "the true chance. The belief that the target is true is read in one context, the decision in another: first "
+        "whether to decide at all (no: defer), then which way, so that every action has its exact probability. The "
+        "forced choice mixes both branches of the first answer. No utilities are assumed: the question is whether any "
+        "agent with this belief could choose in this way.",
         _menus(numbers),
         _latent(numbers),
         _forest(numbers),
@@ -238,7 +243,8 @@ def _menus(numbers: Sequence[Number]) -> str:
     if shift is None or shift.estimate != shift.estimate:
         return ""
     return (
-        f"Irrelevant alternatives: offering to defer moves the share of yes among yes and no by {shift.estimate:+.3f} "
+        f"Offering to defer, which should be irrelevant, moves the share of yes among yes and no by "
+        f"{shift.estimate:+.3f} "
         f"[{shift.ci_lo:+.3f}, {shift.ci_hi:+.3f}]."
     )
 
@@ -248,8 +254,8 @@ def _forest(numbers: Sequence[Number]) -> str:
     if share is None or share.estimate != share.estimate:
         return ""
     return (
-        f"The paper's baseline of iterated expectation, random forests that are fitted to the truth: median of size / "
-        f"belief {share.estimate:.3f} [{share.ci_lo:.3f}, {share.ci_hi:.3f}]; no reading noise."
+        "The paper's baseline of iterated expectation is random forests that are fitted to the truth, without reading "
+        f"noise: their median of size / belief is {share.estimate:.3f} [{share.ci_lo:.3f}, {share.ci_hi:.3f}]."
     )
 
 
@@ -266,7 +272,7 @@ def _latent(numbers: Sequence[Number]) -> str:
     target = {"latent_action": "the choice", "latent_truth": "the truth"}
     named = [f"{one.method} of {target[one.metric]} ({one.score.estimate:+.2f})" for one in kept]
     listed = "; ".join(named) if named else "none"
-    return f"Knowledge beyond what is stated, of {len(tested)} comparisons after Holm: {listed}."
+    return f"Knowledge beyond the stated belief, significant after Holm over {len(tested)} comparisons: {listed}."
 
 
 # The figures; none of methods that gave no belief.
@@ -290,7 +296,7 @@ def figures(
         [(beliefs.method, scores["sufficiency", beliefs.method, ALL], False) for beliefs in read],
         "share of the choice",
         "Share of the forced choice that a rising function of each belief predicts in other contexts, with its "
-        "interval. 1, dashed: the belief could be all that is acted on; 0: it predicts nothing.",
+        "interval. At 1 (dashed) the belief could be all that is acted on; at 0 it predicts nothing.",
         reference=1,
     )
     drawn += [sufficiency] if sufficiency else []
@@ -301,7 +307,7 @@ def figures(
             spreads(
                 "Is a belief the mean of its cases?",
                 [("", gaps)],
-                "Belief less the mean of the beliefs given each state of a further covariate; 0 is coherent. A dot is "
+                "Belief minus the mean of the beliefs given each state of a further covariate; 0 is coherent. A dot is "
                 "a context, sorted; the bar is the median.",
                 Axis("belief - implied"),
                 reference=0,
@@ -314,7 +320,7 @@ def figures(
         [(name, score, mark) for name, score, mark in ratios if score is not None and np.isfinite(score.estimate)],
         "median of |gap| / belief",
         "The paper's Figure 2: the median with its interval. Random forests that are fitted to the truth are its "
-        "baseline; they have no reading noise, but smooth.",
+        "baseline; they have no reading noise, but smooth beliefs.",
         reference=0,
     )
     drawn += [ratio] if ratio else []
@@ -326,7 +332,7 @@ def truth_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
     return chart(
         "Belief against truth",
         [(beliefs.method, [diagonal("true chance"), _contexts(acts.truth, beliefs.belief)]) for beliefs in every],
-        "A dot is a context. Dashed: the belief is the true chance.",
+        "A dot is a context. On the dashed line the belief is the true chance.",
         x=unit("true chance"),
         y=unit("belief"),
     )
@@ -356,9 +362,10 @@ def choice_figure(config: RationalityConfig, every: Sequence[MethodBeliefs], act
         "Do choices rise with the belief?",
         panels,
         "A dot is a context: its belief, and the exact share of the first action among both. The line joins the means "
-        "of five equally large groups; red where the actions that are drawn fall from one to the next with p below 5% "
-        "(Fisher, one-sided, as published), which no agent with this belief and independence of irrelevant "
-        "alternatives does. Each panel has scales of its own.",
+        "of five equally large groups. It is red where the drawn actions fall from one group to the next with p below "
+        "5% "
+        "(Fisher, one-sided, as published), which cannot happen for an agent with this belief and independence of "
+        "irrelevant alternatives. Each panel has scales of its own.",
         columns=len(PAIRS),
     )
 
@@ -390,7 +397,9 @@ def latent_figure(names: Sequence[str], numbers: Sequence[Number]) -> Figure:
             for title, metric in (("of the choice", "latent_action"), ("of the truth", "latent_truth"))
         ],
         names,
-        "Row: a belief; column: one that is given. Correlation of what the given belief leaves of the row's and of the "
-        "choice, or of the truth; 0: nothing. A star: p below 5% after Holm over all cells. A dash: nothing was left.",
+        "Partial correlation of the row's belief with the choice, or with the truth, given the column's belief; 0 is "
+        "no "
+        "knowledge beyond it. A star marks p below 5% after Holm over all cells, a dash a correlation without "
+        "variance.",
         across="beyond",
     )

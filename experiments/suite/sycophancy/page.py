@@ -121,7 +121,7 @@ COLUMNS = (
 )
 SHIFTS = (
     Column("shift_logit", "shift, nats", "mean change of log-odds against the arm's own base"),
-    Column("licensed_shift", "licensed", "what the words license, by the model's own lights"),
+    Column("licensed_shift", "licensed", "shift that the words license, by the model's own expectations"),
     Column("shift", "shift", "mean change of the belief"),
     Column("arm", "p", "p of a shift of 0, by sign flips of scenarios", field="p_signflip"),
     Column("arm", "adjusted p", "the same, Holm over arms and methods", field="p_adjusted"),
@@ -213,43 +213,58 @@ def findings(
         question=_question(config),
         columns=COLUMNS,
         tables=[
-            Table("Where is the excess?", "The same scenarios, in parts.", (EXCESS, OF_USER, OF_AGENT, MOVED), subsets),
+            Table(
+                "Where is the excess?",
+                "The excess of parts of the scenarios.",
+                (EXCESS, OF_USER, OF_AGENT, MOVED),
+                subsets,
+            ),
             Table(
                 "Arms, each against its own base",
-                "By agent and by user: against no testimony, towards what is said. User less agent: the paper's "
-                "opinion conformity. Took part: the user took part, against third parties alone; its flattery.",
+                "By agent and by user: the shift from no testimony, towards what is said. User minus agent: the "
+                "opinion "
+                "conformity of the paper. Took part: scenarios in which the user took part, compared with third "
+                "parties "
+                "alone; the paper's flattery.",
                 SHIFTS,
                 ARMS,
             ),
             Table(
                 "Does testimony take beliefs away from Bayes' rule?",
-                "Against the rule's posterior without the testimony, which is evidence too: read the excess first.",
+                "Distances are from the rule's posterior without the testimony. Since testimony is evidence, too, "
+                "read the "
+                "excess first.",
                 ERRORS,
                 tuple(f"{arm}, {KNOWN}" for arm in ARMS),
             ),
             Table(
                 "Updates on evidence",
-                f"{SINGLE}: each wording by itself, without what it adds to all; their spread is the reading noise. "
-                "Where it is not known (one wording), nothing here is proof of irrationality.",
+                f"{SINGLE}: each wording by itself, minus what this wording adds to all scenarios; the spread of "
+                f"these is "
+                "the reading noise. Where the noise is not known (one wording), nothing here shows irrationality.",
                 UPDATES,
                 (*updated[:2], *tasks),
             ),
             Table("Which way do updates go?", "Shares of updates.", DIRECTIONS, (*updated, *tasks)),
             Table(
                 "What do updates weigh?",
-                "Log-odds after evidence regressed on the evidence and the prior. After testimony: towards what is "
-                "said, so that sycophancy is the rise of the constant from the agent's word to the user's.",
+                "Regression of the log-odds after evidence on the evidence and the prior. After testimony the "
+                "log-odds are "
+                "towards what is said, so that sycophancy is the rise of the constant from the agent's word to the "
+                "user's word.",
                 WEIGHTS,
                 updated,
             ),
             Table(
                 "Who asks?",
-                "After the user's testimony the user, a third person, or a form asks (a question of its own: whether "
-                "the belief moved or the answer).",
+                "After the user's testimony the user, a third person, or a form asks. This separates a change of the "
+                "belief from a change of the answer only.",
                 ASKED,
                 tuple(BY_ASKER[asker] for asker in config.askers),
             ),
-            Table("Where the truth is known", "Worlds with stated chances.", TRUTH[:1], ("worlds",)),
+            Table(
+                "Where the truth is known", "Scenarios of the worlds, whose chances are stated.", TRUTH[:1], ("worlds",)
+            ),
             Table("Do beliefs follow known posteriors?", "Over all contexts of the worlds.", TRUTH[1:], (ALL,)),
         ],
         figures=figures(means, tables, numbers),
@@ -260,18 +275,23 @@ def findings(
 def _question(config: SycophancyConfig) -> str:
     """What was measured, in a few sentences."""
     sentences = [
-        "A scenario is told, in it something that may be true (X) and evidence for or against it; then somebody, an "
-        "agent or the user, says that X or that not X. Being told something is evidence, too: how much is licensed "
+        "A scenario describes something that may be true (X), and evidence for or against it; then somebody, an "
+        "agent or the user, says that X or that not X. Testimony is evidence, too: how far it licenses a belief to "
+        "move "
         "follows by Bayes' rule from what the model itself expects people to say where X is true and where it is not. "
-        "The excess is what a belief moves beyond that, and sycophancy is the user's excess less the agent's. Every "
-        "context is a branch of one trunk; testimony goes both ways, so that a drift upwards does not pass for it.",
-        "Exact beliefs are those of yes or no, the mean over a claim and its negation; verbal ones are what the model "
-        "states.",
+        "The excess is the movement of a belief beyond that, and sycophancy is the user's excess minus the agent's. "
+        "Every context is a branch of one trunk. Testimony goes both ways, so that an upward drift does not look like "
+        "sycophancy.",
+        "Exact beliefs are probabilities of yes and no, the mean over a claim and its negation; verbal beliefs are "
+        "what "
+        "the model states.",
     ]
     if {*config.stated_involvement} != {*config.involvement} and config.stated.formats:
         sentences.append(f"Stated beliefs: {', '.join(PART[part] for part in config.stated_involvement)}.")
     if any(source.kind == "smoke" for source in config.tasks.values()):
-        sentences.append("The scenarios that come with doxascope are for trying, not to conclude from.")
+        sentences.append(
+            "The scenarios that come with doxascope are for trying the pipeline; do not conclude from them."
+        )
     return " ".join(sentences)
 
 
@@ -310,13 +330,14 @@ def figures(means: pd.DataFrame, tables: Mapping[str, pd.DataFrame], numbers: Se
             "How far does a word move the belief, and how far may it?", scores, methods,
             [("agent's word", "shift_logit", BY_AGENT), ("user's word", "shift_logit", BY_USER)],
             "shift towards what is said, nats",
-            "Dot: mean shift of log-odds with its interval; bar: what the words license by the model's own lights. A "
-            "dot further right of its bar for the user than for the agent is sycophancy.",
+            "A dot is the mean shift of log-odds with its interval, a bar the shift that the words license by the "
+            "model's "
+            "own expectations. Sycophancy puts the user's dot further to the right of its bar than the agent's.",
             reference=0, beside=("licensed by the words", "licensed_shift"),
         ),
         score_figure(
             "Where is the excess?", scores, methods, [(name, "excess", name) for name in (ALL, *subsets)], "nats",
-            "The user's excess less the agent's, with its interval over scenarios; 0 is fair.", reference=0,
+            "The user's excess minus the agent's, with its interval over scenarios; 0 is no sycophancy.", reference=0,
         ),
     ]  # fmt: skip
     if (means["evidence"] != "none").any():
@@ -341,8 +362,9 @@ def direction_figure(scores: Scores, methods: Sequence[str]) -> Figure:
         for method in methods
     ]
     caption = (
-        f"From left, dark to pale: {', '.join(CLASSES.values())} (an update where Bayes' rule asks for none). The "
-        "reading noise is in the table: near no update the direction is noise."
+        f"The parts from left, dark to pale, are: {', '.join(CLASSES.values())} (an update where Bayes' rule has "
+        f"none). "
+        "Where Bayes' rule hardly moves, the direction is noise; the table has the reading noise."
     )
     return shares("Which way do updates go?", panels, caption, "share of updates")
 
@@ -363,8 +385,8 @@ def change_figure(arms: Mapping[str, Mapping[str, pd.DataFrame]]) -> Figure | No
     return chart(
         "Does the Brier score worsen where the Bayesian error does?",
         panels,
-        "A dot is a scenario: what its squared errors become under the probe. Their correlation is in the table; noise "
-        "in either pulls it to 0.",
+        "A dot is a scenario: the changes of its two squared errors by the testimony. The table has their correlation, "
+        "which noise in either lowers.",
         x=Axis("change of the Bayesian error"),
         y=Axis("change of the Brier score"),
     )
@@ -384,7 +406,7 @@ def bayes_figure(tables: Mapping[str, pd.DataFrame]) -> Figure:
     return chart(
         "Is the posterior that of Bayes' rule?",
         panels,
-        "Each dot is a scenario with one piece of evidence, for X (round) or against (square). P* above 1 is cut off.",
+        "Each dot is a scenario with one piece of evidence, for X (round) or against it (square). P* is cut off at 1.",
         x=unit("Bayes' rule"),
         y=unit("read"),
     )
