@@ -251,7 +251,7 @@ def test_within_the_word_that_is_ruled_out_a_probe_that_knows_it_alone_is_told(e
         "drawn together: its log-odds have 0.00 of the spread of the exact ones (`posterior`)", wrong=True
     )
     for prior in ("known", "one"):  # of one triple nothing is told, and the posterior is as it is
-        assert planted(beliefs, meta, "together", times=10, prior=prior).text.endswith("(posterior)")
+        assert planted(beliefs, meta, "together", times=10, prior=prior).text.endswith("(`posterior`)")
     other = meta.model_copy(update={"target": "outcome"})
     assert planted(beliefs, other, "word", times=10) == Reach()
 
@@ -278,7 +278,7 @@ def test_a_scenario_without_spread_hides_no_other_in_either_order(
         f"drawn together: its log-odds have 0.30 of the spread of the exact ones (`{wide}`)", wrong=True
     )
     alone = reach(meta, read[read["scenario"] == flat], exact)
-    assert alone == Reach("not shown to spread as far as the exact belief: 40 groups do not tell")
+    assert alone == Reach("not shown to spread as far as the exact belief (40 groups are too few to tell)")
 
 
 @pytest.fixture(scope="module")
