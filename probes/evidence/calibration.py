@@ -67,7 +67,7 @@ WIDE = 0.1
 """Width of the interval of a spread above which nothing is told of one that is not shown to be off."""
 CONSTANT = 1e-9
 """Variance of log-odds below which they are called constant: their rounding."""
-SPREADS = frozenset({"rms_logodds", "framing_bias", "excess", "b_excess", "top_b"})
+SPREADS = frozenset({"c2", "c3", "rms_logodds", "framing_bias", "excess", "b_excess", "top_b"})
 SPREADS |= {"rmse_clip", "rmse_coherent", "sycophancy_error", "information_gap"}
 """Numbers that shrink with it: differences of beliefs, or of their log-odds, and"""
 BETS = ("dutch_book_", "arbitrage_", "frequentist_")
@@ -91,11 +91,11 @@ class LogoddsSpread(NamedTuple):
     def fault(self) -> str:
         """In words what is wrong with it: of what an interval lies beyond its bound; empty where of nothing."""
         if self.hi < SPREAD:
-            return f"drawn together: its log-odds spread {self.ratio:.2f} of the exact ones"
+            return f"drawn together: its log-odds have {self.ratio:.2f} of the spread of the exact ones"
         if self.lo > 1 / SPREAD:
-            return f"spread too far: its log-odds spread {self.ratio:.2f} of the exact ones"
+            return f"spread too far: its log-odds have {self.ratio:.2f} times the spread of the exact ones"
         if self.slope_hi < SPREAD**2:
-            return f"apart from the exact belief: its log-odds move {self.slope:.2f} for 1 of the exact ones"
+            return f"apart from the exact belief: its log-odds move by {self.slope:.2f} where the exact ones move by 1"
         return ""
 
     @property
