@@ -147,7 +147,7 @@ class Measured(Experiment):
                 kind=kind,
                 subset=f"{factor}: {one} - {two}",
                 score=score,
-                quantity=f"{self._words}, {one} less {two}",
+                quantity=f"{self._words}, {one} minus {two}",
                 family=CONTRAST,
                 code="F1",
             )
