@@ -176,6 +176,11 @@ def by_method(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
         yield str(kind), str(method), rows
 
 
+def read_exactly(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of exact beliefs that were asked for by themselves, none derived from another's read-out."""
+    return table[(table["kind"] == "exact") & (table["of"].astype(str) == "")]
+
+
 def labels(rows: pd.DataFrame, name: str = "cluster") -> Any:
     """[n] a column of names."""
     return rows[name].to_numpy()

@@ -131,6 +131,10 @@ TARGETS = ("outcome", "exact", "verbal")
 """What a belief table holds: truth where it is known, the model's exact belief, its stated one."""
 READINGS = ("wording", "reading")
 """Conditions of one of several readings at a place."""
+TOKEN = "token"
+"""The condition of a belief that was read in passing: at which token of the prompt,"""
+READ_BY = ("probe", "lens", TOKEN)
+"""and by what."""
 WHERE = ("method", "scenario", "step")
 OF_THE_RUN = ("cluster", "store", "exact", "verbal", "p_exact", "p_verbal")
 """Columns that a run alone can tell: whose they are, where their activations lie, and what the model believes."""

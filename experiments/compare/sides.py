@@ -12,6 +12,7 @@ import pandas as pd
 
 from ...base.errors import UserError
 from ...metrics import INNER_KINDS
+from ...metrics.beliefs import read_exactly
 from ...metrics.claims import Verdict, verdicts
 from ...metrics.consistency.competence import GATE
 from ...metrics.contract import Resampling
@@ -21,9 +22,10 @@ from ...metrics.scoring.engine import chosen, measured
 from ...metrics.tables.harness_logs import model_of
 from ...metrics.tables.sample_rows import GLUE, Updates, label_text, with_key
 from ...metrics.tables.samples import Multiclass, Sample, sample_name
+from ...probes.evidence.calibration import reach
 from ...probes.features import OF_OPTION
 from ..run.addons.inner_readouts import ReadInside, named_apart, profiles
-from ..run.addons.passive_beliefs import applied, by_exact_method, left_out, reach, unreadable
+from ..run.addons.passive_beliefs import applied, by_exact_method, left_out, unreadable
 from ..run.experiment import RunConfig
 from ..run.folder import run_at
 from ..run.joint_scores import Run, flat, model_names, opened, short
@@ -68,7 +70,7 @@ def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
     for meta, table in applied(run.folder):
         if isinstance(rows := admitted.get(f"probe {meta.name}"), pd.DataFrame):
             names = [sample_name("probe", str(method), "") for method in rows["method"].unique()]
-            why, off = unreadable(meta), reach(meta, table, outer)
+            why, off = unreadable(meta), reach(meta.target, table, outer)
             doubted |= dict.fromkeys(names, why) if why else {}
             notes |= dict.fromkeys(names, off.text) if off.wrong else {}
     return Admitted(together, refused, doubted, notes)
@@ -91,7 +93,7 @@ def _layers(run: Run, experiment: ReadInside, every: pd.DataFrame) -> Iterator[t
 
 
 def _probes(run: Run, outer: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | str]]:
-    exact = outer[(outer["kind"] == "exact") & (outer["of"].astype(str) == "")]
+    exact = read_exactly(outer)
     options = exact["readout_id"].astype(str).value_counts()
     for meta, table in applied(run.folder):
         alone = meta.options == OF_ONE_OPTION and meta.position != OF_OPTION

@@ -21,6 +21,7 @@ from ...metrics import COLUMNS
 from ...metrics.contract import Floats
 from ...probes.dataset import (
     READINGS,
+    TOKEN,
     ProbeData,
     belief_rows,
     join_targets,
@@ -32,7 +33,6 @@ from ...probes.dataset import (
 from ...probes.evidence.controls import LAYER_0
 from ...probes.features import OF_OPTION, ReadAt, ReadingSite, StoreFeatures, reading_site
 from ...probes.sweep import at_depth
-from ..run.addons.side_by_side import TOKEN
 from ..run.config import stored_config
 from ..run.experiment import MOMENTS, Experiment, Item, Question, RunConfig
 from ..run.folder import RunFolder

@@ -274,7 +274,7 @@ def _foresee(folder: RunFolder, experiment: str, workers: Workers, tell: Callabl
     expected = None if planned is None else planned.takes(rates)
     if planned is not None and expected:
         tell(f"takes about {expected}" + (f", by {rates.where}" if rates else ""))
-        folder.write_manifest(folder.manifest | {"planned": planned.record})
+        folder.write_manifest(folder.manifest | {"planned": {"experiment": experiment, **planned.record}})
     return expected
 
 

@@ -21,6 +21,7 @@ from ....base.files import unsealed
 from ....base.settings import Settings, parse, read_yaml
 from ....base.text import shown
 from ....metrics import PairedDifference, paired_difference, paired_family
+from ....metrics.beliefs import read_exactly
 from ....metrics.consistency.competence import READABLE, RESPONDS
 from ....metrics.contract import Resampling
 from ....metrics.number import Number
@@ -320,8 +321,8 @@ def _valid(group: Group, family_size: int) -> Tested:
 
 
 def _coverage(side: Side) -> pd.DataFrame:
-    exact = side.beliefs[(side.beliefs["kind"] == "exact") & (side.beliefs["option_index"] == 0)]
-    exact = exact[exact["of"].astype(str) == ""]
+    exact = read_exactly(side.beliefs)
+    exact = exact[exact["option_index"] == 0]
     known = item_digests(side.run.folder.recorded(ITEMS)) if side.run else {}
     exact = exact.assign(
         item=[f"{item} {known.get(str(item), '')}" for item in exact["item"]],

@@ -9,7 +9,7 @@ against the exact belief that is asked for at the same place; the numbers are of
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from ....base.text import as_csv
 from ....hooks.lens.plan import Gate
 from ....hooks.lm import LanguageModel
 from ....metrics import ReadoutGate, Score, check_belief_table, query_effect, readout_gate
-from ....metrics.beliefs import condition_columns, condition_keys
+from ....metrics.beliefs import condition_keys, read_exactly
 from ....metrics.consistency import competence
 from ....metrics.contract import Resampling
 from ....metrics.forms.belief_table import groups_of
@@ -27,8 +27,8 @@ from ....metrics.number import Number
 from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.belief_parts import as_beliefs, read_part
 from ....metrics.tables.samples import ALL
-from ....probes.dataset import READINGS
-from ....probes.evidence.calibration import LogoddsSpread, spread, update_behind_probe
+from ....probes.dataset import READ_BY, READINGS, TOKEN
+from ....probes.evidence.calibration import reach, update_behind_probe
 from ....probes.evidence.token_lead import lead_in_tokens
 from ....probes.features import NO_BELIEF, OF_OPTION, READ_OUT
 from ....probes.probe import ProbeMeta
@@ -40,9 +40,7 @@ from ..scores import Added, Begun, ScoredRun, as_taken, resampling
 from .inner_readouts import GATE, GATE_FAILED, judging, named_apart, numbers_table, scored_beside
 from .side_by_side import (
     DISAGREEMENT,
-    OWN,
     PROBES_FOLDER,
-    TOKEN,
     disagreements,
     furthest,
     said_numbers,
@@ -120,8 +118,8 @@ def by_place(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """The mean belief in the first option at each place, over wordings and orders."""
     first = rows[rows["option_index"] == 0]
     first = first.assign(
-        place=condition_keys(first, (*OWN, *READINGS)),
-        chain=condition_keys(first, (*OWN, *READINGS, *OF_STEP)),
+        place=condition_keys(first, (*READ_BY, *READINGS)),
+        chain=condition_keys(first, (*READ_BY, *READINGS, *OF_STEP)),
         **{TOKEN: first.get(TOKEN, 0)},
         **{name: first[name].astype(str) for name in ("method", "item", "scenario", "option", "cluster")},
     )
@@ -174,7 +172,7 @@ class LensInPassing:
 def _lens_numbers(run: ScoredRun, table: pd.DataFrame, record: dict[str, Any]) -> Iterator[Number]:
     gate = Gate.model_validate(record["gate"])
     judges = table["cluster"].isin(judging(table["cluster"], gate, run.config.seed))
-    exact = run.every[(run.every["kind"] == "exact") & (run.every["of"].astype(str) == "")]
+    exact = read_exactly(run.every)
     early = record["site"] == "before the question"
     for (lens, layer), of_layer in table.groupby(["lens", "layer"], sort=False):
         subset = f"{lens}@{layer}"
@@ -221,8 +219,8 @@ def _wide(rows: pd.DataFrame) -> pd.DataFrame:
     """A row for each place: its chain, step and truth, the log-probabilities of its options and their names."""
     where = rows["item"].astype(str) + "\0" + rows["scenario"].astype(str) + "\0"
     rows = rows.assign(
-        key=where + rows["step"].astype(str) + condition_keys(rows, (*OWN, *READINGS)),
-        chain=where + condition_keys(rows, (*OWN, *READINGS, *OF_STEP)),
+        key=where + rows["step"].astype(str) + condition_keys(rows, (*READ_BY, *READINGS)),
+        chain=where + condition_keys(rows, (*READ_BY, *READINGS, *OF_STEP)),
         truth=rows["truth"].astype(float) if "truth" in rows else np.nan,
         **{name: rows[name].astype(str) for name in ("option", "cluster")},
     )
@@ -291,7 +289,7 @@ class ProbeBeliefs:
             known = {number.key for number in scored}
             scored += [number for number in _as_said(run, named) if number.key not in known]
             numbers += scored
-            together = reach(meta, table, run.beliefs).text
+            together = reach(meta.target, table, run.beliefs).text
             blocks += _probe_section(meta, table, scored, together)
             notes |= {("probe", str(method)): together for method in named["method"].unique() if together}
             if why := unreadable(meta):
@@ -322,7 +320,7 @@ def left_out(folder: RunFolder) -> dict[str, str]:
 
 def _probe_scores(run: ScoredRun, table: pd.DataFrame) -> list[Number]:
     """Every metric that fits what the probe's beliefs are: updates, trajectories, forecasts."""
-    plain = table.drop(columns=[name for name in OWN if name in table])
+    plain = table.drop(columns=[name for name in READ_BY if name in table])
     try:
         samples, _ = groups_of(run.folder.path, plain)
     except UserError:  # one reading per item and no outcome: nothing to score
@@ -346,46 +344,10 @@ def unreadable(meta: ProbeMeta) -> str:
     return f"its report card: {meta.called} ({meta.n_groups} groups)" if meta.called in NO_BELIEF else ""
 
 
-class Reach(NamedTuple):
-    """Whether the log-odds that a probe of the exact belief reads go with the exact ones."""
-
-    text: str = ""
-    """What is wrong, or that it cannot be told; empty where nothing is, and of other targets."""
-    wrong: bool = False
-
-
-def reach(meta: ProbeMeta, table: pd.DataFrame, beliefs: pd.DataFrame) -> Reach:
-    """In each scenario, within options and the conditions that are met in half of the groups or more: such as the word
-    that is ruled out, which moves log-odds further than all that a probe may not know.
-    """
-    exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
-    exact = exact.assign(of=exact["readout_id"].astype(str))[["of", "option", "prob"]]
-    both = table.merge(exact, on=["of", "option"], suffixes=("", "_exact")).dropna(subset=["prob", "prob_exact"])
-    if meta.target != "exact" or both.empty:
-        return Reach()
-    of = {str(name): _spread_of(rows) for name, rows in both.groupby("scenario", observed=True)}
-    if faults := [f"{found.fault} ({name})" if name else found.fault for name, found in of.items() if found.fault]:
-        return Reach("; ".join(faults), wrong=True)
-    varied = [found for found in of.values() if np.isfinite(found.ratio)]
-    if varied and all(found.known for found in varied):
-        return Reach()
-    return Reach(f"not shown to spread as far as the exact belief: {both['cluster'].nunique()} groups do not tell")
-
-
-def _spread_of(rows: pd.DataFrame) -> LogoddsSpread:
-    groups = rows["cluster"].astype(str)
-    shared = ["option_index"]
-    for name in condition_columns(rows.drop(columns=["prob_exact", *OWN, *READINGS], errors="ignore")):
-        met = groups.groupby(rows[name].astype(str), observed=True).nunique()
-        shared += [name] if met.min() * 2 >= groups.nunique() else []
-    cells = rows.groupby(shared, dropna=False, observed=True).ngroup()
-    return spread(rows["prob"], rows["prob_exact"], cells, groups)
-
-
 def by_exact_method(meta: ProbeMeta, table: pd.DataFrame, beliefs: pd.DataFrame) -> pd.DataFrame:
     """The rows of a probe by the form of the exact read-out, one of `beliefs`, that each is of."""
     form = beliefs.drop_duplicates("readout_id").set_index("readout_id")["method"].astype(str)
-    return named_apart(table, [f"{form[name]}/{meta.name}" for name in table["of"]], OWN)
+    return named_apart(table, [f"{form[name]}/{meta.name}" for name in table["of"]], READ_BY)
 
 
 def _probe_section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Number], note: str) -> list[Block]:

@@ -13,11 +13,11 @@ from ....hooks.store import ActivationStore
 from ....hooks.store.reader import FOLDER
 from ....hooks.verbal.number_formats import RANKING
 from ....metrics import UNIT, cluster_mean
-from ....metrics.beliefs import condition_columns, condition_keys
+from ....metrics.beliefs import condition_columns, condition_keys, read_exactly
 from ....metrics.claims import COHERENCE, UPPER_BOUNDS, barred, verdicts
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
-from ....probes.dataset import READINGS
+from ....probes.dataset import READ_BY, READINGS
 from ....probes.features import OF_OPTION
 from ....probes.probe import Probe
 from ...report.cells import NONE, score_cell, scored_table
@@ -61,11 +61,7 @@ PROBES_FOLDER = "probes"
 """In a run: what probes read there,"""
 KEPT = f"{PROBES_FOLDER}/kept"
 """and the probes themselves, of `kinds: all`."""
-TOKEN = "token"
-"""The condition of a belief that was read in passing: at which token of the prompt,"""
-OWN = ("probe", "lens", TOKEN)
-"""and by what."""
-HOW = (*OWN, *READINGS, *MIXED)
+HOW = (*READ_BY, *READINGS, *MIXED)
 """Conditions that say how, not where, a belief is read."""
 
 
@@ -293,7 +289,7 @@ def _apart_numbers(run: ScoredRun, every: pd.DataFrame) -> Iterator[Number]:
     of the two distributions over the options, 0 alike, 1 nothing in common, over places that both have.
     """
     stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
-    exact = run.every[(run.every["kind"] == "exact") & (run.every["of"].astype(str) == "")]
+    exact = read_exactly(run.every)
     if stated.empty or exact.empty:
         return
     known = {column for column in condition_columns(exact) if exact[column].notna().any()}
