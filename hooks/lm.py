@@ -415,9 +415,7 @@ def open_model(
     tokenizer: PreTrainedTokenizerBase | None = None,
     **settings: object,
 ) -> Model:
-    """Load a model for reading, as `doxascope.load` does, as a `kind` of model. Settings that are None are left as they
-    are.
-    """
+    """Load a model for reading, as `doxascope.load` does, as a `kind` of model; settings that are None stay."""
     wait_passively()
     given = {key: value for key, value in settings.items() if value is not None}
     if not isinstance(model, str | ModelSpec):

@@ -100,9 +100,7 @@ class Estimator:
 
 
 def ridge(x: ArrayLike, y: ArrayLike, penalty: float) -> tuple[Floats, float]:
-    """Weights [d] and intercept of features [n, d] and any numbers [n] that minimise the summed squared error +
-    penalty |w|^2; the intercept is free.
-    """
+    """Weights [d] and intercept that minimise summed squared error + penalty |w|^2; the intercept is free."""
     from sklearn.linear_model import Ridge  # slow to import
 
     fit = Ridge(alpha=penalty).fit(floats(x), floats(y))

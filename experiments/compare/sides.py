@@ -168,9 +168,7 @@ def sides_of(
     names: Mapping[str, str] | None = None,
     allow_code: Sequence[Path] = (),
 ) -> list[Side]:
-    """Open everything. Raises UserError for what cannot be read, for a run that is not whole, and for runs of one
-    experiment by different versions.
-    """
+    """Open everything. Raises UserError for what cannot be read, is not whole, or is of another version."""
     folders = {path: folder for path in paths if (folder := run_at(path))}
     places = [(folders[path].path if path in folders else path).resolve() for path in paths]
     if len(set(places)) < len(places):

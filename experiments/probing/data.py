@@ -319,9 +319,7 @@ def _written(value: object) -> str:
 
 
 def chosen_readouts(job: ProbeJob, beliefs: pd.DataFrame, stored: Collection[str]) -> set[str]:
-    """The names of the stored read-outs that `where` chooses. Raises UserError for a column or value that is not
-    there.
-    """
+    """The stored read-outs that `where` chooses. Raises UserError for a column or value that is not there."""
     if not job.where:
         return set(stored)
     return set(_where(_described(belief_rows(beliefs, [*stored], job.option)), job)["readout_id"])

@@ -264,9 +264,7 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = (), *, re
 
 
 def _owners(first: pd.DataFrame, job: ProbeJob, probe: Probe) -> pd.Series:
-    """[n] by what the probe knows each row, if it was trained on it: its cluster, else the group in which a table of
-    targets puts a row of that cluster.
-    """
+    """[n] by what the probe knows each row, if trained on it: its cluster, else its group in the table of targets."""
     clusters = first["cluster"].astype(str)
     table = pd.DataFrame() if job.targets is None else read_csv(job.targets)
     if not {"readout_id", "group"} <= set(table.columns):

@@ -165,9 +165,7 @@ class Experiment(ABC):
         return Findings(self.summary, [Column(self.headline, self.headline.replace("_", " "), "")])
 
     def tables(self, runs: Sequence[RunNumbers]) -> Sequence[PaperTable]:
-        """The tables of the paper that the experiment comes from, as it prints them, of one or many runs together.
-        Empty if it comes from none.
-        """
+        """The tables of the paper that the experiment comes from, of one or many runs; empty if it comes from none."""
         return ()
 
     def answers(self, beliefs: pd.DataFrame) -> pd.DataFrame:

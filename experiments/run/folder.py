@@ -246,9 +246,7 @@ class RunFolder(OutputFolder):
                 leftover.unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """Take away what a kill left: temporary files. A last commit line that was cut off, and files without a line,
-        are said; their batches are read again.
-        """
+        """Take away a kill's temporary files; a cut commit line, and files without one, are said, and read again."""
         if self.shard != WHOLE:  # another may be writing them
             return
         for leftover in self.path.rglob(f"{TEMPORARY}-*"):
@@ -360,9 +358,7 @@ class RunFolder(OutputFolder):
 
 
 def run_at(path: Path) -> RunFolder | None:
-    """The run whose folder, or whose folder of beliefs, this is; None if it is neither. Raises UserError for the folder
-    of a run that has lost its manifest.
-    """
+    """The run whose folder, or folder of beliefs, this is; None if neither. UserError for one without its manifest."""
     folder = path.parent if path.name == "beliefs" else path
     if (folder / MANIFEST).is_file():
         return RunFolder(folder)

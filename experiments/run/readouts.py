@@ -149,9 +149,7 @@ def read_questions(
     lm: LanguageModel,
     edits: Edits | None = None,
 ) -> Read:
-    """Read questions of an item in one tree, for the experiment of that name; under edits, too, each branch as methods
-    of its own (`LanguageModel.read`).
-    """
+    """Read questions of an item in one tree; under edits, too, each branch as methods of its own."""
     if lm.spec.thinking == "on" and any(question.thought is None for question in questions):
         if edits:
             raise UserError("edits: a belief after thoughts is read in many passes; set model.thinking=closed")

@@ -36,8 +36,6 @@ def gate(config: RunConfig, method: str, kind: str = "exact", **readings: Any) -
 
     Args:
         config: of the run. Coverage has to reach its `low_coverage`; bounds are of its `level`.
-        method: that is judged.
-        kind: of belief.
         readings: as `belief_gate` takes them; what is not given is not asked.
     """
     asked: dict[str, Any] = {"min_coverage": config.low_coverage, "how": resampling(config), **readings}
@@ -64,11 +62,8 @@ def mean_number(
     Args:
         config: of the run: its seed, draws and level.
         metric: the number's name, in `scores.json` and in a column.
-        method: the form of reading.
         values: [n]; NaN is left out and counted.
         clusters: [n] the cluster of each.
-        kind: of belief.
-        subset: the part of the data that it is about.
         within: the least and the largest value that there can be, which no interval exceeds.
         quantity: the metric in words.
     """

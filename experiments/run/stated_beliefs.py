@@ -166,9 +166,7 @@ def _asked(
     reader: PromptReader,
     capture: CapturePlan | None = None,
 ) -> list[OptionNumbers]:
-    """The questions for numbers in a format, at each place; with the positions that are captured, those of the plan or,
-    if it names none, of the place.
-    """
+    """The questions for numbers in a format, at each place, with the positions that are captured there."""
 
     def positions(place: BeliefPlace) -> Positions:
         if capture is None or capture.positions is not None:

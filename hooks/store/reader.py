@@ -291,10 +291,8 @@ def export_store(
     """Write `path`, and its rows beside it; returns how many there are and where.
 
     Args:
-        store: to copy from.
         path: ends in `.npz` or `.safetensors`. Holds float32 `<site>.<layer>` [rows, width], exact whatever the
             dtype of the store, and its header as JSON (npz: the array `header`; safetensors: the metadata).
-        points: sites and layers to copy.
         position: only rows at it.
 
     A row that is damaged at one of the points is left out of all. Raises UserError if the name ends otherwise, if

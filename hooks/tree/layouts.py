@@ -208,7 +208,6 @@ def levels(pack: Pack, most_rows: int, lengths: tuple[int, int | None]) -> Itera
     """The calls that compute a pack, each after its source, the deepest first: few sources wait for their branches.
 
     Args:
-        pack: what to compute.
         most_rows: of a call.
         lengths: the least and the most tokens of a row, padding included, of every call but the first.
     """

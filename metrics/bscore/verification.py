@@ -273,9 +273,7 @@ def verification_auroc(
 
 
 def _auroc(values: Floats, positive: Bools, weights: Floats) -> float:
-    """Weighted chance that a positive has the larger value (Mann and Whitney), ties counting half; NaN without both
-    classes.
-    """
+    """Weighted chance that a positive has the larger value (Mann and Whitney), ties half; NaN without both classes."""
     levels, at = np.unique(values, return_inverse=True)
     high, low = (np.bincount(at, weights * of, len(levels)) for of in (positive, ~positive))
     pairs = high.sum() * low.sum()

@@ -173,9 +173,7 @@ class Pair:
         )
 
     def _few_surprises(self, ours: Array, theirs: Array) -> bool:
-        """Whether the spread of a difference of losses rests on fewer outcomes than are sure to be seen, by the beliefs
-        of either kind.
-        """
+        """Whether the spread of a difference of losses rests on fewer outcomes than beliefs are sure to see."""
         if self.first.foreseen is None or self.second.foreseen is None:
             return False
         (p, lost), (q, other) = self.first.foreseen, self.second.foreseen

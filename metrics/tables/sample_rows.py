@@ -126,9 +126,7 @@ def joined(*parts: Array) -> Array:
 
 
 def texts(keys: Array) -> Array:
-    """Names of rows as texts, of which each is in memory once, however many arrays have it: numpy's own have as many
-    letters as the longest.
-    """
+    """Names of rows as texts, each once in memory, where numpy's own have as many letters as the longest."""
     labels = keys.astype(object, copy=False)
     return labels if all(isinstance(key, str) for key in labels) else labels.astype(str).astype(object)
 

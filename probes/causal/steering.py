@@ -34,9 +34,7 @@ def slope_through_zero(x: ArrayLike, y: ArrayLike, groups: ArrayLike, *, how: Re
 
 
 def slope_within(x: ArrayLike, y: ArrayLike, groups: ArrayLike, *, how: Resampling = RESAMPLING) -> Ratio:
-    """The same of x [n, k] and y [n, k] about their means in each of n contexts [n] with its group; a context with a
-    hole is dropped.
-    """
+    """The same of x [n, k] and y [n, k] about their means in each context [n]; a context with a hole is dropped."""
     x, y = floats(x), floats(y)
     whole = np.isfinite(x + y).all(axis=1, keepdims=True)
     u, v = (

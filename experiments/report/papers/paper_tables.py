@@ -370,9 +370,7 @@ def _grouped(heads: Sequence[str]) -> list[str]:
 
 
 def as_blocks(tables: Sequence[PaperTable]) -> list[TableBlock]:
-    """Those that hold anything, each with its intervals below its numbers and with what its marks mean; the first is
-    told in a terminal, too.
-    """
+    """Those that hold anything, each with its intervals and what its marks mean; the first in a terminal, too."""
     return [_block(table, first=i == 0) for i, table in enumerate(table for table in tables if not table.empty)]
 
 

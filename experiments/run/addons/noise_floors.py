@@ -68,11 +68,6 @@ def score_floors(
 ) -> dict[Key, float]:
     """Key of a number -> the largest change of its estimate in `DRAWS` tables in which every option's log-probability
     is `nat` higher or lower, by a coin of its own; NaN where an estimate is undefined. A size, not a bound.
-
-    Args:
-        config: the run's; its seed throws the coins.
-        numbers: those of the run, as `score_run` gives them.
-        nat: the numerical error of a log-probability, from a certificate.
     """
     plain = config.model_copy(update={"bootstrap_draws": 2})  # estimates hardly ever need the intervals
     before = {number.key: number.score.estimate for number in numbers}

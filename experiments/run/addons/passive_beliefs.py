@@ -61,8 +61,6 @@ def beside_asked(
     the updates behind the errors of reading.
 
     Args:
-        table: rows of what was read in passing, with the condition `token`.
-        name_read: of what read them; it follows the name of each method of asking.
         trajectories: whether they may be compared step by step: only where they were read before the question.
     """
     passive = by_place(table, [*PLACE, "cluster"])
@@ -94,9 +92,7 @@ def beside_asked(
 
 
 def _along(places: pd.DataFrame, kind: str, how: Resampling) -> Iterator[tuple[str, Score, str, dict[str, str], str]]:
-    """Metric, score, what it is in words, what qualifies it and its code, of trajectories that were read at two steps
-    or more.
-    """
+    """Metric, score, quantity, what qualifies it and its code, of trajectories that were read at two steps or more."""
     chain = places["item"] + "\0" + places["scenario"] + "\0" + places["chain"]
     if not chain.duplicated().any():
         return

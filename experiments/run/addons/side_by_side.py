@@ -66,12 +66,7 @@ HOW = (*READ_BY, *READINGS, *MIXED)
 
 
 def said_numbers(run: ScoredRun, every: pd.DataFrame, probed: Sequence[pd.DataFrame] = ()) -> Iterator[Number]:
-    """What is said, beside the other kinds: what it sums to, and how far it lies from what is computed and held.
-
-    Args:
-        every: of `disagreements`.
-        probed: rows of probes, by the method of the exact belief that each is of.
-    """
+    """What is said, beside the other kinds: what it sums to, and how far it lies from what is computed and held."""
     yield from _excess_numbers(run)
     yield from _sums_of_options(run, probed)
     yield from _apart_numbers(run, every)
@@ -256,9 +251,6 @@ def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame]) -> pd.Data
     """A row for each option of each place at which a probe reads a belief and one is stated in numbers: `said`, `held`
     and `computed` P, and by how much the two distributions differ (`distance`, total variation in [0, 1]), the furthest
     first. Readings of a place, by wording and order, are averaged.
-
-    Args:
-        probes: name -> what it reads.
     """
     stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
     tables = []

@@ -237,9 +237,7 @@ def _hidden(rows: pd.DataFrame) -> "pd.Series[int]":
 
 
 def second_table(beliefs: pd.DataFrame) -> pd.DataFrame:
-    """One row per method and context with two rejections, with `SECOND_METRICS`; `p_invalid_*` is the mass of both
-    rejected words.
-    """
+    """A row per method and context with two rejections; `p_invalid_*` is the mass of both rejected words."""
     twice = beliefs[beliefs["scenario"] == SECOND]
     rows = readouts_of(twice)
     after = option_masses(twice).loc[rows["readout_id"]].to_numpy()

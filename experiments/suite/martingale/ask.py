@@ -142,9 +142,7 @@ def chain_request(config: MartingaleConfig, item: Item, prompt: str) -> ChainReq
 
 
 def thought_request(config: MartingaleConfig, item: Item, prompt: str) -> ThoughtRequest:
-    """What a thought is asked for: the first method in its first wording, options in their order, and all evidence told
-    at once.
-    """
+    """A thought is had under the first method in its first wording, options in order, all evidence told at once."""
     question, method = question_of(item), next(iter(config.methods.values()))
     asked = method.ask[0].format(first=question.option_yes, second=question.option_no)
     return ThoughtRequest(name_of(item, "thought", prompt), [*_system(config, prompt), _user(_whole(question))], asked)

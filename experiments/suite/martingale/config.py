@@ -168,9 +168,7 @@ class MartingaleConfig(RunConfig):
 
     @property
     def tests_drift(self) -> bool:
-        """Whether there are chains enough, drawn from the model's own distribution: else drift within a question means
-        nothing.
-        """
+        """Whether chains are many enough and the model's own: else drift within a question means nothing."""
         return self.chains >= DRIFT_CHAINS and self.generation.faithful
 
     @model_validator(mode="after")

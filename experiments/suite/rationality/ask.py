@@ -90,9 +90,7 @@ def user_turn(item: Item, place: BeliefSite, config: RationalityConfig, template
 
 
 def captured(turn: Conversation, situation: str, answer: str) -> dict[str, Position]:
-    """Where a capture reads: the end of the situation, which the beliefs and actions of a context share, the end of the
-    question, and where the `answer` begins.
-    """
+    """The ends of the situation, which a context's beliefs and actions share, and of the question, and the `answer`."""
     text = situation.strip()
     there, at = bool(text) and text in turn[-1]["content"], Position(message=-1, text=text or " ", occurrence=0)
     shared = {"situation": at, "before-question": at} if there else {}
