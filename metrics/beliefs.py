@@ -222,9 +222,7 @@ def distinct_conditions(
 
 
 def conditions(table: pd.DataFrame, names: Collection[str]) -> dict[str, Any]:
-    """Name -> [n] conditions in numpy's own types: texts are objects, and NaN stands where a row has none, throughout a
-    column that the table lacks.
-    """
+    """Name -> [n] conditions in numpy's types: texts are objects, NaN where a row has none, or the table no column."""
     columns: dict[str, Any] = {}
     for name in names:
         values = table[name] if name in table else pd.Series(np.nan, table.index)

@@ -64,9 +64,7 @@ class LinearReadout:
         return replace(self, slope=slope, intercept=intercept)
 
     def pattern(self, x: ArrayLike) -> Floats:
-        """[d] covariance of the features [n, d] with the score: what carries the variable, which the weights of a
-        regression are not (Haufe et al. 2014).
-        """
+        """[d] covariance of features [n, d] with the score: what carries the variable (Haufe et al. 2014)."""
         x = floats(x)
         score = self.score(x)
         return (x - x.mean(axis=0)).T @ (score - score.mean()) / len(x)

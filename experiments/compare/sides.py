@@ -236,9 +236,7 @@ def _gates(run: Run, outer: pd.DataFrame, samples: Sequence[Sample]) -> list[Num
 
 
 def run_labels(runs: Sequence[Run]) -> list[str]:
-    """A name for each run: its model, with what tells it apart from another of that name, of the model or of the
-    settings; the folder where that would be long.
-    """
+    """A name for each run: its model with what tells it from others of that name; the folder where that is long."""
     names = model_names(runs)
     settings = [
         {key: text for key, text in flat(_settings(run.config)).items() if key.split(".")[0] not in ignored}

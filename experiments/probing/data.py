@@ -275,9 +275,7 @@ def _prompts(folder: RunFolder) -> dict[str, str]:
 
 
 def _asked_later(asked: Sequence[tuple[Position, Question]], rows: pd.DataFrame, prompts: Mapping[str, str]) -> bool:
-    """Whether a part of the message that asks stands before all that is asked: the same tokens up to there are followed
-    by different questions everywhere, so that nothing there can know which.
-    """
+    """Whether what is asked follows: the same tokens with different questions after them everywhere."""
     if any(
         place.text is None and reading_site(place, len(question.conversation)) == "read-out"
         for place, question in asked

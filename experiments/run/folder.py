@@ -278,9 +278,7 @@ class RunFolder(OutputFolder):
         return as_beliefs(list(self._tables(set())))
 
     def belief_parts(self) -> BeliefParts:
-        """The same by parts, whose contract is checked once, however often they are read. What is made of them lies in
-        the run's folder, in files without a name.
-        """
+        """The same by parts, checked once; what is made of them lies in the run's folder, in files without a name."""
         checked: set[str] = set()
 
         def parts() -> Iterator[pd.DataFrame]:
@@ -296,9 +294,7 @@ class RunFolder(OutputFolder):
         return BeliefParts(parts, self.path)
 
     def _tables(self, checked: set[str]) -> Iterator[pa.Table]:
-        """One of each batch, in order; what is checked is added to what was. Raises UserError if there is none, or for
-        a file that cannot be read.
-        """
+        """One of each batch, in order, checked once. Raises UserError for none, or one that cannot be read."""
         known = [(name := _file(commit, "beliefs"), commit["files"][name]) for commit in self._in_order()]
         if not known:
             raise UserError(f"{self.path}: holds no beliefs yet; run it first")

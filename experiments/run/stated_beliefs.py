@@ -66,9 +66,7 @@ class BeliefPlace:
 
 
 def before_question(context: Conversation, thought: Sequence[int] = ()) -> Position:
-    """The end of what stands before a question that is added to a conversation: to its last turn, if that is a user's,
-    or as a turn of its own; or the end of a thought.
-    """
+    """The end of what precedes an added question: of the last turn, if that is a user's, or of a thought."""
     if thought:
         return Position(at="thought")
     if context[-1]["role"] != "user":

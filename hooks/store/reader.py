@@ -257,9 +257,7 @@ class ActivationStore:
 
 
 def _committed(folder: Path, commits: Mapping[int, Mapping[str, Any]]) -> list[Part]:
-    """The parts that count, in the order of their batches; of one that lies within another, only the other, and of
-    several of one batch that of its commit line.
-    """
+    """The parts that count, by batch: of one within another that, of several of a batch its commit line's."""
     counted: list[Part] = []
     for part in sorted(parts_in(folder), key=lambda part: (part.first, -part.last)):
         inside = counted and counted[-1].holds(part)

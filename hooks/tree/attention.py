@@ -65,9 +65,7 @@ def mark_blocks(blocks: "BlockMask", dtype: "torch.dtype", device: "torch.device
 
 
 def mark_pieces(masks: "Sequence[tuple[int, torch.Tensor]]", length: int) -> "torch.Tensor":
-    """The mask [1, 1, T, T] of a joined pack, of `length` tokens, each of whose pieces attends by itself under its own
-    mask from where it begins.
-    """
+    """The mask [1, 1, T, T] of a joined pack of `length` tokens, each piece under its own from its start."""
     return _stand_in(_PIECES, masks, (length, length), masks[0][1].dtype, masks[0][1].device)
 
 

@@ -340,9 +340,7 @@ class Forked:
 
 
 class Paired(Forked):
-    """The same by two tokens at least, for models that compute the state of one token alone, as when they generate,
-    otherwise than that of several, as in a prompt.
-    """
+    """By two tokens at least, for models whose state after one token alone is another than in a prompt."""
 
     lengths = 2, None
 

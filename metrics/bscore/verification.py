@@ -133,9 +133,6 @@ def verification_held_out(
 
     Args:
         records: as for `threshold_search`, like `rule`, `grid` and `grid_b`.
-        rule: one of `RULES`.
-        grid: candidates for tau.
-        grid_b: candidates for tau_b.
         questions: one per record; runs of one question stay together. None: every record its own.
 
     >>> right = {"category": "easy", "answer": "4", "truth": "4", "b": 0.1}

@@ -159,9 +159,7 @@ def _resamples(n_clusters: int, draws: int, seed: int) -> Iterator[NDArray[Any]]
 def _exchanges(
     prior2: Floats, post2: Floats, codes: NDArray[np.intp], places: Sequence[NDArray[np.intp]], block: Any, g: int
 ) -> tuple[Floats, Floats]:
-    """Sums of the consistency of each of some clusters' priors with each cluster's posteriors, and their numbers; both
-    [some, G], 0 of a cluster with itself.
-    """
+    """Sums, and numbers [some, G], of the consistency of some clusters' priors with each one's posteriors."""
     first = int(block[0])
     crossed, n = np.zeros((len(block), g)), np.zeros((len(block), g))
     for here in places:

@@ -60,7 +60,6 @@ def understand(
     """Read a table and recognise its form (columns decide, not their order).
 
     Args:
-        path: the file.
         cluster: column that names what was sampled.
         replicates: column that says which reading of an item a row is; with a column `item`.
         names: name that a form wants -> the column that has it under another.

@@ -132,9 +132,7 @@ def texts(keys: Array) -> Array:
 
 
 def with_key(sample: Sample, digests: Mapping[str, str]) -> Sample:
-    """The sample, its keys followed by the digest of the item that they begin with: then only rows about the same
-    content pair, whatever items are called in other runs.
-    """
+    """The sample with the digest of its item after each key: then only rows of the same content pair."""
     if isinstance(sample, Updates):
         return replace(sample, views={name: with_key(view, digests) for name, view in sample.views.items()})
     if sample.keys is None:

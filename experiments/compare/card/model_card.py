@@ -306,9 +306,7 @@ def _sides(group: Group) -> tuple[Side, Side]:
 
 
 def _valid(group: Group, family_size: int) -> Tested:
-    """The share of all answers that are one of the options, a mean over items, on those that both have. A read-out that
-    failed holds no valid answer: it counts 0, and is told.
-    """
+    """The mean over items of the share of answers that are an option; a read-out that failed counts 0, and is told."""
     before, now = (_coverage(side) for side in _sides(group))
     both = before.add_suffix("_before").join(now.add_suffix("_now"), how="inner")
     how = _sides(group)[0].how or Resampling()

@@ -126,8 +126,7 @@ class Background(NamedTuple):
 
 
 class WithoutFold(NamedTuple):
-    """A probe as it is without a fold of what it was fitted on: by all of them the estimation of its direction enters
-    the interval of its gain."""
+    """A probe without a fold of what it was fitted on: how far its direction depends on the rows."""
 
     readout: LinearReadout
     background: Background

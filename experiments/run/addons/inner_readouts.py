@@ -195,9 +195,7 @@ def judging(clusters: pd.Series, gate: Gate, seed: int) -> set[str]:
 
 
 def _contexts(inner: Inner, beliefs: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the declared contexts that are read inside, exact and inner, with `exact`, the name of the exact
-    read-out, and `rejected_option`, what its context is evidence about.
-    """
+    """The exact and inner rows of the declared contexts, with `exact`, whose each is, and `rejected_option`."""
     inside = beliefs[beliefs["kind"] == "lens"]
     if (inside["of"] == "").any():
         raise UserError("beliefs: inner read-outs do not say what they are of, as those of earlier versions; run again")

@@ -102,9 +102,7 @@ def _moved(beliefs: BeliefTable, nat: float, seed: Sequence[int]) -> BeliefTable
 
 
 def perturbed(beliefs: pd.DataFrame, nat: float, rng: np.random.Generator) -> pd.DataFrame:
-    """The same table with every log-probability `nat` higher or lower, normalised anew over each read-out's options;
-    what was written rather than computed has none and stays.
-    """
+    """Every log-probability `nat` higher or lower, normalised anew by read-out; what was written stays."""
     readouts, _ = pd.factorize(beliefs["readout_id"])
     computed = beliefs["logp"].notna().to_numpy()
     shift = np.where(computed, rng.choice((-nat, nat), len(beliefs)), 0.0)

@@ -325,9 +325,7 @@ def _probe_scores(run: ScoredRun, table: pd.DataFrame) -> list[Number]:
 
 
 def _as_said(run: ScoredRun, named: pd.DataFrame) -> list[Number]:
-    """The numbers that the experiment makes of what is said, of what the probe reads in the same places. A report card
-    judges it, and no gate of answers; nothing is outside of what it reads.
-    """
+    """The numbers that the experiment makes of what is said, of a probe; its report card judges it, no gate."""
     taken = as_taken(run.experiment, pd.concat([run.beliefs, named], ignore_index=True))
     probed = [sample for sample in run.experiment.samples(run.config, taken) if sample.kind == "probe"]
     scored = score_samples(probed, resampling(run.config), compared=set()).numbers

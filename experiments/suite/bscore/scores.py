@@ -185,9 +185,7 @@ def _parsed(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Num
 
 
 def _of_paper(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Number]:
-    """Of exact and of counted answers, the mean of Table 2 over its categories; and of the latter the shares of the
-    likeliest option, afresh and in turns.
-    """
+    """The mean of Table 2 over its categories; of counted answers the likeliest option's shares, too."""
     if not view.held:
         return
     if WRITTEN in ways_of(view):

@@ -65,9 +65,7 @@ def tables(beliefs: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _stored(table: pd.DataFrame) -> pd.DataFrame:
-    """With categories in the order in which texts come, which does not depend on the parts, and names of read-outs as
-    texts, since each has its own.
-    """
+    """With categories in the texts' own order, whatever the parts, and names of read-outs as texts."""
     columns: dict[str, Any] = {}
     for name, values in table.items():
         category = isinstance(values.dtype, CategoricalDtype)

@@ -96,9 +96,7 @@ def _of_method(
 
 
 def parts(config: ConsistencyConfig, table: pd.DataFrame) -> dict[str, pd.Series]:
-    """Which instances meet a condition: temperature, coverage, order and likelihood of the words, and likelihood of the
-    prefilled turn.
-    """
+    """Which instances meet a condition: temperature, coverage, order, likelihood of words and of the prefilled turn."""
     plain = table["temperature"] == 1
     windows = config.entities.windows
     chosen = {f"T = {t:g}": table["temperature"] == t for t in sorted(table["temperature"].unique())}

@@ -317,9 +317,7 @@ def _positions(place: BeliefPlace) -> Positions:
 
 
 def shown(item: Item, trajectories: Sequence[Trajectory], places: Sequence[BeliefPlace], *, whole: bool) -> list[Shown]:
-    """What a judge is shown at each place: the steps up to it, or all. With the whole in view even the start is of one
-    trajectory, and so a place for each.
-    """
+    """What a judge is shown at each place: the steps up to it, or all, and then every trajectory has its own start."""
     text = question_text(question_of(item))
     of_name: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:

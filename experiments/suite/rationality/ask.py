@@ -43,9 +43,7 @@ class BeliefSite(NamedTuple):
 
 
 def places(config: RationalityConfig, item: Item) -> list[BeliefSite]:
-    """The context under every prompt, with each state of the further covariate revealed as well, and, if inner layers
-    are read, before any evidence.
-    """
+    """The context under every prompt, with each state of the further covariate, and bare for inner layers."""
     content = item.content
     against = {}
     if config.lens and content["prior"] is not None:
