@@ -39,8 +39,7 @@ from doxascope.probes.probe import ProbeMeta
 ONE_METHOD = {
     "consistency": (
         "items=6",
-        "registered=null",
-        "fork={methods: [], hidden: ' {x}'}",
+        *("registered=null", "fork={methods: [], hidden: ' {x}'}"),
         "methods={letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}",
     ),
     "bscore": (
