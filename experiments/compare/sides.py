@@ -38,16 +38,16 @@ LENS = "lens"
 """The condition of an inner read-out that the exact one does not have."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Admitted:
-    """What a run holds that may be compared."""
+    """What a run holds that may be compared; nothing of a table."""
 
-    beliefs: pd.DataFrame
+    beliefs: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Its belief table, with the rows of inner kinds that are admitted, each under a method of its own."""
-    refused: Mapping[str, str]
-    """What is not -> why."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Name of an inner kind -> why it is no belief here."""
     doubted: Mapping[str, str] = field(default_factory=dict)
-    """Name of a sample that is there, and is no belief -> why."""
+    """Name of a sample -> why it is no belief, by the report card of its probe."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Name of a sample -> how what its probe reads is off in spread."""
 
@@ -73,7 +73,7 @@ def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
             why, off = unreadable(meta), reach(meta.target, table, outer)
             doubted |= dict.fromkeys(names, why) if why else {}
             notes |= dict.fromkeys(names, off.text) if off.wrong else {}
-    return Admitted(together, refused, doubted, notes)
+    return Admitted(beliefs=together, refused=refused, doubted=doubted, notes=notes)
 
 
 def _layers(run: Run, experiment: ReadInside, every: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | str]]:
@@ -117,7 +117,7 @@ JUDGE = "competence"
 
 
 @dataclass(frozen=True)
-class Side:
+class Side(Admitted):
     """One of what is compared."""
 
     label: str
@@ -127,16 +127,8 @@ class Side:
     """The experiment, or the form of a table: sides of one group are compared."""
     samples: Sequence[Sample]
     run: Run | None = None
-    beliefs: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """Of a run, its rows and those of its inner kinds as they are scored."""
     verdicts: Sequence[Verdict] = ()
     """Of a run, what is said of each method."""
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """Name of an inner kind -> why it is no belief here."""
-    doubted: Mapping[str, str] = field(default_factory=dict)
-    """Name of a sample -> why it is no belief, by the report card of its probe."""
-    notes: Mapping[str, str] = field(default_factory=dict)
-    """Name of a sample -> how what its probe reads is off in spread."""
     line: str = ""
     """What was understood of a table."""
     is_log: bool = False
@@ -207,24 +199,13 @@ def _of_run(run: Run, label: str, several: bool) -> Side:
     """Inner kinds are compared within a run: a layer of one model is no layer of another."""
     every = run.folder.beliefs()
     outer = every[~every["kind"].isin(INNER_KINDS)]
-    admitted = Admitted(outer, {}) if several else inner_beliefs(run, every)
+    admitted = Admitted(beliefs=outer) if several else inner_beliefs(run, every)
     samples = list(run.experiment.samples(run.config, admitted.beliefs))
     gates = verdicts(_gates(run, outer, samples))
     if several:
         known = item_digests(run.folder.recorded(ITEMS))
         samples = [replace(with_key(sample, known), run=label) for sample in samples]
-    return Side(
-        label=label,
-        path=run.folder.path,
-        group=run.experiment.name,
-        samples=samples,
-        run=run,
-        beliefs=admitted.beliefs,
-        verdicts=gates,
-        refused=admitted.refused,
-        doubted=admitted.doubted,
-        notes=admitted.notes,
-    )
+    return Side(label, run.folder.path, run.experiment.name, samples, run, gates, **vars(admitted))
 
 
 def _gates(run: Run, outer: pd.DataFrame, samples: Sequence[Sample]) -> list[Number]:

@@ -224,7 +224,8 @@ def judge_rows(
     Raises UserError for a judge that has no chat template.
     """
     judges = config.stated.judges
-    others = [judge_plan.model for judge_plan in judges.values() if not _is_itself(judge_plan.model, config)]
+    alike = {"threads": config.model.threads}  # the model itself judges, too
+    others = [plan.model for plan in judges.values() if plan.model.model_copy(update=alike) != config.model]
     loaded = _loaded(tuple(dict.fromkeys(others))) if others else {}
     rows: Rows = []
     transcripts: list[Transcript] = []
@@ -234,10 +235,6 @@ def judge_rows(
         rows += [row | {"kind": "judge", "method": f"judge {name}", "judge": name} for row in more]
         transcripts += also
     return rows, transcripts
-
-
-def _is_itself(judge: ModelSpec, config: RunConfig) -> bool:
-    return judge.model_copy(update={"threads": config.model.threads}) == config.model
 
 
 def _one_judge(

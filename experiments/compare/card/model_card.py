@@ -30,7 +30,7 @@ from ....probes.report_card import Card
 from ...run.folder import RunFolder
 from ...run.joint_scores import short
 from ...run.manifest import ITEMS, item_digests
-from .. import Comparison, Group, Record, Side, compare
+from .. import Comparison, Group, Side, compare
 from ..findings import ALPHA
 
 Changes = dict[str, Any]
@@ -286,16 +286,12 @@ def _registered(comparison: Comparison) -> Iterator[Tested]:
         (first, _) = _sides(group)
         plan = first.run.config.registered if first.run else None
         for record in comparison.confirmed:
-            if plan and _is_of(record, first) and record.pair.metric == plan.metric:
+            if plan and any(record.pair.one is sample for sample in first.samples) and record.pair.metric == plan.metric:
                 sample = record.pair.one
                 if (sample.method, sample.kind) == (plan.method, plan.kind):
                     yield Tested(
                         group.name, f"{plan.metric} of {plan.method}", record.score, plan.coherent, plan.margin or 0
                     )
-
-
-def _is_of(record: Record, side: Side) -> bool:
-    return any(record.pair.one is sample for sample in side.samples)
 
 
 def _sides(group: Group) -> tuple[Side, Side]:

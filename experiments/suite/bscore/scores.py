@@ -196,7 +196,11 @@ def _of_paper(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[N
         named = replace(make, method=f"{view.method} {way}".strip())
         kind = "verbal" if way else "exact"
         for subset, asked in (parts(view.held) | by_size).items():
-            sample = counted_answers(view, asked, subset, None, way) if way else _exact(view, asked, subset)
+            sample = (
+                counted_answers(view, asked, subset, None, way)
+                if way
+                else exact_answers(view, asked, subset, slice(None))
+            )
             by = sample.single if sample.chosen_by is None else sample.chosen_by
             of_b = _of_top(sample, by, sample.single - sample.multi, wrong=subset in (EASY, HARD))
             items = sample.keys if sample.item is None else sample.item
@@ -217,10 +221,6 @@ def _of_paper(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[N
                 kind=kind,
                 quantity="mean over categories of B of the likeliest; 0 of one that is never wrong",
             )
-
-
-def _exact(view: MethodView, asked: Sequence[Asked], subset: str) -> Answers:
-    return exact_answers(view, asked, subset, slice(None))
 
 
 def _of_top(sample: Answers, by: Array, values: Array, *, wrong: bool = False) -> Floats:
