@@ -285,13 +285,14 @@ def _registered(comparison: Comparison) -> Iterator[Tested]:
     for group in comparison.groups:
         (first, _) = _sides(group)
         plan = first.run.config.registered if first.run else None
+        if plan is None:
+            continue
         for record in comparison.confirmed:
-            if plan and any(record.pair.one is sample for sample in first.samples) and record.pair.metric == plan.metric:
-                sample = record.pair.one
-                if (sample.method, sample.kind) == (plan.method, plan.kind):
-                    yield Tested(
-                        group.name, f"{plan.metric} of {plan.method}", record.score, plan.coherent, plan.margin or 0
-                    )
+            sample = record.pair.one
+            named = (record.pair.metric, sample.method, sample.kind) == (plan.metric, plan.method, plan.kind)
+            if named and any(sample is other for other in first.samples):
+                name = f"{plan.metric} of {plan.method}"
+                yield Tested(group.name, name, record.score, plan.coherent, plan.margin or 0)
 
 
 def _sides(group: Group) -> tuple[Side, Side]:
