@@ -3,9 +3,10 @@ the runner goes through a list of these and knows none by name.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import pandas as pd
 from numpy.typing import ArrayLike
@@ -151,13 +152,13 @@ class Added:
     """What stands beside single numbers."""
 
 
-class AddOn(Protocol):
+class AddOn(ABC):
     """One of them."""
 
     def begin(self, experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> Begun:
         """Before a run reads anything; may fit the model with what it reads by. Raises UserError for what it cannot."""
-        ...
+        return Begun(config, {})
 
+    @abstractmethod
     def finish(self, run: ScoredRun) -> Added:
         """Once the experiment is scored; needs no model."""
-        ...

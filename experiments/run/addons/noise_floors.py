@@ -9,13 +9,12 @@ import pandas as pd
 
 from ....base.text import shown_error
 from ....hooks.checks.certificate import Certificate
-from ....hooks.lm import LanguageModel
 from ....metrics.number import Key, Number
 from ....metrics.tables.belief_parts import BeliefTable
 from ...report.document import Prose
-from ..experiment import Experiment, Item, RunConfig
+from ..experiment import Experiment, RunConfig
 from ..manifest import CERTIFICATE
-from ..scores import Added, Begun, ScoredRun, score_run
+from ..scores import Added, AddOn, ScoredRun, score_run
 
 DRAWS = 2
 """Perturbed tables that are scored."""
@@ -25,12 +24,8 @@ NONE = (
 )
 
 
-class NoiseFloors:
-    """The numerical error beside each score, if the run has a certificate."""
-
-    def begin(self, experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> Begun:
-        """Nothing: the run keeps its model's certificate anyway."""
-        return Begun(config, {})
+class NoiseFloors(AddOn):
+    """The numerical error beside each score, if the run has a certificate, which it keeps anyway."""
 
     def finish(self, run: ScoredRun) -> Added:
         """Score perturbed tables."""

@@ -17,7 +17,6 @@ import pandas as pd
 from ....base.errors import UserError, in_one_line
 from ....base.text import as_csv
 from ....hooks.lens.plan import Gate
-from ....hooks.lm import LanguageModel
 from ....metrics import ReadoutGate, Score, check_belief_table, query_effect, readout_gate
 from ....metrics.beliefs import condition_keys, read_exactly
 from ....metrics.consistency import competence
@@ -34,9 +33,9 @@ from ....probes.features import NO_BELIEF, OF_OPTION, READ_OUT
 from ....probes.probe import ProbeMeta
 from ...report.cells import score_cell
 from ...report.document import Block, Cell, Prose, grid
-from ..experiment import Experiment, Item, RunConfig
+from ..experiment import RunConfig
 from ..folder import RunFolder
-from ..scores import Added, Begun, ScoredRun, as_taken, resampling
+from ..scores import Added, AddOn, ScoredRun, as_taken, resampling
 from .inner_readouts import GATE, GATE_FAILED, judging, named_apart, numbers_table, scored_beside
 from .side_by_side import (
     DISAGREEMENT,
@@ -146,12 +145,8 @@ PASSING_FOLDER = PASSING = "passing"
 PRIOR = -1
 
 
-class LensInPassing:
-    """Lens beliefs with nothing appended, if they were read."""
-
-    def begin(self, experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> Begun:
-        """Nothing: they are read once a run is there."""
-        return Begun(config, {})
+class LensInPassing(AddOn):
+    """Lens beliefs with nothing appended, if they were read once the run was there."""
 
     def finish(self, run: ScoredRun) -> Added:
         """The gate and the numbers of every layer, and a section for each position."""
@@ -259,12 +254,8 @@ LEFT_OUT = f"{PROBES_FOLDER}/left-out.json"
 AGAIN = "apply the probe again"
 
 
-class ProbeBeliefs:
-    """Beliefs of kind `probe`, if a probe was applied to the run."""
-
-    def begin(self, experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> Begun:
-        """Nothing: probes are applied once a run is there."""
-        return Begun(config, {})
+class ProbeBeliefs(AddOn):
+    """Beliefs of kind `probe`, if a probe was applied to the run once it was there."""
 
     def finish(self, run: ScoredRun) -> Added:
         """The numbers of every probe, and a section for each."""
