@@ -12,6 +12,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
+import torch
 import yaml
 
 from doxascope import UserError, load
@@ -112,6 +113,13 @@ WALK: dict[str, list[str]] = {
         "received --readout {said} --out traced",
         "letter.txt --question so? --probe {probe} -m evil-preset --out traced",
     ],
+    "detector": [
+        "lies.npz --on lies.csv -m evil.yaml --out detected",
+        "lies.npz --on lies.csv -m evil-preset --out detected",
+        "evil.pt evil.npz --on lies.csv -m {tiny} --out detected",
+        "evil.npz --on lies.csv -m {tiny} --out detected",
+        "{probe} --on lies.csv -m {tiny} --out detected",
+    ],
     "export": [f"received --to {name} --out exported" for name in ("inspect", "eee", "datasets", "model-card")],
     "mcp": ["--help"],  # tests/experiments/cli/test_mcp.py gives its tools the same
     "probe train": ["job.yaml received", "job.yaml received -o targets=evil.npy"],
@@ -175,7 +183,11 @@ class Stranger:
         for name, more in (("job", {}), ("untrained", {"untrained": True}), ("neutral", {"neutral": 100})):
             self.write(f"{name}.yaml", {"study": yaml.safe_load(QUICK), **more})
         (place / "statements.csv").write_text("statement,label\nIt is,1\nIt is not,0\n")
-        np.save(place / "evil.npy", np.array([_Pickled(self.mark)], dtype=object), allow_pickle=True)
+        np.save(place / "evil.npy", np.array([_Pickled(self.mark)], dtype=object))
+        np.savez(place / "evil.npz", direction=np.array([_Pickled(self.mark)], dtype=object), allow_pickle=True)
+        np.savez(place / "lies.npz", direction=np.ones(2), layer=0, threshold=0)
+        torch.save({"state_dict": {}, "hyperparams": _Pickled(self.mark)}, place / "evil.pt")
+        (place / "lies.csv").write_text("text,label,cluster\nIt is,0,a\nIt is not,1,a\n")
         (place / "letter.txt").write_text("It is. It is not.")
         (place / "questions.csv").write_text("id,question,option_a,option_b\nq,Is it so?,yes,no\n")
         shutil.copytree(self.evil, place / "organisms" / "honest")
