@@ -55,7 +55,7 @@ class ArrayProbe:
 
     def __str__(self) -> str:
         meta = self.probe.meta
-        lines = [f"Probe of {meta.target} at layer {meta.layer}: {self.card.headline}"]
+        lines = [f"Probe {meta.name!r} at layer {meta.layer}: {self.card.headline}"]
         lines += [f"  {name}: {told(self.study.numbers[name])}" for name in ("r2", "auc", "slope")]
         lines += [f"  {claim.name}: {claim.verdict}; {claim.evidence}" for claim in self.card.claims]
         return "\n".join(lines)

@@ -20,9 +20,9 @@ from .collection_figures import called, each, forest_of, lines_of, named
 
 FILES = ("report.json", "report.html", FIGURES, "runs.csv", "runs.parquet", "pooled.csv", "pooled.parquet")
 POOLING = (
-    "Each number is the mean over seeds, and SD the standard deviation between them. The interval is for other items "
-    "and other seeds: of the variance of a run's items, which seeds may share, and that between seeds over their "
-    "number (F10 in docs/metrics/definitions.md)."
+    "Each number is the mean over seeds, and SD the standard deviation between them. The interval generalises to other "
+    "items and other seeds: its variance is the variance over the items of one run, which seeds may share, plus the "
+    "variance between seeds divided by the number of seeds (F10 in docs/metrics/definitions.md)."
 )
 
 

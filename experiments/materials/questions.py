@@ -172,8 +172,8 @@ def read_rows(path: Path, needed: Sequence[str], allowed: Sequence[str], *, only
         )
     if only and (unknown := [name for name in source.columns if name not in (*needed, *allowed)]):
         raise UserError(
-            f"{path}: nothing is made of the column {unknown[0]!r}; {nearest(unknown[0], (*needed, *allowed))} "
-            "Rename it, or take it out"
+            f"{path}: the column {unknown[0]!r} is not used here; rename it or take it out; "
+            f"{nearest(unknown[0], (*needed, *allowed))}"
         )
     wanted = [name for name in (*needed, *allowed) if name in source.columns]
     rows = [

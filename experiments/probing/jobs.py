@@ -25,7 +25,7 @@ from ...probes.evidence.calibration import calibrate
 from ...probes.evidence.controls import UNTRAINED
 from ...probes.evidence.crossfit import auc, log_loss
 from ...probes.evidence.study import Beside
-from ...probes.features import OF_OPTION, StoreFeatures
+from ...probes.features import OF_OPTION, TARGETS, WHERE, StoreFeatures
 from ...probes.groups import permuted_targets
 from ...probes.job import Judged, RegisteredPlace, run_job, train
 from ...probes.probe import Probe
@@ -207,10 +207,15 @@ def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> Report:
     plain = {"AUC": auc(y, logit), "calibration slope": slope.slope, "calibration intercept": slope.intercept}
     rows += [[name, Cell(f"{value:.3f}"), ""] for name, value in plain.items()]
     site = loaded.sites[probe.meta.position]
-    called = f"{probe.meta.name}, {probe.meta.called}, read at {probe.meta.at}, which lies {site}."
+    called = f"{probe.meta.name}, {probe.meta.called}, read at {probe.meta.at}, which {WHERE[site]}."
     left = f"{int((~new).sum())} rows of groups that it was trained on are left out; intervals are of this one probe."
     table = grid("On other groups", ["", "estimate", "groups"], rows, short=True)
-    return Report(f"A probe of {job.target}", "on other runs", Top(said=called, verdict=Prose(text=left)), [table])
+    return Report(
+        f"A probe of {TARGETS.get(job.target, job.target)}",
+        "on other runs",
+        Top(said=called, verdict=Prose(text=left)),
+        [table],
+    )
 
 
 def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = (), *, reported: bool = True) -> int:

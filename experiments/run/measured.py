@@ -106,7 +106,10 @@ class Measured(Experiment):
 
         words = self._words
         panels = [panel(words, self.headline, self.coherent), panel("difference", self.headline + CONTRAST, 0.0)]
-        caption = f"First the mean of {words}{asked}; then what levels differ by, first less second; dashed is 0."
+        caption = (
+            f"The first panel shows the mean of {words}{asked}, the second the differences of levels (first minus "
+            "second); no difference is 0."
+        )
         return forests(f"{words[:1].upper()}{words[1:]}, and what the factors make of it", panels, caption)
 
     @property
@@ -190,10 +193,9 @@ class Measured(Experiment):
 
 
 PAIRING = (
-    "Items that have both levels are compared with themselves, at the same levels of the other factors (their means, "
-    "where they have several rows); "
-    "where none has both, the levels are of different items. Clusters are resampled together; p is adjusted by Holm "
-    "over all of a method."
+    "Items that have both levels are compared with themselves, at the same levels of the other factors (by their means "
+    "where they have several rows); where no item has both levels, different items are compared. Clusters are "
+    "resampled together; p is adjusted by Holm over all contrasts of a method."
 )
 
 

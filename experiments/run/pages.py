@@ -226,7 +226,9 @@ def _headline(
         for method, score in zip(methods, scores, strict=True)
     ]
     titled = [(column.title, column.explanation) for column in columns]
-    settings = "".join(f", {key} {value}" for key, value in scores[0].params.items())
+    settings = ", ".join(f"{key} {value}" for key, value in scores[0].params.items())
+    made_by = scores[0].ci_method
+    interval = f"The interval of {titled[0][0]} is of the method {made_by} (settings: {settings}). " if made_by else ""
     checked = manifest["verification"]
     how = (
         f"{len(checked['readouts'])} read-outs were recomputed by one ordinary forward pass per surface form: largest "
@@ -243,7 +245,7 @@ def _headline(
             notes=titled,
             short=True,
         ),
-        Prose(text=f"Interval of {titled[0][0]}: {scores[0].ci_method}{settings}. {how}", soft=True),
+        Prose(text=f"{interval}{how}", soft=True),
     ]
 
 

@@ -117,7 +117,7 @@ MAX_BCA_SHARE = 0.1
 """No BCa where one cluster holds more of the rows than this: its acceleration is then of that cluster alone."""
 BCA = "BCa cluster bootstrap"
 BOOTSTRAP = "expanded percentile cluster bootstrap"
-NO_SHORTER = ", no shorter than t"
+NO_SHORTER = ", at least as wide as the t interval"
 """Said of an interval whose ends lie no nearer than those of t(G - 1), or of the sample if those lie beyond it."""
 
 

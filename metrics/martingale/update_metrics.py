@@ -185,18 +185,18 @@ def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:
         beside["between cells"] = f"{score.M_between:.3f}, with {score.between_share:.0%} of the spread of the priors"
         beside["over all rows, which mixes the two,"] = f"{score.M_pooled:.3f}"
     if np.isfinite(score.effective_clusters):
-        beside["clusters that carry it"] = f"{score.effective_clusters:.1f} of {score.n_clusters}"
+        beside["effective number of clusters"] = f"{score.effective_clusters:.1f} of {score.n_clusters}"
     if np.isfinite(score.mde):
         beside["minimum detectable effect (80% power)"] = f"{score.mde:.3f}"
     if isinstance(score, MartingaleScore) and np.isfinite(score.p_iid):
         beside["p as papers print it (rows independent, equal spread)"] = f"{score.p_iid:.3g}"
     if -1 < slope < 0:
-        beside[f"a prior reading of reliability {1 + slope:.2f}"] = "would show this alone"
+        beside["reliability of the prior at which noise alone makes this M"] = f"{1 + slope:.2f}"
     if study is None:
         beside["reliability over wordings"] = "not measured"
     elif np.isfinite(study.reliability_one):
         beside["reliability of one wording"] = f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"
-        beside[f"of the mean of {study.n_wordings}"] = f"{study.reliability_mean:.2f}"
+        beside[f"reliability of the mean of {study.n_wordings} wordings"] = f"{study.reliability_mean:.2f}"
     return beside
 
 

@@ -33,6 +33,8 @@ TIED = 0.02
 """Two kinds tie in a cluster in which they are apart by no more than this share of the largest distance."""
 MOST_TIES = 0.5
 """Share of clusters that tie above which what makes a difference is rare."""
+UNSEEN = "rare clusters that point the other way and may not have been sampled"
+"""What the interval and p of a difference allow for where most clusters tie."""
 DIFFERENCE = "_difference"
 """What is added to a metric's name in the difference of two samples."""
 Comparable = Mapping[str, Mapping[str, tuple[Sample, Compared]]]
@@ -120,8 +122,8 @@ class Pair:
             p=max(score.p, bound.p),
             ci_lo=min(score.ci_lo, bound.lo),
             ci_hi=max(score.ci_hi, bound.hi),
-            ci_method=f"{score.ci_method}, and the chance to have missed what pulls the other way",
-            p_method=f"{score.p_method}, and the chance to have missed what pulls the other way",
+            ci_method=f"{score.ci_method}, widened for {UNSEEN}",
+            p_method=f"{score.p_method}, raised for {UNSEEN}",
             status="ties_dominate" if score.status == "ok" else score.status,
         )
 

@@ -93,11 +93,11 @@ class LogoddsSpread(NamedTuple):
     def fault(self) -> str:
         """In words what is wrong with it: of what an interval lies beyond its bound; empty where of nothing."""
         if self.hi < SPREAD:
-            return f"drawn together: its log-odds spread {self.ratio:.2f} of the exact ones"
+            return f"drawn together: its log-odds have {self.ratio:.2f} of the spread of the exact ones"
         if self.lo > 1 / SPREAD:
-            return f"spread too far: its log-odds spread {self.ratio:.2f} of the exact ones"
+            return f"spread too far: its log-odds have {self.ratio:.2f} times the spread of the exact ones"
         if self.slope_hi < SPREAD**2:
-            return f"apart from the exact belief: its log-odds move {self.slope:.2f} for 1 of the exact ones"
+            return f"apart from the exact belief: its log-odds move by {self.slope:.2f} where the exact ones move by 1"
         return ""
 
     @property
@@ -149,12 +149,13 @@ def reach(target: str, read: pd.DataFrame, beliefs: pd.DataFrame) -> Reach:
     if target != "exact" or both.empty:
         return Reach()
     of = {str(name): _spread_of(rows) for name, rows in both.groupby("scenario", observed=True)}
-    if faults := [f"{found.fault} ({name})" if name else found.fault for name, found in of.items() if found.fault]:
+    if faults := [f"{found.fault} (`{name}`)" if name else found.fault for name, found in of.items() if found.fault]:
         return Reach("; ".join(faults), wrong=True)
     varied = [found for found in of.values() if np.isfinite(found.ratio)]
     if varied and all(found.known for found in varied):
         return Reach()
-    return Reach(f"not shown to spread as far as the exact belief: {both['cluster'].nunique()} groups do not tell")
+    few = both["cluster"].nunique()
+    return Reach(f"not shown to spread as far as the exact belief ({few} groups are too few to tell)")
 
 
 def _spread_of(rows: pd.DataFrame) -> LogoddsSpread:

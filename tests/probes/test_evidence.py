@@ -115,7 +115,7 @@ def test_the_spread_is_the_root_of_what_a_calibrated_reading_knows_and_nothing_i
     calibrated = spread(expit(read + away), expit(read + missed + away), option, groups)
     assert calibrated.ratio == pytest.approx(0.8, abs=0.02)
     assert calibrated.slope == pytest.approx(0.64, abs=0.03)
-    assert calibrated.fault.startswith("drawn together: its log-odds spread 0.8")
+    assert calibrated.fault.startswith("drawn together: its log-odds have 0.8")
     assert spread(expit(away), expit(read + away), option, groups).ratio == pytest.approx(0.0, abs=1e-12)
     exact = spread(expit(read + away), expit(read + away), option, groups)
     assert (exact.ratio, exact.slope, exact.fault, exact.known) == (pytest.approx(1), pytest.approx(1), "", True)

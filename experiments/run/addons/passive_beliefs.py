@@ -29,7 +29,7 @@ from ....metrics.tables.samples import ALL
 from ....probes.dataset import READ_BY, READINGS, TOKEN
 from ....probes.evidence.calibration import reach, update_behind_probe
 from ....probes.evidence.token_lead import lead_in_tokens
-from ....probes.features import NO_BELIEF, OF_OPTION, READ_OUT
+from ....probes.features import NO_BELIEF, OF_OPTION, READ_OUT, TARGETS, WHERE
 from ....probes.probe import ProbeMeta
 from ...report.cells import score_cell
 from ...report.document import Block, Cell, Prose, grid
@@ -83,8 +83,8 @@ def beside_asked(
         both = passive.merge(asked, on=PLACE, suffixes=("", "_asked"))
         for method, places in both.groupby("method", sort=False):
             effect = query_effect(places["prob"], places["prob_asked"], places["cluster"].to_numpy(), how=how)
-            how_asked = "asked" if kind == "exact" else "stated"
-            yield number(str(method), "query_effect", effect, f"{how_asked} less read in passing")
+            how_asked = "exact belief when asked" if kind == "exact" else "stated belief"
+            yield number(str(method), "query_effect", effect, f"{how_asked} minus the reading before the question")
             if trajectories and places["step"].nunique() > 1:
                 for metric, score, quantity, beside, code in _along(places.sort_values("step"), kind, how):
                     yield number(str(method), metric, score, quantity, beside, code)
@@ -99,14 +99,14 @@ def _along(places: pd.DataFrame, kind: str, how: Resampling) -> Iterator[tuple[s
     groups = places["cluster"].to_numpy()
     lead = lead_in_tokens(passive, asked, token, step, chain.to_numpy(), groups, how=replace(how, draws=None))
     beside = {"by chance": f"{lead.by_chance:.1f}", "never settles": str(lead.n_never)}
-    yield "lead", lead, f"tokens by which it settles before the {kind} belief", beside, "W6"
+    yield "lead", lead, f"number of tokens by which the reading settles before the {kind} belief", beside, "W6"
     if kind == "exact":
         after = places.groupby(chain, sort=False)[["prob", "prob_asked"]].shift(-1)
         there = after["prob"].notna().to_numpy()
         read, known_there = after["prob"].to_numpy()[there], after["prob_asked"].to_numpy()[there]
         behind = update_behind_probe(passive[there], read, asked[there], known_there, groups[there], how=how)
         beside = {"as read": f"{behind.M_read:.3f}", "of a coherent belief": f"{behind.M_coherent:.3f}"}
-        yield "M_behind", behind, "slope of the update behind the errors of reading", beside, "A5"
+        yield "M_behind", behind, "slope of the update, corrected for errors of reading", beside, "A5"
 
 
 def by_place(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
@@ -228,9 +228,9 @@ def _lens_section(record: dict[str, Any], numbers: Sequence[Number]) -> list[Blo
     return [
         Prose(
             title=f"What lenses read in passing at {record['position']!r}",
-            text=f"Nothing is appended: what inner layers would say next, which lies {record['site']}. {passed} of "
-            f"{len(gates)} read-outs pass their gates, judged on other clusters than the numbers are of; what fails is "
-            "no belief.",
+            text="No question is appended: these numbers are of what inner layers would say next at that place, which "
+            f"{WHERE[record['site']]}. {passed} of {len(gates)} read-outs pass their gates, which are judged on other "
+            "clusters than the numbers; a read-out that fails is no belief.",
         ),
         grid(
             "",
@@ -341,8 +341,9 @@ def _probe_section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Numbe
     return [
         Prose(
             title=f"Read by the {what} {meta.name}",
-            text=f"{readouts} read-outs at {meta.at}, by a probe of {meta.target}. What it reads, by its report card: "
-            f"{meta.called}. Groups that it was trained on are read by fits without them."
+            text=f"A probe of {TARGETS.get(meta.target, meta.target)} read {readouts} read-outs at {meta.at}. Its "
+            f"report card "
+            f"calls what it reads: {meta.called}. Groups that it was trained on are read by fits without them."
             + (f" It is {note}." if note else ""),
         ),
         numbers_table(f"Numbers of {meta.name}", numbers),

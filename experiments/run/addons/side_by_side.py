@@ -101,7 +101,7 @@ def _sums_of_options(run: ScoredRun, probed: Sequence[pd.DataFrame]) -> Iterator
         whole = places["prob", "count"] == places["k", "first"]
         excess, clusters = (places["prob", "sum"] - 1).where(whole), places["cluster", "first"].to_numpy()
         score = cluster_mean(excess, clusters, how=resampling(run.config))
-        quantity, out = "P of all options, each asked for by itself, summed, less 1", int((~whole).sum())
+        quantity, out = "sum of P over all options, each asked for by itself, minus 1", int((~whole).sum())
         beside = {"sums left out, for an option that has no belief": f"{out} of {len(whole)}"} if out else {}
         about: dict[str, Any] = {"quantity": quantity, "code": "F1", "beside": beside}
         yield Number(metric=SUM, method=str(method), kind=str(kind), score=score, **about)
@@ -166,8 +166,9 @@ def side_by_side(
         title=f"What it {does}",
         short=True,
         name="Kinds of belief",
-        caption="The same numbers of every kind of belief, of the same conversations. What is struck out is no belief, "
-        "or cannot be read; the reason stands under its name. How well it answers counts all the same.",
+        caption="The same numbers for every kind of belief, from the same conversations. What is struck out is no "
+        "belief, or cannot be read; the reason stands under its name. How good its answers are (accuracy, Brier, "
+        "log-loss) is shown and compared even then.",
         head=[("", ""), *((metric.replace("_", " "), "") for metric in metrics)],
         rows=[
             [
@@ -188,7 +189,7 @@ def side_by_side(
             for kind, method in known_of
         ],
         axis if len(axis) <= AXIS else shown.replace("_", " "),
-        "Each with its interval; hollow: cannot be read."
+        "Each number with its interval; a hollow mark cannot be read."
         + (f" No number: {', '.join(none)}." if none else "")
         + (f" Dashed: {coherent:g}, a coherent belief." if coherent is not None else ""),
         reference=coherent,
@@ -205,8 +206,9 @@ def side_by_side(
         doubts,
         short=True,
         title="How far is what it says from what it computes and holds?",
-        caption="Mean distance (total variation) of the two distributions over the options, at the same places: 0 "
-        "alike, 1 nothing in common.",
+        caption="Mean distance (total variation) of the two distributions over the options, in the same read-outs: 0 "
+        "if "
+        "they are equal, 1 if they have nothing in common.",
     )
     return [table, *([lengths] if far else []), *without], drawn
 
@@ -344,7 +346,8 @@ def furthest(run: ScoredRun, every: pd.DataFrame, doubted: Mapping[str, str]) ->
             )
         )
     caption = (
-        f"The {len(instances)} of {len(places)} places at which they are furthest apart; all are in {DISAGREEMENT}."
+        f"The {len(instances)} of {len(places)} read-outs in which the kinds are furthest apart; {DISAGREEMENT} has "
+        f"all."
         + (
             " Along the prompt: what the probe reads of the options, in their order, at each kept token."
             if along

@@ -34,7 +34,7 @@ from .samples import actions, decisions, detailed, knowledge, methods, samples
 from .scores import RESPONSE, own_scores, response
 
 INNER_COLUMNS = (
-    Column(RESPONSE, "response", "slope of the belief on the true chance; 0: no evidence is heard"),
+    Column(RESPONSE, "response", "slope of the belief on the true chance; 0: the belief does not respond to evidence"),
     Column("rmse_truth", "error", "root mean square distance of the belief from the true chance"),
 )
 

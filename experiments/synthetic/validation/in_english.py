@@ -289,7 +289,11 @@ def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
     wrong, open_ = ([one for one in found if one.state == state] for state in (NOT_FOUND, NOT_SHOWN))
     says = f"{_listed(sorted({fact.species for fact in found}))} recovered."
     if wrong or open_:
-        says = "Not recovered." if wrong else "Nothing is otherwise than planted; too few triples to show all of it."
+        says = (
+            "Not recovered."
+            if wrong
+            else "Nothing contradicts what was planted, but there are too few triples to show all of it."
+        )
     if bare := sorted({fact.species for fact in found if (fact.what, fact.state) == (APART, UNTAUGHT)}):
         says += f" The bets of {' and '.join(bare)} were never taught: nothing is planted in them."
     document = compared_page(compared, {})
