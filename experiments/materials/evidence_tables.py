@@ -103,7 +103,7 @@ def _refuse_unknown(path: Path, row: Cells, used: set[str]) -> None:
     if unknown:
         known = {*EXTRAS, *(name for part in PARTS for name in NAMES[part]), *PAIR, "options", "option_1", "evidence_1"}
         several, name, close = len(unknown) > 1, json.dumps(str(path)), closest(unknown[0], known)
-        hint = f"did you mean {close!r}? " if close else ""
+        hint = f"did you mean {close!r}? If not, " if close else ""
         raise UserError(
             f"{path}: the column{'s' * several} {', '.join(map(repr, unknown))} {'are' if several else 'is'} not used "
             f"here; {hint}rename {'them' if several else 'it'}, or list {'them' if several else 'it'} under `unused`: "

@@ -85,7 +85,7 @@ def brier_update_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
     score = update_score(pairs.prior, pairs.posterior, outcome, pairs.clusters, how=how)
     beside = {
         "mean square of the update (raises it, whatever its direction)": f"{score.mean_sq_update:.3f}",
-        "earned by the direction": f"{score.cross:z.3f}",
+        "change by the direction of the update": f"{score.cross:z.3f}",
     }
     yield Line(
         "brier_update",

@@ -207,7 +207,7 @@ def test_the_advice_for_a_column_that_is_not_used_is_taken(configured: Configure
     experiment, config = configured(*named)
     with pytest.raises(UserError, match="the column 'notes' is not used here") as error:
         experiment.items(config)
-    flag, advice = shlex.split(str(error.value).partition("made of it: ")[2])
+    flag, advice = shlex.split(str(error.value).partition("under `unused`: ")[2])
     assert flag == "-o"
     experiment, config = configured(*named, advice)
     (item,) = experiment.items(config)
