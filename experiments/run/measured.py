@@ -55,7 +55,6 @@ class Measured(Experiment):
         there are several.
 
         Args:
-            config: of the run.
             beliefs: the belief table of one kind, a row for each read-out and option.
         """
 
