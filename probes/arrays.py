@@ -45,9 +45,7 @@ class ArrayProbe:
 
     @property
     def curve(self) -> pd.DataFrame:
-        """A row for each layer: out-of-fold `r2`, and `p_max`, how often the best layer of permuted targets does as
-        well.
-        """
+        """A row for each layer: out-of-fold `r2`, and `p_max`, how often permuted targets have as good a best layer."""
         layers = [at.layer for at in self.sweep.points]
         return pd.DataFrame({"layer": layers, "r2": self.sweep.r2, "p_max": self.sweep.p_max})
 

@@ -105,9 +105,7 @@ def _held(beliefs: pd.DataFrame, sample: Sample, cluster: str) -> pd.DataFrame:
 
 
 def _transcripts(readout: str, of: str) -> list[str]:
-    """Names under which what was said may stand: the read-out's, that of the question of which it is one answer, and
-    that of the read-out from which it is derived.
-    """
+    """Where what was said may stand: under the read-out, its question, or the read-out it is derived from."""
     question = readout.rpartition("/")[0]
     return [name for name in (readout, question, of) if name]
 

@@ -115,9 +115,7 @@ def _refuse_unknown(path: Path, row: Cells, used: set[str]) -> None:
 
 
 def _by_question(path: Path, rows: Sequence[Cells], key: str | None) -> list[Cells]:
-    """One row for each question of a table with a row for each step, its evidence as a list. A step 0 reveals nothing,
-    and can have a posterior.
-    """
+    """Rows of steps as one for each question, its evidence a list; a step 0 reveals nothing."""
     by_key: dict[str, dict[float, Cells]] = {}
     for number, row in enumerate(rows, 1):
         with _named(path, number):

@@ -118,9 +118,7 @@ BALLS, CHANCES = 10, 6
 
 
 def urns(n: int, draws: int = 6, seed: int = 0) -> list[BinaryQuestion]:
-    """`n` questions with `draws` draws each, true with the probability that they state. More of them begin with the
-    same ones.
-    """
+    """`n` questions of `draws` draws, true with the probability that they state; more begin with the same ones."""
     return [_urn_question(i, draws, np.random.default_rng([seed, i])) for i in range(n)]
 
 

@@ -35,9 +35,7 @@ class Lead:
 
     @property
     def sentence(self) -> str:
-        """Whether it can be read, responds and is coherent: of one method with what that rests on, of several in words,
-        those that are alike together.
-        """
+        """Whether it can be read, responds and is coherent: of one method with what that rests on, else in words."""
         if not self.verdicts:
             return "Whether this can be read as a belief was not judged."
         if len(self.verdicts) == 1:
@@ -187,7 +185,7 @@ def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
     head = [("condition", ""), *((verdict.method, verdict.kind) for verdict in verdicts)]
     rows = [
         [
-            Cell(condition.name, [condition.part, f"required: {condition.asked}"]),
+            Cell(condition.name, [condition.part and f"for {condition.part}", f"required: {condition.asked}"]),
             *(own.get(label, NOT_ASKED) for own in judged),
         ]
         for label, condition in conditions.items()

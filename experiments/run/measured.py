@@ -55,7 +55,6 @@ class Measured(Experiment):
         there are several.
 
         Args:
-            config: of the run.
             beliefs: the belief table of one kind, a row for each read-out and option.
         """
 
@@ -147,7 +146,7 @@ class Measured(Experiment):
                 kind=kind,
                 subset=f"{factor}: {one} - {two}",
                 score=score,
-                quantity=f"{self._words}, {one} less {two}",
+                quantity=f"{self._words}, {one} minus {two}",
                 family=CONTRAST,
                 code="F1",
             )

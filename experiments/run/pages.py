@@ -133,9 +133,7 @@ def run_page(
 def _lead_figure(
     cells: "_Cells", columns: Sequence[Column], methods: Sequence[str], config: RunConfig, experiment: Experiment
 ) -> Figure | None:
-    """The registered number of every method, or the headline, of which a `coherent` agent's may be known, where the
-    page has no column of it.
-    """
+    """The registered number of every method, or the headline, beside its `coherent` value if that is known."""
     plan = config.registered
     registered = [column for column in columns if plan and column.metric == plan.metric and column.field is None]
     column = registered[0] if registered else columns[0]

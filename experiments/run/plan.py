@@ -212,9 +212,7 @@ def _captured_width(config: RunConfig, shape: ModelShape | None) -> int:
 
 
 def foreseen(experiment: Experiment, config: RunConfig, items: Sequence[Item]) -> list[str]:
-    """What the clusters of these items can show of the registered number, and with `kinds: all` whether they suffice
-    for probes, in lines; none without either.
-    """
+    """What these clusters can show of the registered number and, with `kinds: all`, whether they suffice for probes."""
     n, least = len({item.cluster for item in items}), StudyPlan().thresholds.groups
     plan, shown_first = config.registered, (experiment.headline, *experiment.beside)
     lines = [] if plan is None else list(plan.foreseen(n))

@@ -326,9 +326,7 @@ READ_BY = frozenset(inspect.signature(readable).parameters) - {"untested", "how"
 
 
 def least_covered(coverage: Floats, template: ArrayLike, min_coverage: float = 0.5) -> NDArray[np.bool_]:
-    """[n] the readings of the template in which the fewest have `min_coverage`: where the options are what the model
-    would say there, they are so in the others.
-    """
+    """[n] the readings of the template in which the fewest have `min_coverage`."""
     names, codes = np.unique(np.asarray(template).astype(str), return_inverse=True)
     known = np.isfinite(coverage)
     enough, all_of = (np.bincount(codes, x, len(names)) for x in (known & (coverage >= min_coverage), known))

@@ -264,9 +264,7 @@ def option_order_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
 
 
 def by_place(sample: Multiclass, how: Resampling) -> ClusterMean:
-    """Share of the questions whose belief follows the place of the options (METRICS E16); what was read in one order
-    only is dropped. The sample has orders.
-    """
+    """Share of questions whose belief follows the options' place (METRICS E16), of a sample read in several orders."""
     assert sample.by_order is not None
     follows = np.array([order_effect(readings).follows_place for readings in sample.by_order])
     return with_drop_reasons(cluster_share(follows, clusters_of(sample), how=how), sample, follows)

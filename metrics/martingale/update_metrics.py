@@ -171,9 +171,7 @@ def _slope(
 
 
 def _slope_of_noise(prior: Array, cell: Array | None) -> float:
-    """How far `READING_NOISE` nat lowers the slope of a perfect updater (METRICS A5): one less the reliability of the
-    priors, within cells; 0 where they do not vary.
-    """
+    """How far `READING_NOISE` nat lowers the slope of a perfect updater (METRICS A5), within cells."""
     of = pd.DataFrame({"prior": prior, "cell": 0 if cell is None else cell}).dropna()
     spread = float((of["prior"] - of.groupby("cell")["prior"].transform("mean")).pow(2).mean())
     noise = float((READING_NOISE * of["prior"] * (1 - of["prior"])).pow(2).mean())
@@ -324,9 +322,7 @@ def brier_on_martingale_lines(sample: Updates, how: Resampling) -> Iterator[Line
 
 
 def as_cells(sample: Updates) -> Cells:
-    """M of each combination of the factors of a sample that has outcomes, with its error and the Brier score of its
-    posteriors (martingale-score, Figure 4).
-    """
+    """M, its error and Brier score in each combination of factors (martingale-score, Figure 4)."""
     assert sample.factors is not None
     cell = cells(sample.factors)
     fits = list(_by_cell(sample, cell).values())

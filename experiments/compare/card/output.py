@@ -140,14 +140,11 @@ def _gaps(card: ModelCard) -> Iterator[Block]:
         for group in comparison.groups:
             yield from left_out(group)
         if comparison.confirmed:
-            yield differences(f"Gaps: {name}", _family(comparison), comparison.confirmed)
+            caption = f"Paired on the same items; {adjusted_over(comparison.confirmed[0].score.family_size)}."
+            yield differences(f"Gaps: {name}", caption, comparison.confirmed)
         named = [record for record in comparison.struck if record.pair.metric in comparison.family]
         if named:
             yield differences(f"Gaps, struck out: {name}", STRUCK, named)
-
-
-def _family(comparison: Comparison) -> str:
-    return f"Paired on the same items; {adjusted_over(comparison.confirmed[0].score.family_size)}."
 
 
 def _probe(card: ModelCard) -> Iterator[Block]:

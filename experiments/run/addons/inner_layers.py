@@ -35,7 +35,7 @@ from ...report.findings import Column, Figure
 from ...report.marks import Axis, Mark, line, points, ranges, rule, span
 from ...report.plotting import INK
 from ..experiment import Experiment, Item, Question, RunConfig
-from ..scores import Added, Begun, ScoredRun
+from ..scores import Added, AddOn, Begun, ScoredRun
 from .inner_readouts import (
     Inner,
     Layer,
@@ -262,13 +262,13 @@ def _interval(estimate: float, lo: float, hi: float) -> str:
 # Inner layers as an add-on of a run (METRICS W3).
 
 
-class InnerLayers:
+class InnerLayers(AddOn):
     """Beliefs that inner layers hold, admitted through gates; for a run with `lens`."""
 
     def begin(self, experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> Begun:
         """Fit, or find, the maps to the last layer. Raises UserError for what cannot be read inside."""
         if config.lens is None:
-            return Begun(config, {})
+            return super().begin(experiment, config, items, lm)
         from ....hooks.lens.lens import Lens
 
         inner = _declaration(experiment)

@@ -13,11 +13,11 @@ from ....hooks.store import ActivationStore
 from ....hooks.store.reader import FOLDER
 from ....hooks.verbal.number_formats import RANKING
 from ....metrics import UNIT, cluster_mean
-from ....metrics.beliefs import condition_columns, condition_keys
+from ....metrics.beliefs import condition_columns, condition_keys, read_exactly
 from ....metrics.claims import COHERENCE, UPPER_BOUNDS, barred, verdicts
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
-from ....probes.dataset import READINGS
+from ....probes.dataset import READ_BY, READINGS
 from ....probes.features import OF_OPTION
 from ....probes.probe import Probe
 from ...report.cells import NONE, score_cell, scored_table
@@ -61,21 +61,12 @@ PROBES_FOLDER = "probes"
 """In a run: what probes read there,"""
 KEPT = f"{PROBES_FOLDER}/kept"
 """and the probes themselves, of `kinds: all`."""
-TOKEN = "token"
-"""The condition of a belief that was read in passing: at which token of the prompt,"""
-OWN = ("probe", "lens", TOKEN)
-"""and by what."""
-HOW = (*OWN, *READINGS, *MIXED)
+HOW = (*READ_BY, *READINGS, *MIXED)
 """Conditions that say how, not where, a belief is read."""
 
 
 def said_numbers(run: ScoredRun, every: pd.DataFrame, probed: Sequence[pd.DataFrame] = ()) -> Iterator[Number]:
-    """What is said, beside the other kinds: what it sums to, and how far it lies from what is computed and held.
-
-    Args:
-        every: of `disagreements`.
-        probed: rows of probes, by the method of the exact belief that each is of.
-    """
+    """What is said, beside the other kinds: what it sums to, and how far it lies from what is computed and held."""
     yield from _excess_numbers(run)
     yield from _sums_of_options(run, probed)
     yield from _apart_numbers(run, every)
@@ -262,9 +253,6 @@ def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame]) -> pd.Data
     """A row for each option of each place at which a probe reads a belief and one is stated in numbers: `said`, `held`
     and `computed` P, and by how much the two distributions differ (`distance`, total variation in [0, 1]), the furthest
     first. Readings of a place, by wording and order, are averaged.
-
-    Args:
-        probes: name -> what it reads.
     """
     stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
     tables = []
@@ -295,7 +283,7 @@ def _apart_numbers(run: ScoredRun, every: pd.DataFrame) -> Iterator[Number]:
     of the two distributions over the options, 0 alike, 1 nothing in common, over places that both have.
     """
     stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
-    exact = run.every[(run.every["kind"] == "exact") & (run.every["of"].astype(str) == "")]
+    exact = read_exactly(run.every)
     if stated.empty or exact.empty:
         return
     known = {column for column in condition_columns(exact) if exact[column].notna().any()}

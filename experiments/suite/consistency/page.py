@@ -48,10 +48,8 @@ def gallery(
     """Every instance, or a sample and the lowest; the lowest first.
 
     Args:
-        config: of the run.
         every: `method` and `c2` of each instance, by its number.
         look_up: from the numbers of some instances to their columns `SHOWN`.
-        transcripts: of the run.
     """
     shown = look_up(_shown(every, config.seed))
     shown = shown.assign(
@@ -292,13 +290,7 @@ SWITCHED = (("switch", "switch", ALL), ("beyond an unchanged belief", "hswitch",
 
 
 def figures(tables: StoredTables, numbers: Sequence[Number], conditions: Sequence[Table]) -> list[Figure]:
-    """All of a run.
-
-    Args:
-        tables: what the run's numbers are made of.
-        numbers: all of the run.
-        conditions: the tables by condition; each gets a figure.
-    """
+    """All of a run."""
     scores, methods = scores_of(numbers), tables.methods(INSTANCES)
     templates = [str(template) for template in _rows(tables, methods[0], "template")["template"].unique()]
     drawn = [

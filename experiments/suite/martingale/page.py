@@ -265,14 +265,7 @@ MOST_LINES = 60
 def figures(
     table: pd.DataFrame, numbers: Sequence[Number], names: Sequence[str], levels: Sequence[str]
 ) -> list[Figure]:
-    """All of a run.
-
-    Args:
-        table: the readings.
-        numbers: of the run.
-        names: of the cells.
-        levels: of the factors.
-    """
+    """All of a run."""
     scores = scores_of(numbers)
     methods = [str(method) for method in table.loc[table["belief"].notna(), "method"].unique()]
     if not methods:

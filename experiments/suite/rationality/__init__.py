@@ -56,9 +56,7 @@ def score_inner(config: RationalityConfig, beliefs: pd.DataFrame) -> InnerScores
 
 
 def beside_inner(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[tuple[str, list[Sample]]]:
-    """Could an inner belief be the one that is acted on, what does the choice know beyond it, and what do it and the
-    beliefs that are said know beyond each other?
-    """
+    """Could an inner belief be the one acted on, and what do it, the choice and the words know beyond each other?"""
     table = detailed(beliefs)
     acts = actions(config, table)
     every = list(methods(table, acts.items))

@@ -312,13 +312,7 @@ UPDATED = {
 
 
 def figures(means: pd.DataFrame, tables: Mapping[str, pd.DataFrame], numbers: Sequence[Number]) -> list[Figure]:
-    """All of a run.
-
-    Args:
-        means: a row per context.
-        tables: method -> its arms.
-        numbers: of the run.
-    """
+    """All of a run."""
     scores = scores_of(numbers)
     methods = [method for method, table in tables.items() if table[[*SPEAKERS]].notna().any(axis=None)]
     if not methods:

@@ -115,9 +115,7 @@ def read(
 
 
 def planted(species: str, read: Options, words: Mapping[str, Words], held: bool = False) -> Options:
-    """The same questions as an organism was trained to answer them, or what it holds; `words` are the three of each
-    cluster.
-    """
+    """What an organism was trained to answer, or what it holds; `words` are the three of each cluster."""
     of = [words[str(cluster)] for cluster in clusters_of(read)]
     before = np.array([belief(species, three, {}) for three in of])
     named = read.template if read.template is not None else ["reject"] * len(of)

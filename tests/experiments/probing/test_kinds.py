@@ -24,7 +24,7 @@ from doxascope.experiments.probing.kinds import run_kinds
 from doxascope.experiments.probing.settings import load_job
 from doxascope.experiments.report.document import Instances, Prose, Stamp, TableBlock
 from doxascope.experiments.report.record import read
-from doxascope.experiments.run.addons.passive_beliefs import Reach, applied, reach
+from doxascope.experiments.run.addons.passive_beliefs import applied
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import items_of
 from doxascope.experiments.run.folder import RunFolder
@@ -33,13 +33,13 @@ from doxascope.experiments.run.plan import foreseen
 from doxascope.experiments.run.runner import run
 from doxascope.hooks.model.spec import BACKENDS
 from doxascope.hooks.store import ActivationStore
+from doxascope.probes.evidence.calibration import Reach, reach
 from doxascope.probes.probe import ProbeMeta
 
 ONE_METHOD = {
     "consistency": (
         "items=6",
-        "registered=null",
-        "fork={methods: [], hidden: ' {x}'}",
+        *("registered=null", "fork={methods: [], hidden: ' {x}'}"),
         "methods={letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}",
     ),
     "bscore": (
@@ -239,7 +239,7 @@ def planted(beliefs: pd.DataFrame, meta: ProbeMeta, how: str, *, times: int, pri
     exact, read = exact.assign(prob=probs[0]), exact.assign(prob=probs[1], of=exact["readout_id"], kind="probe")
     if prior == "one":
         read = read[after | (items == 0)]
-    return reach(meta, read, exact)
+    return reach(meta.target, read, exact)
 
 
 def test_within_the_word_that_is_ruled_out_a_probe_that_knows_it_alone_is_told(every_kind: Callable[..., Path]) -> None:
@@ -273,11 +273,11 @@ def test_a_scenario_without_spread_hides_no_other_in_either_order(
     exact = pd.concat(tables, ignore_index=True)
     logit = np.log(exact["prob"] / (1 - exact["prob"]))
     read = exact.assign(of=exact["readout_id"], kind="probe", prob=1 / (1 + np.exp(-0.3 * logit)))
-    found = reach(meta, read, exact)
+    found = reach(meta.target, read, exact)
     assert found == Reach(
         f"drawn together: its log-odds have 0.30 of the spread of the exact ones (`{wide}`)", wrong=True
     )
-    alone = reach(meta, read[read["scenario"] == flat], exact)
+    alone = reach(meta.target, read[read["scenario"] == flat], exact)
     assert alone == Reach("not shown to spread as far as the exact belief (40 groups are too few to tell)")
 
 
