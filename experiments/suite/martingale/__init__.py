@@ -4,7 +4,6 @@ An item is a question; its trajectories, under each kind of reasoning and system
 kind of belief, from a context that holds the steps so far and nothing later.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain, groupby
@@ -35,13 +34,12 @@ from .ask import (
     starts,
     thought_request,
 )
-from .config import MartingaleConfig, Reasoning
+from .config import GATE, MartingaleConfig, Reasoning
 from .page import findings
 from .readings import rated
 from .samples import own_scores, samples
 from .trajectories import as_transcript, control_rows, stored_trajectories
 
-log = logging.getLogger("doxascope")
 Key = tuple[Reasoning, str]
 
 
@@ -70,11 +68,23 @@ class Martingale(Experiment):
                 "strong as the model (-o 'stated.judges={Qwen/Qwen3-4B: {query: trajectory}}'), or set "
                 "requires_judge=false"
             )
-        for domain, source in config.sources.items():
-            if source.kind != "computed" and (n := len(loaded(domain, source))) != config.items:
-                read = f"{config.items} of {n} questions" if n > config.items else f"all of its {n} questions"
-                log.warning("%s: %s are read; items=%d are asked for of each domain", domain, read, config.items)
         return config, {}
+
+    def size(self, config: MartingaleConfig) -> str:
+        """How many questions are read of each domain that is not computed."""
+        known = {
+            name: len(loaded(name, source)) for name, source in config.sources.items() if source.kind != "computed"
+        }
+        return "; ".join(
+            f"{name}: all {n} questions are read"
+            if n <= config.items
+            else f"{name}: {config.items} of {n} questions are read, by `items`"
+            for name, n in known.items()
+        )
+
+    def scored(self, item: Item) -> bool:
+        """Not the urns of the gate."""
+        return item.content["domain"] != GATE
 
     def items(self, config: MartingaleConfig) -> list[Item]:
         """The questions, domain by domain."""
