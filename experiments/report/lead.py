@@ -9,6 +9,7 @@ from ...base.text import shown
 from ...metrics import CONDITIONS, Condition, claim_clusters
 from ...metrics.claims import UPPER_BOUNDS, WORDS, Verdict, beyond, verdicts
 from ...metrics.consistency.competence import NOT_TESTED
+from ...metrics.metric import RELIABILITY, WITHHELD
 from ...metrics.number import Number, interval_text
 from ...metrics.registration import Registered
 from ...metrics.scoring.engine import ScoredTable
@@ -107,7 +108,8 @@ class Lead:
         ]
         ends = interval_text(score.ci_lo, score.ci_hi)
         interval = f"Its interval is {ends}" if ends else f"It has no interval{score.ci_method.removeprefix('none')}"
-        flag = "" if score.status == "ok" else f" ({score.status.replace('_', ' ')})"
+        why = f": {RELIABILITY} {number.beside[RELIABILITY]}" if score.status == WITHHELD else ""
+        flag = "" if score.status == "ok" else f" ({score.status.replace('_', ' ')}{why})"
         clusters = f"{score.n_clusters} of the {plan.n} clusters that were planned are in it{flag}"
         parts = [f"Its method cannot be read: {judged[0].reason}."] if judged and not judged[0].passed else []
         parts += [f"{interval}; {clusters}."]

@@ -16,6 +16,7 @@ from ...base.text import shown
 from ...base.version import __version__
 from ...metrics import Score
 from ...metrics.claims import Verdict
+from ...metrics.metric import RELIABILITY, WITHHELD
 from ...metrics.number import Key, Number
 from ...metrics.scoring.differences import DIFFERENCE
 from ...metrics.tables.belief_parts import BeliefTable, in_parts
@@ -187,7 +188,8 @@ class _Cells:
             read_against = _percent(float(read_against))
         below = [f"{column.beside} {read_against}"] if read_against else []
         if math.isnan(score.estimate):
-            return absent(score.status, below, as_row(number))
+            why = number.beside.get(RELIABILITY, "") if score.status == WITHHELD else ""
+            return absent(score.status, [*below, *([f"{RELIABILITY}, before: {why}"] if why else [])], as_row(number))
         written = _percent if column.percent else _whole if column.whole else shown
         if column.to is not None:
             other = self.numbers[column.to, method, subset].score.estimate

@@ -16,6 +16,7 @@ from ..inference.planning import READING_NOISE
 from ..inference.pooling import Pooled, random_effects_pool
 from ..inference.reliability import WordingStudy, wording_study
 from ..metric import (
+    RELIABILITY,
     WITHHELD,
     Compared,
     Line,
@@ -197,7 +198,7 @@ def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:
     if study is None:
         beside["reliability over wordings"] = "not measured"
     elif np.isfinite(study.reliability_one):
-        beside["reliability of one wording"] = f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"
+        beside[RELIABILITY] = f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"
         beside[f"of the mean of {study.n_wordings}"] = f"{study.reliability_mean:.2f}"
     return beside
 

@@ -193,11 +193,11 @@ def side_by_side(
     drawn = forest(
         f"{quantity[:1].upper()}{quantity[1:]}: what it {does}",
         [
-            (label[kind, method], whole[kind, method, shown].score, struck(kind, method, shown))
+            (label[kind, method], whole[kind, method, shown].score, (kind, method) in failed)
             for kind, method in known_of
         ],
         axis if len(axis) <= AXIS else shown.replace("_", " "),
-        "Each with its interval; hollow: cannot be read."
+        "Each with its interval; hollow: cannot be read, or is no belief."
         + (f" No number: {', '.join(none)}." if none else "")
         + (f" Dashed: {coherent:g}, a coherent belief." if coherent is not None else ""),
         reference=coherent,

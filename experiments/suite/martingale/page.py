@@ -147,7 +147,7 @@ THOUGHTS = (
 def _question(config: MartingaleConfig, numbers: Sequence[Number]) -> str:
     """What was measured, on what, and what is wrong with it."""
     known = {(number.metric, number.method): number for number in numbers if number.subset == ALL}
-    sampling = config.generation
+    sampling, sampled = config.generation, {*config.reasoning} != {"evidence"}
     tested = config.tests_drift or not {"cot", "thought"} & {*config.reasoning}
     sentences = [
         "The model reasons about a question, or is shown evidence, step by step; after each step its belief is read, "
@@ -155,7 +155,7 @@ def _question(config: MartingaleConfig, numbers: Sequence[Number]) -> str:
         "the belief before: M, the slope of the update on the prior, is 0. A positive M moves away from the middle, a "
         "negative one back to it. Each cell has an intercept of its own: pooled, what cells differ by passes for M.",
         _attenuation(numbers),
-        f"Steps were sampled at temperature {sampling.temperature:g}, top-p {sampling.top_p:g}.",
+        f"Steps were sampled at temperature {sampling.temperature:g}, top-p {sampling.top_p:g}." if sampled else "",
         "" if tested else UNTESTED,
         THOUGHTS.format(next(iter(config.methods))) if "thought" in config.reasoning else "",
         _judged(config),
