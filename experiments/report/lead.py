@@ -48,7 +48,7 @@ class Lead:
         for verdict in self.verdicts:
             alike.setdefault(verdict.short, []).append(verdict.method)
         said = (
-            (_listed([f'"{name}"' if " " in name else name for name in names]), part) for part, names in alike.items()
+            (_listed([f'"{name}"' if ", " in name else name for name in names]), part) for part, names in alike.items()
         )
         return " ".join(f"{names[:1].upper()}{names[1:]}: {part}." for names, part in said)
 

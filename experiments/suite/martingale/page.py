@@ -1,7 +1,7 @@
 """What the report of a run shows beside the numbers."""
 
 from collections.abc import Mapping, Sequence
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -258,7 +258,7 @@ def figures(
         *(
             score_figure(title, scores, methods, [(s, metric, s) for s in subsets], M.title, caption, reference=0)
             for title, metric, subsets, caption in slopes
-            if subsets or metric == "M"
+            if any(np.isfinite(scores[key].estimate) for key in product([metric], methods, subsets) if key in scores)
         ),
         path_figure(table[table["method"] == methods[0]], methods[0]),
         *([agreement_figure(scores, methods)] if len(methods) > 1 else []),
