@@ -85,7 +85,7 @@ __all__ += [
     "make_options",
 ]
 __all__ += ["mean_number", "metrics", "pack_store", "parse_answer", "probe_arrays", "project_out", "projection"]
-__all__ += ["read_numbers"]
+__all__ += ["open_run", "read_numbers"]
 __all__ += ["replace_rows", "run", "score", "store_header", "swap_edits", "sweep", "write_answers"]
 
 _HOMES = {
@@ -263,6 +263,14 @@ def compare(
 
 
 @told_briefly
+def open_run(folder: Path | str) -> "RunFolder":
+    """Open a run that is there, without a model: what `run` returns. Raises `UserError` for a folder that holds none."""
+    from .experiments.run.folder import RunFolder
+
+    return RunFolder.open(Path(folder))
+
+
+@told_briefly
 def export(run: "Path | str | RunFolder", to: str, out: Path | str) -> list[str]:
     """Write a run as other tools read it, as `doxascope export` does.
 
@@ -275,9 +283,8 @@ def export(run: "Path | str | RunFolder", to: str, out: Path | str) -> list[str]
     a library that is missing.
     """
     from .experiments.run.exports import export as export_run
-    from .experiments.run.folder import RunFolder
 
-    return export_run(RunFolder.open(Path(run)) if isinstance(run, Path | str) else run, to, Path(out))
+    return export_run(open_run(run) if isinstance(run, Path | str) else run, to, Path(out))
 
 
 def __getattr__(name: str) -> object:
