@@ -264,7 +264,7 @@ def compare(
 
 @told_briefly
 def open_run(folder: Path | str) -> "RunFolder":
-    """Open a run that is there, without a model: what `run` returns. Raises `UserError` for a folder that holds none."""
+    """Open a run by its folder, without a model: what `run` returned. Raises UserError for a folder without one."""
     from .experiments.run.folder import RunFolder
 
     return RunFolder.open(Path(folder))

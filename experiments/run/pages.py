@@ -330,8 +330,9 @@ def _provenance(manifest: Mapping[str, Any]) -> str:
     weights = {"adapter": model.get("adapter"), "weights": model.get("quantisation")}
     source = "".join(f" {name.capitalize()}: {text}." for name, text in weights.items() if text)
     return (
-        f"{totals['readouts']} read-outs in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
-        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. By status: {statuses}.{source}"
+        f"{totals['readouts']} conversations in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
+        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. "
+        f"{sum(manifest['statuses'].values())} beliefs were read, those under edits included: {statuses}.{source}"
     )
 
 

@@ -6,19 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..contract import (
-    NAN,
-    RESAMPLING,
-    TIE,
-    Floats,
-    Resampling,
-    Score,
-    floats,
-    one_of,
-    outcomes,
-    probabilities,
-    same_shape,
-)
+from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, floats, one_of, outcomes, probabilities, same_shape
 from ..inference.clusters import Rows, cluster_sums, complete_numbers
 from ..inference.intervals import t_interval
 from ..inference.paired import minimum_detectable
@@ -268,7 +256,7 @@ def calibration_slope(
     """
     score = martingale_score(p, outcomes(y, "y"), groups, se=se or "CR3", how=how)
     _, b, d, _ = complete_updates(p, outcomes(y, "y"), groups, None)
-    if len(b) > 1 and np.ptp(b + d) < TIE:
+    if len(b) > 1 and len({*np.round(b + d)}) == 1:
         return CalibrationSlope(status=ONE_OUTCOME, params=score.params, **score.row_fields)
     surprises = _effective_surprises(b)
     if score.status == "ok" and surprises < FEW_EFFECTIVE:
