@@ -112,6 +112,11 @@ class Probe:
                 scores[fold == k] = readout.logit(x[fold == k])
         return scores
 
+    def require_model(self, identity: Mapping[str, Any]) -> None:
+        """Raise UserError, naming what differs, unless it was trained on the model of this identity."""
+        if odd := [key for key in MODEL_KEYS if key in self.meta.model and self.meta.model[key] != identity.get(key)]:
+            raise UserError(f"probe {self.meta.name}: was trained on another model ({', '.join(odd)} differ)")
+
     def require_fit(self, header: Header, at: ReadAt) -> None:
         """Raise UserError, with every difference, unless activations of a store, read at a place, are what it reads."""
         meta = self.meta

@@ -3,6 +3,7 @@ them, sweep, judge and apply them.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,6 +121,11 @@ CODE = click.option("--allow-code", multiple=True, type=FOLDER, metavar="FILE", 
 Paths = tuple[Path, ...]
 
 
+def _of_job(command: Callable[..., None]) -> Callable[..., None]:
+    """What a command takes of every job."""
+    return CONFIG(RUNS(OVERRIDE(CODE(command))))
+
+
 @click.group()
 def probe() -> None:
     """Train probes on the activations of runs, and judge them; needs no model.
@@ -135,11 +141,8 @@ def probe() -> None:
 
 
 @probe.command()
-@CONFIG
-@RUNS
-@OVERRIDE
+@_of_job
 @OUT
-@CODE
 def train(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow_code: Paths) -> None:
     """Train the probe of the registered place, and save it.
 
@@ -156,14 +159,11 @@ def train(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, allow
 
 
 @probe.command()
-@CONFIG
-@RUNS
-@OVERRIDE
+@_of_job
 @OUT
 @EXECUTOR
 @ADDRESS
 @FULL
-@CODE
 def sweep(
     config: str,
     runs: Paths,
@@ -194,10 +194,7 @@ def sweep(
 
 
 @probe.command()
-@CONFIG
-@RUNS
-@OVERRIDE
-@CODE
+@_of_job
 def lens(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Paths) -> None:
     """Read runs in passing: what inner layers would say next at the job's position, with nothing appended, behind
     gates; and the runs' reports anew. Needs the model.
@@ -214,11 +211,8 @@ def lens(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Paths
 
 
 @probe.command("eval")
-@CONFIG
-@RUNS
-@OVERRIDE
+@_of_job
 @FULL
-@CODE
 def evaluate(config: str, runs: Paths, overrides: tuple[str, ...], full: bool, allow_code: Paths) -> None:
     """Judge a trained probe on other runs; groups that it was trained on are left out.
 
@@ -232,10 +226,7 @@ def evaluate(config: str, runs: Paths, overrides: tuple[str, ...], full: bool, a
 
 
 @probe.command()
-@CONFIG
-@RUNS
-@OVERRIDE
-@CODE
+@_of_job
 def apply(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Paths) -> None:
     """Write what a trained probe reads in runs as beliefs of kind `probe`, and their reports anew.
 
@@ -251,12 +242,9 @@ def apply(config: str, runs: Paths, overrides: tuple[str, ...], allow_code: Path
 
 
 @probe.command()
-@CONFIG
-@RUNS
-@OVERRIDE
+@_of_job
 @OUT
 @FULL
-@CODE
 def causal(config: str, runs: Paths, overrides: tuple[str, ...], out: Path, full: bool, allow_code: Paths) -> None:
     """Check whether what a trained probe reads is what the model uses: steer, compare with random directions, erase,
     and set beliefs. CONFIG is a YAML file, or `causal`, the shipped one. Needs the model.

@@ -30,6 +30,7 @@ from .console import (
     number,
     require_ray,
 )
+from .detecting import detector
 from .instrument import certify, doctor, validate
 from .mcp_server import mcp
 from .scoring import card, check, compare, report, score, sheet, tables
@@ -332,7 +333,7 @@ def ls(out: Path, as_page: bool) -> None:
         echo(f"  {manifest.parent.name:<48}{state}")
 
 
-FURTHER = (check, report, sheet, steer, sweep, collect, export, score, compare, tables, card, certify, trace)
+FURTHER = (check, report, sheet, steer, sweep, collect, export, score, compare, tables, card, certify, trace, detector)
 for command in (*FURTHER, validate, activations, probe, doctor, mcp):
     cli.add_command(command)
 

@@ -22,7 +22,7 @@ from ...hooks.prompts.places import Position
 from ...hooks.store.header import OF_OPTION
 from ...metrics import entropy_bits
 from ...metrics.contract import Floats
-from ...probes.probe import MODEL_KEYS, Probe
+from ...probes.probe import Probe
 from ..report.document import Coloured, Prose, Report, Stamp, Top, grid
 from ..report.figures import Panel, chart
 from ..report.marks import Axis, line, unit
@@ -159,9 +159,8 @@ def _plan(lm: LanguageModel, probe: Probe, n: int) -> CapturePlan:
     """What the probe reads, in this model. Raises UserError for one of another model, of a head by itself, of the
     options' own tokens, or over another number of options.
     """
-    meta, here = probe.meta, lm.identity.model_dump()
-    if odd := [key for key in MODEL_KEYS if key in meta.model and meta.model[key] != here.get(key)]:
-        raise UserError(f"probe {meta.name}: was trained on another model ({', '.join(odd)} differ)")
+    meta = probe.meta
+    probe.require_model(lm.identity.model_dump())
     if meta.head is not None:
         raise UserError(f"probe {meta.name}: reads head {meta.head} alone; a trace reads whole sites")
     if meta.position == OF_OPTION:

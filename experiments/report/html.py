@@ -113,7 +113,7 @@ def _marked(text: str) -> Markup:
 
 def _data(block: Instances) -> Markup:
     """What a script makes the instances of; no end of an element is in it."""
-    shown = {"facets": block.facets, "texts": block.texts, "rows": block.rows}
+    shown = {"facets": block.facets, "texts": [visible(text) for text in block.texts], "rows": block.rows}
     text = json.dumps(shown, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
+import torch
 import yaml
 
 from doxascope import UserError, load
@@ -59,19 +60,33 @@ WALK: dict[str, list[str]] = {
         "ask questions.csv -m evil-preset --out out",
         "received/config.yaml --out out",
         "martingale -m {tiny} -o stated.judges.j.model={evil} -o items=2 -o gate_urns=0 --out out",
+        "truth -m {tiny} -o model.path=evil --registration received/config.yaml --out out",
     ],
-    "plan": ["study.yaml", "received/config.yaml", "entities.yaml", "entities.yaml --item x", "study.yaml --item x"],
+    "plan": [
+        *("study.yaml", "received/config.yaml", "entities.yaml", "entities.yaml --item x", "study.yaml --item x"),
+        *(
+            "truth -m evil.yaml -o items=6",
+            "truth -m evil-preset --item x",
+            "study.yaml --power received --effect brier=0.1",
+        ),
+    ],
     "certify": ["evil.yaml", "evil-preset", "evil"],
     "check": ["received"],
     "report": ["received"],
     "sheet": ["received sheet.csv"],
-    "evidence": ["sycophancy evidence.yaml -m evil.yaml", "study.yaml evidence.yaml"],
+    "evidence": ["sycophancy evidence.yaml -m evil.yaml", "study.yaml evidence.yaml -o items=2"],
     "ls": ["--out .", "--out . --html"],
-    "score": ["received", "received/beliefs"],
+    "score": ["received", "received/beliefs", "received --ratings questions.csv"],
     "tables": ["received", "received --latex"],
     "compare": ["received", "received received"],
-    "card": ["evil.yaml --set set.yaml", "evil --set set.yaml", "{tiny} --set set.yaml"],
-    "validate": ["honest --contexts 60 --folder organisms --out validation"],
+    "card": [
+        *("evil.yaml --set set.yaml", "evil-preset --set set.yaml", "evil --set set.yaml", "{tiny} --set set.yaml"),
+        *("{tiny} --set set.yaml -o model.path=evil", "{tiny} --set set.yaml --against received"),
+    ],
+    "validate": [
+        "honest --contexts 60 --folder organisms --out validation",
+        "--english evil.yaml evil-preset honest --contexts 12 --folder organisms --out english",
+    ],
     "doctor": [""],
     "activations ls": ["received"],
     "activations check": ["received"],
@@ -83,10 +98,12 @@ WALK: dict[str, list[str]] = {
         "truth -m evil.yaml -o items=6 --out swept",
         "study.yaml --out swept",
         "received/config.yaml -m evil-preset --out swept",
+        "truth -m {tiny} -o items=6 --vary model.path=[evil] --out swept",
     ],
     "steer": [
         "questions.csv -m evil.yaml --direction statements.csv --out out",
         "questions.csv -m {tiny} --direction evil.npy --out out",
+        "questions.csv -m {tiny} -o model.path=evil --direction {probe} --out out",
     ],
     "collect": ["received", ". --out collected"],
     "trace": [
@@ -94,17 +111,30 @@ WALK: dict[str, list[str]] = {
         "letter.txt --question so? -m evil-preset --out traced",
         "received --readout x --out traced",
         "received --readout {said} --out traced",
+        "letter.txt --question so? --probe {probe} -m evil-preset --out traced",
+    ],
+    "detector": [
+        "lies.npz --on lies.csv -m evil.yaml --out detected",
+        "lies.npz --on lies.csv -m evil-preset --out detected",
+        "evil.pt evil.npz --on lies.csv -m {tiny} --out detected",
+        "evil.npz --on lies.csv -m {tiny} --out detected",
+        "{probe} --on lies.csv -m {tiny} --out detected",
     ],
     "export": [f"received --to {name} --out exported" for name in ("inspect", "eee", "datasets", "model-card")],
     "mcp": ["--help"],  # tests/experiments/cli/test_mcp.py gives its tools the same
-    "probe train": ["job.yaml received"],
-    "probe sweep": ["job.yaml received", "untrained.yaml received", "neutral.yaml received"],
+    "probe train": ["job.yaml received", "job.yaml received -o targets=evil.npy"],
+    "probe sweep": [
+        *("job.yaml received", "untrained.yaml received", "neutral.yaml received"),
+        "job.yaml received -o untrained=true",
+    ],
     "probe lens": ["job.yaml received -o lens.layers=[0]"],
     "probe eval": ["job.yaml received -o probe={probe}"],
     "probe apply": ["job.yaml received -o probe={probe}"],
     "probe causal": ["causal received -o probe={probe} -o contexts=4"],
 }
-"""Command -> what it is given; a new command needs a line."""
+"""Command -> what it is given; a new command needs a line, and so does a new option that names a file or a model."""
+OURS = {"--out", "--register", "--allow-code"}
+"""Options of what is written, and of consent."""
 
 
 class _Pickled:
@@ -153,7 +183,11 @@ class Stranger:
         for name, more in (("job", {}), ("untrained", {"untrained": True}), ("neutral", {"neutral": 100})):
             self.write(f"{name}.yaml", {"study": yaml.safe_load(QUICK), **more})
         (place / "statements.csv").write_text("statement,label\nIt is,1\nIt is not,0\n")
-        np.save(place / "evil.npy", np.array([_Pickled(self.mark)], dtype=object), allow_pickle=True)
+        np.save(place / "evil.npy", np.array([_Pickled(self.mark)], dtype=object))
+        np.savez(place / "evil.npz", direction=np.array([_Pickled(self.mark)], dtype=object), allow_pickle=True)
+        np.savez(place / "lies.npz", direction=np.ones(2), layer=0, threshold=0)
+        torch.save({"state_dict": {}, "hyperparams": _Pickled(self.mark)}, place / "evil.pt")
+        (place / "lies.csv").write_text("text,label,cluster\nIt is,0,a\nIt is not,1,a\n")
         (place / "letter.txt").write_text("It is. It is not.")
         (place / "questions.csv").write_text("id,question,option_a,option_b\nq,Is it so?,yes,no\n")
         shutil.copytree(self.evil, place / "organisms" / "honest")
@@ -208,16 +242,22 @@ def call(stranger: Stranger, command_line: Callable[..., Any], monkeypatch: pyte
     return lambda line: command_line(*line.format(**given).split(), cwd=stranger.place)
 
 
-def commands(group: click.Group = cli, before: str = "") -> Iterator[str]:
+def commands(group: click.Group = cli, before: str = "") -> Iterator[tuple[str, click.Command]]:
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
             yield from commands(command, f"{before}{name} ")
         else:
-            yield f"{before}{name}"
+            yield f"{before}{name}", command
 
 
-def test_the_walk_knows_every_command() -> None:
-    assert set(WALK) == set(commands())
+def test_the_walk_knows_every_command_and_all_that_it_can_be_given() -> None:
+    """By the parser: each command, and each of its options by which files, models and settings come in."""
+    assert set(WALK) == {name for name, _ in commands()}
+    for name, command in commands():
+        options = [option for option in command.params if isinstance(option, click.Option)]
+        files = {word for option in options if isinstance(option.type, click.Path) for word in option.opts}
+        words = {word for option in options for word in option.opts} & {"-m", "-o", "--vary", "--english", "--set"}
+        assert not (files | words) - OURS - set(" ".join(WALK[name]).split()), name
 
 
 @pytest.mark.parametrize("command", WALK)

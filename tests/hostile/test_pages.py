@@ -1,5 +1,6 @@
 """Pages with hostile names, texts and cells in a real browser: nothing of them runs, and nothing is requested."""
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -13,7 +14,9 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from doxascope.experiments.cli.main import cli
 from doxascope.experiments.compare import compare
 from doxascope.experiments.compare.card import make_card
 from doxascope.experiments.compare.page import page
@@ -25,13 +28,15 @@ from doxascope.experiments.report.record import read
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.pages import index_page
 from doxascope.experiments.run.runner import run
+from doxascope.hooks.checks.tiny_models import save_tiny
 
 MARK = "document.documentElement.dataset.ran=1"
 NAME = f'"><img src=x onerror="{MARK}">'
 """As long and as odd as the name of a model may be."""
 SMALL = ["items=6", "stated.numbers=[]", "token_budget=4096", "capture.sites=[resid_post]", "bootstrap_draws=50"]
 QUICK = "{permutations: 19, refits: 20, penalties: [100.0], folds: 3, control_draws: 2, transfer: [], depth: 0.5}"
-KINDS = ("run", "index", "sweep", "probe", "card", "compare", "tables", "every text")
+BY_COMMAND = ("ask", "steer", "trace", "score", "collect")
+KINDS = ("run", "index", "sweep", "probe", "card", "compare", "tables", "every text", *BY_COMMAND)
 HARNESS = """<!doctype html><body><script>const pages = %s;</script><pre id="found"></pre><script>
 (async () => {
   const found = {}, later = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -49,7 +54,11 @@ HARNESS = """<!doctype html><body><script>const pages = %s;</script><pre id="fou
     for (const one of inner.querySelectorAll("details")) one.open = true;
     await later(200);
     found[name] = { ran: inner.documentElement.dataset.ran || "", seen: inner.body.innerText.includes("onerror"),
-      made: inner.querySelectorAll("[onerror], [onload], iframe, object, base, link, meta[http-equiv=refresh]").length,
+      made: inner.querySelectorAll("[onerror], [onload], iframe, object, base, link, meta[http-equiv=refresh]," +
+        "[href^='javascript:'], [href^='data:text/html']").length,
+      turned: [inner, ...inner.querySelectorAll("body :not(script)")].some((one) =>
+        /[\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]/.test(
+          [one.title, ...[...one.childNodes].filter((x) => x.nodeType == 3).map((x) => x.data)])),
       asked: frame.contentWindow.performance.getEntriesByType("resource").map((one) => one.name) };
     frame.remove();
   }
@@ -97,6 +106,8 @@ def payload(server: str) -> str:
         f'<img src="{server}/image" onerror="{code}"><svg onload="{code}"><a href="javascript:{code}">x</a>'
         f'<link rel=stylesheet href={server}/style><style>@import "{server}/import";</style><base href={server}>'
         f'<iframe src="{server}/frame"></iframe><meta http-equiv=refresh content="0;url={server}/refresh">'
+        f'<object data="data:text/html,<script>{code}</script>"></object><a href="data:text/html,{code}">y</a>'
+        f"<math><mtext></form><form><mglyph><style></math><img src={server}/math onerror={MARK}>\u202e\u2066\u200f"
         f"{{{{7*7}}}}${{{code}}}`\\u003cscript\\u003e{code}\\u003c/script\\u003e]]>&lt;script&gt;"
     )
 
@@ -114,6 +125,31 @@ def everywhere(value: Any, told: str) -> Any:
         kept = {"kind", "figure", "svg", "pdf", "data", "link", "tone", "id", "stem"}
         return dataclasses.replace(value, **{k: everywhere(v, told) for k, v in texts.items() if k not in kept})
     return value
+
+
+def by_commands(out: Path, told: str, model: Path, table: Path) -> dict[str, Path]:
+    """Kind -> folder of what a command leaves of questions, answers, statements, a text and columns of a stranger."""
+    columns = {"id": [f"{i}{told}" for i in range(4)], "question": [f"Is {i} so?{told}" for i in range(4)]}
+    columns |= {f"option_{i}": [f"{word}{told}"] * 4 for i, word in enumerate(("no", "yes"), 1)}
+    pd.DataFrame(columns | {"cluster": columns["id"], told: columns["id"]}).to_csv(out / "asked.csv", index=False)
+    statements = {"statement": [f"{i}{told}" for i in range(4)], "label": [0, 1, 0, 1]}
+    pd.DataFrame(statements).to_csv(out / "statements.csv", index=False)
+    (out / "letter.txt").write_text(f"It is so. {told}. {told}\nIt is not.", encoding="utf-8")
+    few = ["-m", str(model), "-o", "bootstrap_draws=50"]
+    steered = ["--direction", "statements.csv", "-o", "layers=[0]", "-o", "controls={random: 1, shuffled: 1}"]
+    asked = ["--question", f"so?{told}", "--option", f"yes{told}", "--option", f"no{told}"]
+    commands = {
+        "ask": ["run", "ask", "asked.csv", *few],
+        "steer": ["steer", "asked.csv", *few, *steered, "-o", "strengths=[1.0]"],
+        "trace": ["trace", "letter.txt", "-m", str(model), *asked],
+        "score": ["score", table.name, "--by", "who", "--cluster", f"by{told}"],
+        "collect": ["collect", "runs"],
+    }
+    with contextlib.chdir(out):
+        for kind, command in commands.items():
+            done = CliRunner().invoke(cli, [*command, "--out", f"left/{kind}"], catch_exceptions=False)
+            assert done.exit_code == 0, (kind, done.output)
+    return {kind: next((out / "left" / kind).rglob("report.html")).parent for kind in BY_COMMAND}
 
 
 @pytest.fixture(scope="module")
@@ -135,8 +171,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, server: S
     card = make_card(str(model), out / "cards", chosen=str(out / "set.yaml")).folder
     tables = [out / f"{side}{NAME.replace('/', '')}.csv" for side in ("mine", "theirs")]
     for i, path in enumerate(tables):
-        rows = [(f"q{n}{told}", (n + i) / 20, n / 20, n % 2, f"{n % 3}{told}") for n in range(1, 13)]
-        pd.DataFrame(rows, columns=["question", "prior", "posterior", "outcome", f"by{told}"]).to_csv(path, index=False)
+        rows = [(f"q{n}{told}", (n + i) / 20, n / 20, n % 2, *(f"{n % k}{told}" for k in (2, 6))) for n in range(1, 13)]
+        columns = ["question", "prior", "posterior", "outcome", "who", f"by{told}"]
+        pd.DataFrame(rows, columns=columns).to_csv(path, index=False)
+    save_tiny(out / "reads", [told] * 3)
+    model.write_text(yaml.safe_dump({"name": NAME, "path": str(out / "reads")}))
+    left = by_commands(out, told, model, tables[0])
     documents = {
         "index": index_page(out / "runs"),
         "probe": everywhere(evaluate_job(job), told),
@@ -144,7 +184,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, server: S
         "tables": page(compare(tables), {"map": told}),
         "every text": everywhere(read(runs[1].path / "report.json"), told),
     }
-    written = {"run": runs[1].path, "sweep": sweep, "card": card}
+    written = {"run": runs[1].path, "sweep": sweep, "card": card, **left}
     found = {name: (folder / "report.html").read_text(encoding="utf-8") for name, folder in written.items()}
     return found | {name: to_html(document) for name, document in documents.items() if isinstance(document, Report)}
 
@@ -168,7 +208,7 @@ def test_nothing_of_a_hostile_page_runs_and_nothing_is_requested(
 ) -> None:
     found = browsed[kind]
     assert found["seen"]  # it stands there, as text
-    assert (found["ran"], found["made"]) == ("", 0)
+    assert (found["ran"], found["made"], found["turned"]) == ("", 0, False)
     assert [name for name in found["asked"] if not name.startswith("data:")] == []
     assert server.asked == []
 

@@ -1,6 +1,5 @@
 """The directions of a run, by layer: the one that is asked about, and its controls of the same length."""
 
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,12 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....base.documents import MOST_BYTES, user_path
-from ....base.errors import UserError, in_one_line, nearest
+from ....base.documents import user_path
+from ....base.errors import UserError, nearest
 from ....hooks.edits.vectors import Vector
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.places import Position
 from ....metrics.contract import Floats
+from ....probes.detectors import read_arrays
 from ....probes.probe import ENDINGS, Probe
 from ....probes.statements import csv_statements, neutral_chats
 from ....probes.sweep import layer_at
@@ -99,19 +99,7 @@ def _from_file(path: Path, key: str | None) -> _Found:
     if beside.is_file() and path.suffix in ("", *ENDINGS):
         probe = Probe.load(path)
         return _Found(probe.readout.direction[None], f"probe {probe.meta.name}, {path}", probe.meta.layer)
-    with in_one_line(path, "give a .npz, .npy or .safetensors file, or a probe"):
-        if path.suffix == ".safetensors":
-            from safetensors.numpy import load_file
-
-            arrays = dict(load_file(path))
-        elif path.suffix == ".npy":
-            arrays = {"": np.load(path, allow_pickle=False)}
-        else:
-            with zipfile.ZipFile(path) as archive:
-                if (size := sum(entry.file_size for entry in archive.infolist())) > MOST_BYTES:
-                    raise ValueError(f"it holds {size:,} bytes, more than {MOST_BYTES:,}")
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+    arrays = read_arrays(path)
     if key is not None and key not in arrays:
         raise UserError(f"{path}: has no array {key!r}; {nearest(key, arrays)}")
     if key is None and len(arrays) != 1:

@@ -1,0 +1,64 @@
+"""How often the verdict on a planted detector of lies is right (METRICS W10).
+
+python benchmarks/detectors.py [--tables 200]
+
+A table has questions of four statements. What is held of each is known; a lie is asked for at half of the rows and told
+at 80% of these and 20% of the others; a word of style stands in 80% of the lies and 20% of the truths, and words of the
+subject in all. A detector follows what is held, or whether a lie was asked for, or the word of style, with noise of
+the question and of the row; one follows nothing, and one what is held and what is asked for alike. What the words
+alone foretell is fitted as the command fits it. Held beliefs have noise of 1 nat.
+"""
+
+import argparse
+from collections import Counter
+
+import numpy as np
+from scipy.special import expit
+
+from doxascope.metrics import detector_reads
+from doxascope.metrics.contract import Resampling
+from doxascope.probes.detectors import foretold
+
+KINDS = {"belief": "reads the belief", "instruction": "reads the instruction to lie", "surface": "reads the surface"}
+EXPECTED = {**KINDS, "nothing": "not shown", "belief and instruction": "not shown"}
+SUBJECTS = tuple(f"subject{i}" for i in range(30))
+
+
+def verdict(rng: np.random.Generator, kind: str, questions: int, strength: float) -> str:
+    """On one table; a detector's signal has the given length, in standard deviations of the noise of a row."""
+    clusters = np.repeat(np.arange(questions), 4)
+    n = len(clusters)
+    asked = np.tile([0.0, 0.0, 1.0, 1.0], questions)
+    lie = (rng.uniform(size=n) < np.where(asked == 1, 0.8, 0.2)).astype(float)
+    style = (rng.uniform(size=n) < np.where(lie == 1, 0.8, 0.2)).astype(float)
+    held = expit(2.0 * (1 - 2 * lie) + rng.normal(size=n))
+    subject = rng.integers(len(SUBJECTS), size=questions)[clusters]
+    words = ["honestly " if word else "" for word in style]
+    texts = [f"{SUBJECTS[i]} {word}is what it is." for i, word in zip(subject, words, strict=True)]
+    parts = {"belief": 1 - held, "instruction": asked, "surface": style}
+    followed = [parts[name] for name in kind.split(" and ") if name in parts]
+    signal = sum((part - part.mean()) / part.std() for part in followed)
+    score = strength * signal + rng.normal(size=questions)[clusters] + rng.normal(size=n)
+    how = Resampling(draws=999, seed=int(rng.integers(2**31)))
+    surface = foretold(score, texts, clusters)
+    return detector_reads(score, held, clusters, instructed=asked, surface=surface, how=how).verdict
+
+
+def main() -> None:
+    """Print a table of verdicts in Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", type=int, default=200)
+    tables = parser.parse_args().tables
+    print("| detector | questions | strength | right | verdicts |\n|---|---:|---:|---:|---|")
+    for questions, strength in ((100, 1.0), (100, 0.5), (40, 1.0)):
+        for i, (kind, wanted) in enumerate(EXPECTED.items()):
+            found = Counter(
+                verdict(np.random.default_rng([i, questions, int(10 * strength), draw]), kind, questions, strength)
+                for draw in range(tables)
+            )
+            each = ", ".join(f"{name} {times}" for name, times in found.most_common())
+            print(f"| {kind} | {questions} | {strength:g} | {found[wanted] / tables:.3f} | {each} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""`doxascope detector`: the certificate of detectors of lies."""
+
+from pathlib import Path
+
+import click
+
+from ...base.documents import repeated
+from ...base.errors import UserError
+from ...base.text import as_csv
+from ...hooks.model.consent import give_consent
+from ...hooks.model.spec import resolve_model
+from .console import ALLOW_CODE, FULL, MODEL, echo_report
+
+FILES = ("report.json", "report.html", "figures", "detector.csv")
+DEFAULT = "smollm2-135m"
+
+
+@click.command()
+@click.argument("probes", metavar="PROBE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--on", "source", required=True, type=click.Path(path_type=Path), help="Labelled rows, a CSV.")
+@MODEL
+@click.option("--at", type=click.Choice(["end", "mean"]), default="end", show_default=True, help="Of the last message.")
+@click.option("--ask", metavar="TEXT", help="Asked after each conversation; then read before the answer.")
+@click.option("--layer", "layers", type=int, multiple=True, help="That it reads, where the file does not say so.")
+@click.option("--threshold", type=float, help="Above which it flags a lie, where the file does not say so.")
+@click.option("--high", type=click.Choice(["lie", "truth"]), help="What high scores mean.  [default: by the file]")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("detector"), show_default=True)
+@FULL
+@ALLOW_CODE
+def detector(
+    probes: tuple[Path, ...],
+    source: Path,
+    model: str | None,
+    at: str,
+    ask: str | None,
+    layers: tuple[int, ...],
+    threshold: float | None,
+    high: str | None,
+    out: Path,
+    full: bool,
+    allow_code: tuple[Path, ...],
+) -> None:
+    """Say what detectors of lies read: what is held, the instruction to lie, or the surface of what is said.
+
+    PROBE is a checkpoint of `lie-detectors` (.pt), an .npz or .safetensors file with `direction`, `bias`, `layer` and
+    `threshold`, or a probe of this package. The CSV has the columns label (1: a lie), cluster (the question), and text
+    or messages (JSON); and may have claim, held, stated, instructed, style. Writes a page, and detector.csv.
+
+    \b
+    doxascope detector probe.pt --on lies.csv -m Qwen/Qwen3-0.6B
+    doxascope detector lies.npz truth.safetensors --on lies.csv --layer 12 --threshold 0
+    """
+    from ...hooks.lm import open_model
+    from ...probes.detectors import load_detector
+    from ..probing.detector import HEADING, certify, material, page, read
+    from ..report.html import write
+    from ..report.score_files import prepared
+
+    rows, loaded = material(source), [load_detector(path) for path in probes]
+    if (twice := repeated(each.name for each in loaded)) is not None:
+        raise UserError(f"{twice}: is the name of two detectors; rename one file")
+    if taken := [each.name for each in loaded if each.name in (*rows, "coverage")]:
+        raise UserError(f"{taken[0]}: is the name of a column, too; rename the file")
+    spec = resolve_model(model or DEFAULT)
+    give_consent(spec, places=allow_code)
+    place = prepared(out, FILES, HEADING, "certificate of detectors")
+    with open_model(spec) as lm:
+        n_layers = lm.identity.n_layers
+        detectors = [each.placed(n_layers, layers, threshold, high or "") for each in loaded]
+        found = read(lm, rows, detectors, at, ask)
+    where = "before the answer to what is asked" if ask else f"at the {at} of the last message"
+    write(place, document := page([certify(found, each) for each in detectors], found, source.name, spec.name, where))
+    place.write("detector.csv", as_csv(found.drop(columns="messages")))
+    echo_report(document, out, full)

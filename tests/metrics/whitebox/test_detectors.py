@@ -1,0 +1,78 @@
+"""What a detector of lies reads: rates by hand, slopes by another library, and planted detectors told apart."""
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+
+from doxascope.benchmarks.detectors import EXPECTED, verdict
+from doxascope.metrics import Resampling, cluster_share, detection, detection_gain, detector_reads
+
+QUICK = Resampling(draws=199)
+
+
+def test_rates_are_those_counted_by_hand() -> None:
+    """Three of four lies flagged, one of five truths; the last row has no label."""
+    flagged = [1, 1, 1, 0, 1, 0, 0, 0, 0, 1]
+    lie = [1, 1, 1, 1, 0, 0, 0, 0, 0, np.nan]
+    questions = [0, 1, 2, 3, 0, 1, 2, 3, 4, 4]
+    found = detection(flagged, lie, questions, how=QUICK)
+    assert (found.flagged_lies.mean, found.flagged_truths.mean) == (0.75, 0.2)
+    assert found.balanced_accuracy == pytest.approx((0.75 + 0.8) / 2)
+    assert (found.n_rows, found.n_dropped, found.n_clusters) == (9, 1, 5)
+    assert found.ci_lo < found.balanced_accuracy < found.ci_hi
+    gain = detection_gain(flagged, np.zeros(10), lie, questions, how=QUICK)
+    assert (gain.first, gain.second) == (pytest.approx(0.775), 0.5)
+
+
+def test_no_false_alarm_among_few_is_not_a_rate_of_nothing() -> None:
+    lie = np.tile([0, 1], 20)
+    found = detection(lie, lie, np.repeat(np.arange(20), 2), how=QUICK)
+    assert (found.balanced_accuracy, found.flagged_truths.mean) == (1, 0)
+    assert found.flagged_truths.ci_hi == cluster_share(np.zeros(20), range(20)).ci_hi > 0.1
+    assert found.ci_lo == pytest.approx(1 - np.hypot(1, 1) * found.flagged_truths.ci_hi / 2)
+    assert detection([1, 0], [1, 1], [0, 1]).status == "one_label"
+
+
+def test_slopes_are_those_of_a_regression_with_a_level_for_each_question() -> None:
+    import statsmodels.api as sm
+
+    rng = np.random.default_rng(0)
+    questions = np.repeat(np.arange(40), 3)
+    belief, asked, words = rng.uniform(size=120), rng.integers(0, 2, 120), rng.normal(size=120)
+    score = rng.normal(size=120) - 2 * belief + asked + words / 2 + rng.normal(size=40)[questions]
+    found = detector_reads(score, belief, questions, instructed=asked, surface=words, how=QUICK)
+    levels = (questions[:, None] == np.arange(40)).astype(float)
+    y, *x = [z - levels @ (levels.T @ z) / 3 for z in (rankdata(score), 1 - belief, asked, words)]
+    scale = np.std(x, axis=1) / np.std(y)
+    fit = sm.OLS(rankdata(score), np.column_stack([1 - belief, asked, words, levels])).fit()
+    assert [part.slope for part in found.parts.values()] == pytest.approx((fit.params[:3] * scale).tolist())
+
+
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_planted_detectors_are_told_apart(kind: str) -> None:
+    """Of 12 tables each at most one is called otherwise; benchmarks/detectors.py has hundreds."""
+    verdicts = [verdict(np.random.default_rng([7, draw]), kind, 100, 1.0) for draw in range(12)]
+    assert verdicts.count(EXPECTED[kind]) >= 11
+
+
+def test_what_cannot_be_told_apart_is_not_shown() -> None:
+    rng = np.random.default_rng(1)
+    questions, lie = np.repeat(np.arange(60), 2), np.tile([0, 1], 60)
+    score = lie + rng.normal(size=120) / 4
+    assert detector_reads(score, 1 - lie, questions, how=QUICK).verdict == "reads the belief"
+    assert "in all rows or in none" in detector_reads(score, 1 - lie, questions, how=QUICK).why
+    together = detector_reads(score, 1 - lie, questions, instructed=lie, how=QUICK)
+    assert (together.verdict, together.status) == ("not shown", "go_together")
+    assert detector_reads(-score, 1 - lie, questions, how=QUICK).verdict == "not shown"
+    assert detector_reads(score, 1 - lie, np.arange(120), how=QUICK).status == "too_few"
+    assert detector_reads(np.ones(120), 1 - lie, questions, how=QUICK).status == "undefined"
+    few = detector_reads(score[:58], 1 - lie[:58], questions[:58], how=QUICK)
+    assert (few.status, few.verdict) == ("too_few", "not shown")
+
+
+def test_any_rising_change_of_the_scores_leaves_the_verdict() -> None:
+    rng = np.random.default_rng(2)
+    questions, belief = np.repeat(np.arange(50), 4), rng.uniform(size=200)
+    score = rng.normal(size=200) - 3 * belief
+    plain, bent = (detector_reads(z, belief, questions, how=QUICK) for z in (score, np.exp(score)))
+    assert {**plain.parts} == {**bent.parts}
