@@ -182,7 +182,8 @@ def samples(config: AskConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
 def parts(config: AskConfig, asked: Sequence[Answered]) -> dict[str, list[Answered]]:
     """All questions, then those of each value of the column that the settings name."""
     by_value = {ALL: list(asked)}
-    for question, value in zip(asked, values_by(config, [(each.topic, each.more) for each in asked]), strict=True):
+    values = values_by(config, [(each.topic, each.more) for each in asked])
+    for question, value in zip(asked if values else (), values, strict=True):
         by_value.setdefault(f"{config.by}: {value}", []).append(question)
     return by_value
 
