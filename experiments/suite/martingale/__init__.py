@@ -13,6 +13,7 @@ from typing import Any
 from ....base.errors import UserError
 from ....hooks.backends.captures import join_captures
 from ....hooks.lm import LanguageModel
+from ....hooks.tree.memory import sum_costs
 from ....metrics.consistency.competence import COVERAGE, PARSED, RESPONDING
 from ...materials.questions import BinaryQuestion
 from ...materials.trajectories import SampleSource, Trajectory, chains, debates, thoughts
@@ -115,7 +116,7 @@ class Martingale(Experiment):
         every = [each for several in by_key.values() for each in several]
         places = [each for key, several in by_key.items() for each in along(config, item, *key, several)]
         exact = read_questions(self.name, config, item, exact_questions(config, places), lm)
-        rows, spoken, taken = stated_rows(config, places, lm)
+        rows, spoken, taken, costs = stated_rows(config, places, lm)
         judged, heard = judge_rows(config, lambda judge: shown(item, every, places, whole=judge.sees_all), lm)
         rows += judged
         if config.doob.continuations:
@@ -126,7 +127,7 @@ class Martingale(Experiment):
         return Read(
             [*({**row, **outcome} for row in exact.rows), *({**where, **row, **outcome} for row in rows)],
             [*map(as_transcript, every), *exact.transcripts, *spoken, *heard],
-            exact.cost,
+            sum_costs([exact.cost, *costs]),
             join_captures([exact.captured, *taken]) if exact.captured else None,
         )
 
