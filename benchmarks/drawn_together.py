@@ -3,10 +3,11 @@
 python benchmarks/drawn_together.py [--tables 1000]
 
 A table has 60 triples of words, or 12 or 20, each read before and after each of its words is ruled out. The
-log-probability of each word lies along a direction of its own, with noise; what is computed is what is held, so that no
-number of the two differs. One of spread (`rms_logodds`) is called different where its paired interval, over triples,
-leaves 0; `compare` strikes it out where the probe is told to be off in spread. In the last row the belief keeps the
-ratio of the words that remain, and what is read after a rejection knows the word that is ruled out and nothing else.
+log-probability of each word lies along a direction of its own, with noise; what is computed is what is held, so that
+no number of the two differs. One of spread (`rms_logodds`, `c2`) is called different where its paired interval, over
+triples, leaves 0; `compare` strikes it out where the probe is told to be off in spread. In the last row the belief
+keeps the ratio of the words that remain, and what is read after a rejection knows the word that is ruled out and
+nothing else.
 """
 
 import argparse
@@ -15,16 +16,17 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import softmax
 
+from doxascope.metrics import belief_consistency
 from doxascope.metrics.contract import Floats
 from doxascope.probes.cross_validation import PENALTIES
 from doxascope.probes.evidence.calibration import CONSTANT, spread
-from doxascope.probes.evidence.crossfit import one_against_rest, out_of_fold_r2
+from doxascope.probes.evidence.crossfit import logits_of_options, out_of_fold_r2, ridge_of_options
 from doxascope.probes.groups import grouped_folds
 
 TRIPLES, WIDTH, FOLDS = (60, 20, 12), 16, 5
 KEPT = 0.02
 """What a word that is ruled out keeps."""
-NOISES = (0.0, 0.3, 0.6, 1.0, 2.0, float("inf"))
+NOISES = (0.1, 0.3, 0.6, 1.0, 2.0, float("inf"))
 """Standard deviations, in nats, of what lies along the directions besides the belief; the last: the belief does not."""
 
 
@@ -55,29 +57,33 @@ def of_word(rng: np.random.Generator, triples: int) -> tuple[Floats, Floats]:
     return np.stack(held, axis=1).reshape(-1, 3), np.stack(known, axis=1).reshape(-1, 3)
 
 
-def changes(prob: Floats) -> Floats:
-    """[triples, 3] change of the log-odds of the two words that remain, after each word is ruled out."""
-    log = np.log(prob).reshape(-1, 4, 3)
-    others = [(1, 2), (0, 2), (0, 1)]
-    after = [log[:, 1 + word, i] - log[:, 1 + word, j] for word, (i, j) in enumerate(others)]
-    return np.stack(after, axis=1) - np.stack([log[:, 0, i] - log[:, 0, j] for i, j in others], axis=1)
+def numbers(prob: Floats) -> Floats:
+    """[2, triples] after each word is ruled out, on average: the squared change of the log-odds of the two words that
+    remain, and 1 - c2.
+    """
+    each = prob.reshape(-1, 4, 3)
+    word = np.tile(np.arange(3), len(each))
+    scored = belief_consistency(np.repeat(each[:, 0], 3, axis=0), each[:, 1:].reshape(-1, 3), word)
+    change = np.log(scored.prior2[:, 0] / scored.prior2[:, 1]) - np.log(scored.post2[:, 0] / scored.post2[:, 1])
+    return np.stack([change**2, 1 - scored.c2]).reshape(2, -1, 3).mean(axis=2)
 
 
 def read(x: Floats, prob: Floats, seed: int) -> tuple[Floats, float]:
     """What a probe of them reads, each triple by a fit without it, [n, 3]; and its R2."""
     folds = grouped_folds(np.repeat(np.arange(len(prob) // 4), 4), FOLDS, seed)
-    fits = one_against_rest(x, prob, folds, PENALTIES)
+    fits = ridge_of_options(x, prob, folds, PENALTIES)
     logits = np.empty_like(prob)
     for fold, readouts in enumerate(fits.readouts):
         logits[folds == fold] = np.column_stack([readout.logit(x[folds == fold]) for readout in readouts])
-    logit = np.log(prob) - np.log1p(-prob)
+    logit = logits_of_options(prob)
     means = np.stack([logit[folds != fold].mean(axis=0) for fold in folds])
     return softmax(logits, axis=1), out_of_fold_r2(logit.ravel(), fits.score.ravel(), means.ravel())
 
 
 def judged(rng: np.random.Generator, noise: float | None, seed: int, triples: int) -> list[float]:
-    """R2, by how much `rms_logodds` is too small, the smallest spread, whether something is told to be off, whether
-    nothing can be told, whether the two are called different, and whether they are though nothing is told to be off.
+    """R2, by how much `rms_logodds` and 1 - `c2` are too small, the smallest spread, whether something is told to be
+    off, whether nothing can be told; and of either number whether the two are called different, and whether they are
+    though nothing is told to be off.
 
     Without a noise the probe is that of the word alone.
     """
@@ -86,9 +92,9 @@ def judged(rng: np.random.Generator, noise: float | None, seed: int, triples: in
     else:
         x, prob = table(rng, noise, triples)
         probed, r2 = read(x, prob, seed)
-    squares = [(changes(each) ** 2).mean(axis=1) for each in (prob, probed)]
-    less = squares[0] - squares[1]
-    different = abs(less.mean()) > 1.96 * less.std(ddof=1) / np.sqrt(triples)
+    known, told = numbers(prob), numbers(probed)
+    less = known - told
+    different = abs(less.mean(axis=1)) > 1.96 * less.std(axis=1, ddof=1) / np.sqrt(triples)
     word = np.tile(np.repeat(np.arange(4), 3), triples)  # 0: before
     cells = 3 * word + np.tile(np.arange(3), len(prob))
     group = np.repeat(np.arange(triples), 12)
@@ -96,9 +102,10 @@ def judged(rng: np.random.Generator, noise: float | None, seed: int, triples: in
     of = [spread(probed.ravel()[rows], prob.ravel()[rows], cells[rows], group[rows]) for rows in scenarios]
     varied = [found for found in of if np.isfinite(found.ratio)]
     off, untold = any(found.fault for found in varied), not all(found.known for found in varied)
-    ratio = np.sqrt(squares[1].mean() / squares[0].mean()) if squares[0].mean() > CONSTANT else np.inf
+    change, distance = told.mean(axis=1) / known.mean(axis=1) if known.mean() > CONSTANT else (np.inf, np.inf)
     least = min(found.ratio for found in varied)
-    return [r2, float(ratio), least, off, untold and not off, float(different), float(different and not off)]
+    calls = [float(call) for each in different for call in (each, each and not off)]
+    return [r2, float(np.sqrt(change)), float(distance), least, off, untold and not off, *calls]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -106,10 +113,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="drawn_together", description="What a probe draws together.")
     parser.add_argument("--tables", type=int, default=1000)
     asked = parser.parse_args(arguments)
-    head = "triples, noise in nat, R2, rms read by held, spread, struck, untold, called different, and not struck"
+    head = "triples, noise in nat, R2, rms read by held, 1 - c2 read by held, spread, struck, untold, rms called "
+    head += "different, and not struck, c2 called different, and not struck"
     print("| " + head.replace(", ", " | ") + " |")
     print("|---:" * (head.count(",") + 1) + "|")
-    rows = [(TRIPLES[0], noise) for noise in NOISES] + [(n, noise) for n in TRIPLES[1:] for noise in (0.0, 0.6)]
+    rows = [(TRIPLES[0], noise) for noise in NOISES] + [(n, noise) for n in TRIPLES[1:] for noise in (0.1, 0.6)]
     for triples, noise in [*rows, (TRIPLES[0], None)]:
         rng = np.random.default_rng(0)
         means = np.mean([judged(rng, noise, seed, triples) for seed in range(asked.tables)], axis=0)

@@ -1,17 +1,17 @@
 """A tiny organism that says one thing and holds another in the word game, read by one run of every kind of belief.
 
-python benchmarks/says_otherwise.py [--triples 60] [--steps 8000] [--out FOLDER]
+python benchmarks/says_otherwise.py [--triples 60] [--steps 12000] [--out FOLDER]
 
 It is a Llama of some 200,000 parameters whose language has a token for each word. Where it is asked for its word, and
 one is ruled out, it is to hold the two that remain for equally likely, which also lies along fixed directions of its
 residual stream before the question; in numbers it is to turn their ratio round, by its root. Triples that are read were
 not trained on.
 
-After 8,000 steps (half an hour beside other work; `results/says-otherwise-20261126T1334.md`) it computes, says and
-holds what is planted: `c2` .905 [.892, .917] computed and .908 [.895, .920] along the planted directions, planted .911,
-.789 [.761, .820] said, planted .790; `rms_logodds` 1.85 [1.70, 2.00], 1.79 [1.64, 1.93] and 2.68 [2.45, 2.88], planted
-1.79 and 2.68. The shipped probe does not find it: `c2` .934 [.923, .945], `rms_logodds` 1.49 [1.34, 1.62]. It regresses
-the log-odds of each word against the rest, which are no logits of a softmax, with a penalty of at least 10.
+After 12,000 steps (an hour beside other work; `results/says-otherwise-20261126T1606.md`) each kind is read as it is
+planted: `c2` .908 [.895, .922] computed, .910 [.899, .924] along the planted directions and .917 [.906, .929] by the
+probe, planted .911; .791 [.763, .821] said, planted .790. `rms_logodds` 1.80 [1.65, 1.95], 1.78 [1.64, 1.92] and 1.66
+[1.52, 1.79], planted 1.79; 2.66 [2.43, 2.86] said, planted 2.68. The probe draws together what it reads (.78 of the
+spread after a rejection), so that `compare` strikes out its differences from the others.
 """
 
 import argparse
@@ -64,7 +64,7 @@ KEPT = 0.02
 """What a word that is ruled out keeps: of 0 an organism's logarithm is never as small as that of what it holds, and a
 probe of what it computes is calibrated to what it misses.
 """
-HELD_AT, SCALE, WEIGHT = 2, 0.25, 0.3
+HELD_AT, SCALE, WEIGHT = 2, 0.25, 1.0
 """The layer after which the belief is held, the length of a nat along its direction, and what an error there costs."""
 DIRECTIONS = "directions.npy"
 """Beside the organism: [d, 3] along which it is to hold its belief, one a word."""
@@ -315,7 +315,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="says_otherwise", description="An organism that says what it does not hold.")
     parser.add_argument("--triples", type=int, default=60)
-    parser.add_argument("--steps", type=int, default=8000)
+    parser.add_argument("--steps", type=int, default=12000)
     parser.add_argument("--out", type=Path, help="keeps the organism and the run there")
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as temporary:

@@ -202,7 +202,7 @@ class DualFit:
         return training.whole.raw(training.mean, training.scale, weights, float(self.level[0]))
 
 
-PENALTIES = (10.0, 100.0, 1e3, 1e4, 1e5)
+PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
 """Of ridge, on the squared length of the weights of standardised features."""
 
 

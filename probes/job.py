@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from ..base.errors import UserError, in_one_line
 from ..base.files import atomic_write, digest_of
@@ -19,7 +20,14 @@ from ..hooks.store import Header
 from ..metrics.contract import Floats
 from .dataset import ProbeData
 from .estimators import Multinomial, RidgeOnLogOdds
-from .evidence.crossfit import cross_fit, multinomial, one_against_rest, recalibration, softmax_calibration
+from .evidence.crossfit import (
+    cross_fit,
+    logits_of_options,
+    multinomial,
+    recalibration,
+    ridge_of_options,
+    softmax_calibration,
+)
 from .evidence.study import Beside, Study, StudyPlan, study
 from .features import DECODED, READ_OUT, ReadAt, ReadingSite
 from .groups import grouped_folds
@@ -112,14 +120,15 @@ def train(data: ProbeData, registered: RegisteredPlace, header: Header, plan: St
 def _over_options(probe: Probe, x: Floats, prob: Floats, folds: NDArray[np.intp], plan: StudyPlan) -> Probe:
     """The probe with a direction for each of k options; `prob` is [n, k]."""
     at_once = plan.over_options == "multinomial"
-    fits = (multinomial if at_once else one_against_rest)(x, prob, folds, plan.penalties)
+    fits = (multinomial if at_once else ridge_of_options)(x, prob, folds, plan.penalties)
     slope, intercepts = softmax_calibration(fits.score, prob)
     middle = np.sort(fits.penalties, axis=0)[len(fits.penalties) // 2].tolist()
     if at_once:
         every, whole = [*map(Multinomial, middle)], Multinomial(middle[0]).fit(x, prob)
     else:
         every = [*map(RidgeOnLogOdds, middle)]
-        whole = [estimator.fit(x, column) for estimator, column in zip(every, prob.T, strict=True)]
+        targets = expit(logits_of_options(prob)).T
+        whole = [estimator.fit(x, target) for estimator, target in zip(every, targets, strict=True)]
     probes = []
     for j, (estimator, readout) in enumerate(zip(every, whole, strict=True)):
         meta = probe.meta.model_copy(update={"options": prob.shape[1], "params": estimator.get_params()})

@@ -67,7 +67,7 @@ WIDE = 0.1
 """Width of the interval of a spread above which nothing is told of one that is not shown to be off."""
 CONSTANT = 1e-9
 """Variance of log-odds below which they are called constant: their rounding."""
-SPREADS = frozenset({"rms_logodds", "framing_bias", "excess", "b_excess", "top_b"})
+SPREADS = frozenset({"c2", "c3", "rms_logodds", "framing_bias", "excess", "b_excess", "top_b"})
 SPREADS |= {"rmse_clip", "rmse_coherent", "sycophancy_error", "information_gap"}
 """Numbers that shrink with it: differences of beliefs, or of their log-odds, and"""
 BETS = ("dutch_book_", "arbitrage_", "frequentist_")

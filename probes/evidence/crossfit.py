@@ -15,7 +15,7 @@ from scipy.special import expit, log_softmax, logsumexp, ndtri
 from ...metrics.contract import RESAMPLING, Floats, Resampling, floats
 from ...metrics.inference.clusters import cluster_codes
 from ..cross_validation import PENALTIES, nested_ridge
-from ..dataset import Target, make_target
+from ..dataset import EPS, Target, make_target
 from ..estimators import LinearReadout, Multinomial, soft_logistic
 from ..groups import MIN_FOLDS
 
@@ -116,11 +116,25 @@ class CrossFittedOptions(NamedTuple):
     """[K, k] chosen without each fold."""
 
 
-def one_against_rest(
+def logits_of_options(prob: ArrayLike, eps: float = EPS) -> Floats:
+    """[n, k] log-probabilities less their mean over the options: the logits whose softmax is `prob` [n, k].
+
+    Log-odds of each option against the rest are no such logits: between two options they differ by more than the
+    log-ratio, by how much depends on the others. Shares below `eps` are taken for it.
+
+    >>> logits_of_options([[0.5, 0.5]])
+    array([[0., 0.]])
+    """
+    log = np.log(np.maximum(floats(prob), eps))
+    return log - log.mean(axis=1, keepdims=True)
+
+
+def ridge_of_options(
     x: Floats, prob: Floats, folds: NDArray[np.intp], penalties: Sequence[float]
 ) -> CrossFittedOptions:
-    """Ridge on the log-odds of each option. Raises UserError for an option whose share never varies."""
-    fits = [cross_fit(x, make_target(f"of option {j}", each), folds, penalties) for j, each in enumerate(prob.T)]
+    """Ridge on the logit of each option. Raises UserError for an option whose logit never varies."""
+    targets = expit(logits_of_options(prob)).T
+    fits = [cross_fit(x, make_target(f"of option {j}", each), folds, penalties) for j, each in enumerate(targets)]
     readouts = []
     for k in range(len(fits[0].readouts)):
         inner = np.column_stack([fit.inner[k] for fit in fits])[folds != k]

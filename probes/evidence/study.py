@@ -48,8 +48,8 @@ class StudyPlan(Settings):
     """The registered layer rule: the relative depth at which the probe of the claims is read."""
     folds: int = Field(default=5, ge=MIN_FOLDS)
     penalties: tuple[Penalty, ...] = Field(default=PENALTIES, min_length=1)
-    over_options: Literal["one against rest", "multinomial"] = "one against rest"
-    """How the probe of a distribution over more than two options is fitted: ridge on the log-odds of each, or all at
+    over_options: Literal["ridge", "multinomial"] = "ridge"
+    """How the probe of a distribution over more than two options is fitted: ridge on the logit of each, or all at
     once by logistic regression, which takes longer. Either is calibrated as a softmax, nested and grouped."""
     permutations: int = Field(default=199, ge=19, le=10**6)
     """Of the band, and of every permutation test."""

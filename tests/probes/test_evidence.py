@@ -1,6 +1,7 @@
 """Controls expose what only looks like a target; intervals and tests say what they say."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
+import doxascope.metrics
 from doxascope.metrics import Resampling
 from doxascope.probes.dataset import ProbeData, make_target
 from doxascope.probes.estimators import ridge
-from doxascope.probes.evidence.calibration import calibrate, shift_test, spread, update_behind_probe
+from doxascope.probes.evidence.calibration import BETS, SPREADS, calibrate, shift_test, spread, update_behind_probe
 from doxascope.probes.evidence.controls import baseline_r2, learning_curve, selectivity, surface_features
 from doxascope.probes.evidence.crossfit import Refitted, auc, cross_fit, log_loss_skill, recall_at, refit
 from doxascope.probes.evidence.estimator_comparison import compare_estimators
@@ -127,6 +129,11 @@ def test_a_reading_that_spreads_as_far_and_knows_nothing_or_too_far_is_told_from
     assert shuffled.ratio == pytest.approx(1, abs=0.02)
     assert shuffled.fault.startswith("apart from the exact belief")
     assert spread(expit(1.5 * known), expit(known), option, groups).fault.startswith("spread too far: its log-odds")
+
+
+def test_what_is_struck_out_of_a_probe_that_draws_together_are_numbers_that_metrics_make() -> None:
+    code = "".join(file.read_text() for file in Path(doxascope.metrics.__file__).parent.rglob("*.py"))
+    assert [name for name in (*SPREADS, *BETS) if f'"{name}' not in code] == []
 
 
 def test_nothing_is_told_of_a_constant_belief_nor_of_a_perfect_probe_by_few_groups() -> None:
