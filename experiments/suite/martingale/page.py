@@ -16,7 +16,7 @@ from ....metrics.tables.samples import ALL
 from ...report.cells import as_row
 from ...report.figures import Scores, chart, matrix, score_figure, scores_of
 from ...report.findings import Column, Figure, Findings, Table
-from ...report.marks import PALE, Axis, histogram, line, points, rule, unit
+from ...report.marks import PALE, Axis, line, points, rule, unit
 from ...report.papers.martingale import as_cells, setup_figure, setups
 from ...report.plotting import DASHED, INK
 from ...run.experiment import Transcripts
@@ -262,7 +262,6 @@ def figures(
         ),
         path_figure(table[table["method"] == methods[0]], methods[0]),
         *([agreement_figure(scores, methods)] if len(methods) > 1 else []),
-        change_figure(ends, methods),
     ]
 
 
@@ -326,33 +325,6 @@ def agreement_figure(scores: Scores, methods: Sequence[str]) -> Figure:
         "Lin's concordance of two methods at the same places: 1 is the same number, 0 none of it. On beliefs much of "
         "it is which question is which; on updates it is what the steps did.",
     )
-
-
-def change_figure(ends: pd.DataFrame, methods: Sequence[str]) -> Figure:
-    """How large updates are, and whether they lead to what came true."""
-    error = (ends["post"] - ends["outcome"]).abs() - (ends["prior"] - ends["outcome"]).abs()
-    known = ends["outcome"].isin((0.0, 1.0))
-    values = {f"{method}: update": ends.loc[ends["method"] == method, "update"].dropna() for method in methods}
-    values |= {f"{method}: error": error[known & (ends["method"] == method)].dropna() for method in methods}
-    return chart(
-        "How large are the updates, and do they help?",
-        [
-            (
-                title,
-                [histogram(value, EDGES), rule(0, of="x"), rule(value.mean(), "mean", of="x", width=1.2, style="-")],
-            )
-            for title, value in values.items()
-            if len(value)
-        ],
-        "From first to last. Update: posterior less prior. Error: change of |belief - outcome|, where the outcome is "
-        "known; left of zero is closer to what came true. The solid line is the mean.",
-        x=Axis("", (-1, 1), (-1, 0, 1)),
-        y=Axis("share", most=4),
-        columns=len(methods),
-    )
-
-
-EDGES = np.linspace(-1, 1, 41)
 
 
 def _by_cell(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
