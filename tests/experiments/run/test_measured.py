@@ -96,7 +96,7 @@ def test_two_factors_have_cells_and_an_interaction(assigned: str) -> None:
     beliefs = beliefs[(of_topic | (assigned == "within")) & (of_system | (assigned != "between"))]
     found = scores(Planted(), beliefs)
     means = beliefs.groupby(["topic", "system"])["prob"].mean()
-    for (topic, system), mean in means.to_dict().items():
+    for topic, system, mean in means.reset_index().itertuples(index=False):
         assert found["shift", f"topic: {topic}, system: {system}"].estimate == pytest.approx(mean)
     (subset,) = (subset for metric, subset in found if metric == "shift_interaction")
     assert subset == "topic: a - b, system: careful - plain"
