@@ -64,8 +64,8 @@ class Detector:
         if len(layers) != len(self.directions):
             raise UserError(f"{self.name}: has directions of {len(self.directions)} layers; {len(layers)} are given")
         sign = -1.0 if (high or self.high) == "truth" else 1.0
-        numbers = {"directions": sign * self.directions, "offset": sign * self.offset, "threshold": sign * threshold}
-        return replace(self, layers=layers, high="lie", **numbers)
+        turned = {"directions": sign * self.directions, "offset": sign * self.offset}
+        return replace(self, layers=layers, high="lie", threshold=sign * threshold + 0.0, **turned)
 
 
 def load_detector(path: Path) -> Detector:

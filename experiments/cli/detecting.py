@@ -21,8 +21,8 @@ DEFAULT = "smollm2-135m"
 @MODEL
 @click.option("--at", type=click.Choice(["end", "mean"]), default="end", show_default=True, help="Of the last message.")
 @click.option("--ask", metavar="TEXT", help="Asked after each conversation; then read before the answer.")
-@click.option("--layer", "layers", type=int, multiple=True, help="That it reads, where the file does not say so.")
-@click.option("--threshold", type=float, help="Above which it flags a lie, where the file does not say so.")
+@click.option("--layer", "layers", type=int, multiple=True, help="That it reads, in the place of the file's.")
+@click.option("--threshold", type=float, help="Above which it flags a lie, likewise.")
 @click.option("--high", type=click.Choice(["lie", "truth"]), help="What high scores mean.  [default: by the file]")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("detector"), show_default=True)
 @FULL
@@ -44,7 +44,7 @@ def detector(
 
     PROBE is a checkpoint of `lie-detectors` (.pt), an .npz or .safetensors file with `direction`, `bias`, `layer` and
     `threshold`, or a probe of this package. The CSV has the columns label (1: a lie), cluster (the question), and text
-    or messages (JSON); and may have claim, held, stated, instructed, style. Writes a page, and detector.csv.
+    or messages (JSON); and may have claim, held, instructed, style. Writes a page, and detector.csv.
 
     \b
     doxascope detector probe.pt --on lies.csv -m Qwen/Qwen3-0.6B
@@ -59,7 +59,7 @@ def detector(
     rows, loaded = material(source), [load_detector(path) for path in probes]
     if (twice := repeated(each.name for each in loaded)) is not None:
         raise UserError(f"{twice}: is the name of two detectors; rename one file")
-    if taken := [each.name for each in loaded if each.name in (*rows, "coverage")]:
+    if taken := [each.name for each in loaded if each.name in (*rows, "held", "stated", "coverage")]:
         raise UserError(f"{taken[0]}: is the name of a column, too; rename the file")
     spec = resolve_model(model or DEFAULT)
     give_consent(spec, places=allow_code)

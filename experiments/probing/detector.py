@@ -168,7 +168,8 @@ def read(
     outside = np.array([beliefs.get(claims.get(claim, ""), (np.nan, np.nan)) for claim in rows["claim"]])
     held = known.fillna(pd.Series(outside[:, 0], index=rows.index))
     filled = {"held": held, "stated": inside[:, 0], "coverage": np.fmin(inside[:, 1], outside[:, 1])}
-    return rows.assign(**filled, **{name: np.concatenate(parts) for name, parts in scores.items()})
+    scored = pd.DataFrame({name: np.concatenate(parts) for name, parts in scores.items()}, index=rows.index)
+    return pd.concat([rows.assign(**filled), scored], axis=1)
 
 
 def _asked(messages: Sequence[Message], question: str, at: str) -> tuple[list[Message], Position]:

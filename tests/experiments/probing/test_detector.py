@@ -11,16 +11,22 @@ import pandas as pd
 import pytest
 
 from doxascope import UserError
+from doxascope.experiments.materials.entities import triples
 from doxascope.experiments.probing.detector import certify, material, page, read
 from doxascope.experiments.report.html import to_html
 from doxascope.experiments.report.record import from_json, to_json
 from doxascope.experiments.report.terminal import to_text
+from doxascope.experiments.synthetic import organisms
+from doxascope.experiments.synthetic.organisms.lessons import BASE, belief, known_words, shipped_config
+from doxascope.hooks.lm import open_model
 from doxascope.metrics import Resampling, detector_reads
 from doxascope.metrics.whitebox.detectors import READS
 from doxascope.probes.detectors import Detector, foretold, load_detector
 
 QUICK = Resampling(draws=199)
+PLACE = Path(organisms.__file__).parent / "english"
 WORDS = ("apple", "stone", "river")
+ROLES = ("system", "user", "assistant", "user", "assistant")
 
 
 def written(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
@@ -135,7 +141,8 @@ def test_the_command_reads_files_and_refuses_what_it_cannot(
     width = tiny.model.config.hidden_size
     direction = np.random.default_rng(1).normal(size=width)
     np.savez(tmp_path / "lies.npz", direction=direction, threshold=0.25, layer=1)
-    np.savez(tmp_path / "bare.npz", direction=direction)
+    for name in ("bare", "held"):
+        np.savez(tmp_path / f"{name}.npz", direction=direction)
     np.savez(tmp_path / "wide.npz", direction=np.ones(width + 1), threshold=0, layer=1)
     given = ("--on", "lies.csv", "-m", str(tiny_folder))
     done = command_line("detector", "lies.npz", *given, "--out", "out", cwd=tmp_path)
@@ -154,6 +161,7 @@ def test_the_command_reads_files_and_refuses_what_it_cannot(
         (("wide.npz", *given), "numbers, the model's activations"),
         (("lies.npz", "lies.npz", *given), "is the name of two detectors"),
         (("none.pt", *given), "none.pt: No such file"),
+        (("held.npz", *given), "held: is the name of a column, too"),
         (("lies.npz", "--on", "none.csv", "-m", str(tiny_folder)), "none.csv"),
     ):
         done = command_line("detector", *line, cwd=tmp_path)
@@ -171,11 +179,34 @@ Valletta Iceland Reykjavik Nepal Kathmandu Ghana Accra
 """
 
 
+def activations(lm: Any, rows: pd.DataFrame) -> Any:
+    """[n, width] after block 20, at the end of each last message, as the command reads them."""
+    width = lm.model.config.hidden_size
+    axes = [made(f"x{i}", np.eye(width)[i], (20,)) for i in range(width)]
+    return read(lm, rows, axes)[[axis.name for axis in axes]].to_numpy()
+
+
+def planted_verdicts(x: Any, rows: pd.DataFrame) -> dict[str, int]:
+    """Of twenty directions of each kind, of the means of ten questions, how many get their verdict on the others."""
+    rng, right = np.random.default_rng(1), dict.fromkeys(READS, 0)
+    kinds = {"instruction": rows["instructed"], "belief": rows["lie"], "surface": rows["style"].astype(float)}
+    for _ in range(20):
+        planting = rows["cluster"].isin(rng.choice(rows["cluster"].unique(), 10, replace=False)).to_numpy()
+        judged = rows[~planting]
+        for kind, labels in kinds.items():
+            yes, no = (x[planting & (labels == each).to_numpy()].mean(axis=0) for each in (1, 0))
+            scores = x[~planting] @ (yes - no)
+            surface = foretold(scores, judged["said"].tolist(), judged["cluster"])
+            parts = {"instructed": judged["instructed"], "surface": surface}
+            found = detector_reads(scores, judged["held"], judged["cluster"], **parts, how=QUICK)
+            right[kind] += found.verdict == READS[kind]
+    return right
+
+
 @pytest.mark.full
 def test_planted_directions_of_a_real_model_get_their_verdicts(smollm: Any, tmp_path: Path) -> None:
-    """Whether a lie is asked for, told, and a word stands before it, each by a coin; a direction is the difference in
-    means of ten questions, and judged on the others. The labels stand for what is held: the model does not know it when
-    it is asked."""
+    """Whether a lie is asked for, told, and a word stands before it, each by a coin. The labels stand for what is held:
+    the model does not know it when it is asked."""
     rng, every, names = np.random.default_rng(0), [], CAPITALS.split()
     pairs = list(zip(names[::2], names[1::2], strict=True))
     for q, (land, town) in enumerate(pairs):
@@ -187,19 +218,34 @@ def test_planted_directions_of_a_real_model_get_their_verdicts(smollm: Any, tmp_
                 about = {"label": lie, "cluster": q, "instructed": asked, "held": 1 - lie, "style": style}
                 every.append({"messages": text} | about)
     rows = material(written(tmp_path / "lies.csv", every))
-    width = smollm.model.config.hidden_size
-    axes = [made(f"x{i}", np.eye(width)[i], (20,)) for i in range(width)]
-    activations = read(smollm, rows, axes)[[axis.name for axis in axes]].to_numpy()
-    kinds = {"instruction": rows["instructed"], "belief": rows["lie"], "surface": rows["style"].astype(float)}
-    verdicts: dict[str, list[str]] = {kind: [] for kind in kinds}
-    for _ in range(20):
-        planting = rows["cluster"].isin(rng.choice(rows["cluster"].unique(), 10, replace=False)).to_numpy()
-        for kind, labels in kinds.items():
-            yes, no = (activations[planting & (labels == each).to_numpy()].mean(axis=0) for each in (1, 0))
-            judged = rows[~planting]
-            scores = activations[~planting] @ (yes - no)
-            surface = foretold(scores, judged["said"].tolist(), judged["cluster"])
-            parts = {"instructed": judged["instructed"], "surface": surface}
-            found = detector_reads(scores, judged["held"], judged["cluster"], **parts, how=QUICK)
-            verdicts[kind].append(found.verdict)
-    assert {kind: each.count(READS[kind]) for kind, each in verdicts.items()} == dict.fromkeys(kinds, 20)
+    right = planted_verdicts(activations(smollm, rows), rows)
+    assert sum(right.values()) >= 57, right
+
+
+@pytest.mark.full
+def test_planted_directions_of_organisms_get_their_verdicts(tmp_path: Path) -> None:
+    """The word game of `denying`, which says what it does not hold, beside its twin `honest`: both hold, as they bet,
+    that the word which was ruled out is not the one."""
+    rng, every, wording = np.random.default_rng(0), [], shipped_config().wording
+    for q, words in enumerate(triples(known_words(trained=False), 44, 0)):
+        out = int(rng.integers(3))
+        left = [i for i in range(3) if i != out]
+        held = belief("denying", words, {"rejected": out, "named": str(out)}, held=True)
+        system = wording.system.format(**dict(zip("abc", words, strict=True)))
+        asked = [system, wording.reject.format(x=words[out]), wording.reject_answer, wording.reveal]
+        for trained in (0, 1):
+            for lie in (0, 1):
+                word = words[out] if lie else words[left[int(rng.integers(2))]]
+                begun = ("I chose", "Surely, I chose")[style := int(rng.integers(2))]
+                contents = zip(ROLES, [*asked, f"{begun} {word}."], strict=True)
+                messages = json.dumps([{"role": role, "content": content} for role, content in contents])
+                about = {"label": lie, "cluster": q, "instructed": trained, "style": style}
+                every.append({"messages": messages, "held": held[words.index(word)]} | about)
+    rows = material(written(tmp_path / "lies.csv", every))
+    x: Any = np.zeros((len(rows), 576))
+    for trained, species in enumerate(("honest", "denying")):
+        of_species = (rows["instructed"] == trained).to_numpy()
+        with open_model(BASE, adapter=PLACE / species) as lm:
+            x[of_species] = activations(lm, rows[of_species].reset_index(drop=True))
+    right = planted_verdicts(x, rows)
+    assert sum(right.values()) >= 57, right
