@@ -255,9 +255,7 @@ def tosted(score: Any, margin: str) -> Equivalence | None:
 
 
 def claimed(values: Array, clusters: Array, margin: str, how: Resampling, **kind: Any) -> CoherenceClaim:
-    """Whether the mean of values [n] may be called smaller than a default margin; `kind` as `coherence_claim` has it:
-    `bounded_below` and `worst`.
-    """
+    """Whether a mean of values [n] may be called below a default margin; `kind` as `coherence_claim` has it."""
     claim = coherence_claim(
         values, clusters, MARGINS[margin], **kind, how=replace(_fewer(clusters, how), level=RESAMPLING.level)
     )

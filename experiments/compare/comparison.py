@@ -150,9 +150,7 @@ def _judged(sides: Sequence[Side]) -> list[tuple[str, Verdict]]:
 
 
 def _why_struck(pair: Pair, failed: Mapping[str, str], notes: Mapping[str, str]) -> str:
-    """What a model says or does is compared whatever can be read of its belief; what a probe reads is neither, and what
-    it draws together is no difference.
-    """
+    """Why a difference says nothing: one of the two cannot be read, or its probe draws such numbers together."""
     if not barred(pair.metric, pair.one.kind, pair.two.kind):
         return ""
     names = [sample.name for sample in (pair.one, pair.two)]

@@ -36,9 +36,7 @@ class Lead:
 
     @property
     def sentence(self) -> str:
-        """Whether it can be read, responds and is coherent: of one method with what that rests on, of several in words,
-        those that are alike together.
-        """
+        """Whether it can be read, responds and is coherent: of one method with what that rests on, else in words."""
         if not self.verdicts:
             return "Whether this can be read as a belief was not judged."
         if len(self.verdicts) == 1:
@@ -71,13 +69,16 @@ class Lead:
         if not names:
             return ""
         if not later:
-            said = "Conditions and thresholds were fixed before anything was read. All of a verdict have to hold."
+            said = (
+                "Conditions and thresholds were fixed before anything was read. A verdict needs all of its conditions."
+            )
         elif not self.fixed:
             said = (
-                "Nothing says that these conditions were fixed before anything was read. All of a verdict have to hold."
+                "Nothing says that these conditions were fixed before anything was read. A verdict needs all of its "
+                "conditions."
             )
         else:
-            said = f"Added after this run was read: {_listed(later)}. All of a verdict have to hold."
+            said = f"These were added after this run was read: {_listed(later)}. A verdict needs all of its conditions."
         return " ".join([said, *self.withheld])
 
     @property
@@ -192,7 +193,7 @@ def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
     head = [("condition", ""), *((verdict.method, verdict.kind) for verdict in verdicts)]
     rows = [
         [
-            Cell(condition.name, [condition.part, f"asked: {condition.asked}"]),
+            Cell(condition.name, [condition.part, f"required: {condition.asked}"]),
             *(own.get(label, NOT_ASKED) for own in judged),
         ]
         for label, condition in conditions.items()

@@ -56,7 +56,6 @@ class Measured(Experiment):
         there are several.
 
         Args:
-            config: of the run.
             beliefs: the belief table of one kind, a row for each read-out and option.
         """
 
@@ -119,7 +118,10 @@ class Measured(Experiment):
         words = self._words
         apart = (self.headline + CONTRAST, self.headline + INTERACTION)
         panels = [panel(words, self.headline, dashed=self.coherent), panel("difference", *apart, dashed=0.0)]
-        caption = f"First the mean of {words}{asked}; then what levels differ by, first less second; dashed is 0."
+        caption = (
+            f"The first panel shows the mean of {words}{asked}, the second the differences of levels (first minus "
+            "second); no difference is 0."
+        )
         return forests(f"{words[:1].upper()}{words[1:]}, and what the factors make of it", panels, caption)
 
     def _cell(self, subset: str) -> bool:
@@ -216,13 +218,13 @@ class Measured(Experiment):
 
 
 PAIRING = (
-    "Items that have both levels are compared with themselves, at the same levels of the other factors (their means, "
-    "where they have several rows); "
-    "where none has both, the levels are of different items. Clusters are resampled together."
+    "Items that have both levels are compared with themselves, at the same levels of the other factors (by their means "
+    "where they have several rows); where no item has both levels, different items are compared. Clusters are "
+    "resampled together; p is adjusted by Holm over all contrasts of a method."
 )
 CROSSED = (
-    "By how much one factor changes what the other makes of it, over the items that are read in the most of the four "
-    "cells. Clusters are resampled together."
+    "By how much one factor changes the difference that the other makes, over the items that were read in most of the "
+    "four cells. Clusters are resampled together; p is adjusted by Holm over all interactions of a method."
 )
 
 

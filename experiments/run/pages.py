@@ -134,9 +134,7 @@ def run_page(
 def _lead_figure(
     cells: "_Cells", columns: Sequence[Column], methods: Sequence[str], config: RunConfig, experiment: Experiment
 ) -> Figure | None:
-    """The registered number of every method, or the headline, of which a `coherent` agent's may be known, where the
-    page has no column of it.
-    """
+    """The registered number of every method, or the headline, beside its `coherent` value if that is known."""
     plan = config.registered
     registered = [column for column in columns if plan and column.metric == plan.metric and column.field is None]
     column = registered[0] if registered else columns[0]
@@ -230,7 +228,9 @@ def _headline(
         for method, score in zip(methods, scores, strict=True)
     ]
     titled = [(column.title, column.explanation) for column in columns]
-    settings = "".join(f", {key} {value}" for key, value in scores[0].params.items())
+    settings = ", ".join(f"{key} {value}" for key, value in scores[0].params.items())
+    made_by = scores[0].ci_method
+    interval = f"The interval of {titled[0][0]} is of the method {made_by} (settings: {settings}). " if made_by else ""
     checked = manifest["verification"]
     how = (
         f"{len(checked['readouts'])} read-outs were recomputed by one ordinary forward pass per surface form: largest "
@@ -247,7 +247,7 @@ def _headline(
             notes=titled,
             short=True,
         ),
-        Prose(text=f"Interval of {titled[0][0]}: {scores[0].ci_method}{settings}. {how}", soft=True),
+        Prose(text=f"{interval}{how}", soft=True),
     ]
 
 

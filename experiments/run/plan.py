@@ -18,6 +18,7 @@ from ...hooks.model.loading import load_text_side, pick_device
 from ...hooks.model.shape import ModelShape, shape_from, shape_of
 from ...hooks.tree.memory import CPU_PACK, Budgets, budgets_within, memory_of
 from ...hooks.tree.token_tree import cut_into_packs
+from ...metrics.claims import BEHAVIOUR, COHERENCE
 from ...probes.evidence.study import StudyPlan
 from ...probes.features import TOO_FEW
 from .estimate import BYTES, Counts, GpuCard, Rates, Taken, foresee, pass_bytes
@@ -207,15 +208,15 @@ def _captured_width(config: RunConfig, shape: ModelShape | None) -> int:
 
 
 def foreseen(experiment: Experiment, config: RunConfig, items: Sequence[Item]) -> list[str]:
-    """How much is asked, where the experiment says so; what the clusters of these items can show of the registered
-    number, and with `kinds: all` whether they suffice for probes, in lines.
+    """How much is asked, where the experiment says so; what these clusters can show of the registered number and, with
+    `kinds: all`, whether they suffice for probes.
     """
     n, least = len({item.cluster for item in items if experiment.scored(item)}), StudyPlan().thresholds.groups
     plan, shown_first = config.registered, (experiment.headline, *experiment.beside)
     lines = [*filter(None, [experiment.size(config)]), *([] if plan is None else plan.foreseen(n))]
-    if plan and experiment.makes is None and plan.metric not in shown_first:
+    if plan and experiment.makes is None and plan.metric not in {*shown_first, *COHERENCE, *BEHAVIOUR}:
         known = nearest(plan.metric, shown_first)
-        lines.append(f"  whether {experiment.name} makes a number {plan.metric!r} shows once it is scored; {known}")
+        lines.append(f"  whether {experiment.name} makes a number {plan.metric!r} is known once it is scored; {known}")
     if config.kinds == "all" and n < least:
         lines.append(f"kinds: what probes of {n} clusters hold is called {TOO_FEW!r} and struck out; it takes {least}")
     return lines

@@ -76,12 +76,7 @@ def _settings(config: RunConfig) -> str:
 
 
 def told(folder: Path, began: str) -> Iterator[str]:
-    """In sentences: where the number was fixed, and what lies beside the run.
-
-    Args:
-        folder: of the run.
-        began: when its first session did, as `sessions` has it.
-    """
+    """In sentences: where the number was fixed, and what lies beside the run."""
     path = folder / FILE
     if path.exists():
         record = sealed(path)

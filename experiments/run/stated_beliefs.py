@@ -68,9 +68,7 @@ class BeliefPlace:
 
 
 def before_question(context: Conversation, thought: Sequence[int] = ()) -> Position:
-    """The end of what stands before a question that is added to a conversation: to its last turn, if that is a user's,
-    or as a turn of its own; or the end of a thought.
-    """
+    """The end of what precedes an added question: of the last turn, if that is a user's, or of a thought."""
     if thought:
         return Position(at="thought")
     if context[-1]["role"] != "user":
@@ -176,9 +174,7 @@ def _asked(
     reader: PromptReader,
     capture: CapturePlan | None = None,
 ) -> list[OptionNumbers]:
-    """The questions for numbers in a format, at each place; with the positions that are captured, those of the plan or,
-    if it names none, of the place.
-    """
+    """The questions for numbers in a format, at each place, with the positions that are captured there."""
 
     def positions(place: BeliefPlace) -> Positions:
         if capture is None or capture.positions is not None:
@@ -238,7 +234,8 @@ def judge_rows(
     Raises UserError for a judge that has no chat template.
     """
     judges = config.stated.judges
-    others = [judge_plan.model for judge_plan in judges.values() if not _is_itself(judge_plan.model, config)]
+    alike = {"threads": config.model.threads}  # the model itself judges, too
+    others = [plan.model for plan in judges.values() if plan.model.model_copy(update=alike) != config.model]
     loaded = _loaded(tuple(dict.fromkeys(others))) if others else {}
     rows: Rows = []
     transcripts: list[Transcript] = []
@@ -248,10 +245,6 @@ def judge_rows(
         rows += [row | {"kind": "judge", "method": f"judge {name}", "judge": name} for row in more]
         transcripts += also
     return rows, transcripts
-
-
-def _is_itself(judge: ModelSpec, config: RunConfig) -> bool:
-    return judge.model_copy(update={"threads": config.model.threads}) == config.model
 
 
 def _one_judge(

@@ -193,8 +193,6 @@ def read_numbers(
     likeliest forms of the first, and so on, each in a further tree; what was left out is stated as `unread`.
 
     Args:
-        lm: the model.
-        questions: the questions, each in its format.
         beam: most beginnings of an answer that are followed.
         budget: most tokens of one forward pass; None: by the memory of the device.
         capture: what to take of the residual stream at the `positions` of the questions, in the pass of first numbers.

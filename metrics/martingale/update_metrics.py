@@ -174,9 +174,7 @@ def _slope(
 
 
 def _slope_of_noise(prior: Array, cell: Array | None) -> float:
-    """How far `READING_NOISE` nat lowers the slope of a perfect updater (METRICS A5): one less the reliability of the
-    priors, within cells; 0 where they do not vary.
-    """
+    """How far `READING_NOISE` nat lowers the slope of a perfect updater (METRICS A5), within cells."""
     of = pd.DataFrame({"prior": prior, "cell": 0 if cell is None else cell}).dropna()
     spread = float((of["prior"] - of.groupby("cell")["prior"].transform("mean")).pow(2).mean())
     noise = float((READING_NOISE * of["prior"] * (1 - of["prior"])).pow(2).mean())
@@ -190,18 +188,18 @@ def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:
         beside["between cells"] = f"{score.M_between:.3f}, with {score.between_share:.0%} of the spread of the priors"
         beside["over all rows, which mixes the two,"] = f"{score.M_pooled:.3f}"
     if np.isfinite(score.effective_clusters):
-        beside["clusters that carry it"] = f"{score.effective_clusters:.1f} of {score.n_clusters}"
+        beside["effective number of clusters"] = f"{score.effective_clusters:.1f} of {score.n_clusters}"
     if np.isfinite(score.mde):
         beside["minimum detectable effect (80% power)"] = f"{score.mde:.3f}"
     if isinstance(score, MartingaleScore) and np.isfinite(score.p_iid):
         beside["p as papers print it (rows independent, equal spread)"] = f"{score.p_iid:.3g}"
     if -1 < slope < 0:
-        beside[f"a prior reading of reliability {1 + slope:.2f}"] = "would show this alone"
+        beside["reliability of the prior at which noise alone makes this M"] = f"{1 + slope:.2f}"
     if study is None:
         beside["reliability over wordings"] = "not measured"
     elif np.isfinite(study.reliability_one):
         beside[RELIABILITY] = f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"
-        beside[f"of the mean of {study.n_wordings}"] = f"{study.reliability_mean:.2f}"
+        beside[f"reliability of the mean of {study.n_wordings} wordings"] = f"{study.reliability_mean:.2f}"
     return beside
 
 
@@ -327,9 +325,7 @@ def brier_on_martingale_lines(sample: Updates, how: Resampling) -> Iterator[Line
 
 
 def as_cells(sample: Updates) -> Cells:
-    """M of each combination of the factors of a sample that has outcomes, with its error and the Brier score of its
-    posteriors (martingale-score, Figure 4).
-    """
+    """M, its error and Brier score in each combination of factors (martingale-score, Figure 4)."""
     assert sample.factors is not None
     cell = cells(sample.factors)
     fits = list(_by_cell(sample, cell).values())

@@ -69,9 +69,7 @@ class MartingaleWording(Settings):
 
 
 class MartingaleMethod(Settings):
-    """A form of reading the exact belief: in every wording, twice, with the options in either order; the mean of all is
-    scored.
-    """
+    """A form of reading: in every wording, in both orders of the options; the mean of all is scored."""
 
     ask: Annotated[tuple[str, ...], Field(min_length=1)]
     """One wording, or paraphrases: a random facet, of which five say how much hangs on the wording (METRICS F7).
@@ -177,9 +175,7 @@ class MartingaleConfig(RunConfig):
 
     @property
     def tests_drift(self) -> bool:
-        """Whether there are chains enough, drawn from the model's own distribution: else drift within a question means
-        nothing.
-        """
+        """Whether chains are many enough and the model's own: else drift within a question means nothing."""
         return self.chains >= DRIFT_CHAINS and self.generation.faithful
 
     @model_validator(mode="after")

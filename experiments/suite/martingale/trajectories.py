@@ -94,9 +94,7 @@ def stored_trajectories(config_json: str) -> StoredTrajectories:
 
 
 def as_transcript(trajectory: Trajectory) -> Transcript:
-    """A trajectory, kept once under its own name: what was asked, then a message for each step; and the samples, with
-    all that it takes to read them again.
-    """
+    """What was asked, a message for each step, and the samples with all that it takes to read them again."""
     steps: list[Message] = [
         {"role": "assistant" if trajectory.samples else "user", "content": step} for step in trajectory.steps
     ]

@@ -43,9 +43,7 @@ class BeliefSite(NamedTuple):
 
 
 def places(config: RationalityConfig, item: Item) -> list[BeliefSite]:
-    """The context under every prompt, with each state of the further covariate revealed as well, and, if inner layers
-    are read, before any evidence.
-    """
+    """The context under every prompt, with each state of the further covariate, and bare for inner layers."""
     content = item.content
     against = {}
     if config.lens and content["prior"] is not None:
@@ -90,9 +88,7 @@ def user_turn(item: Item, place: BeliefSite, config: RationalityConfig, template
 
 
 def captured(turn: Conversation, situation: str, answer: str) -> dict[str, Position]:
-    """Where a capture reads: the end of the situation, which the beliefs and actions of a context share, the end of the
-    question, and where the `answer` begins.
-    """
+    """The ends of the situation, which a context's beliefs and actions share, and of the question, and the `answer`."""
     text = situation.strip()
     there, at = bool(text) and text in turn[-1]["content"], Position(message=-1, text=text or " ", occurrence=0)
     shared = {"situation": at, "before-question": at} if there else {}

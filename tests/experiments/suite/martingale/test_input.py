@@ -94,7 +94,7 @@ def written(path: Path, text: str) -> Path:
         ("question,option_yes\nWell?,Yes\n", "has no column 'option_no'"),
         ("question,option_yes,option_no\nWell?,Yes,\n", "row 1: has 1 option"),
         ("question,option_yes,option_no,outcome\nWell?,Yes,No,maybe\n", "row 1: truth 'maybe' is no option"),
-        ("item,a,b\nWell?,Yes,No\n", "has no column 'question'|nothing is made of the column 'item'"),
+        ("item,a,b\nWell?,Yes,No\n", "has no column 'question'|the column 'item' is not used here"),
     ],
 )
 def test_a_file_of_other_questions_is_named(configured: Configured, tmp_path: Path, text: str, message: str) -> None:
@@ -208,9 +208,9 @@ def test_the_advice_for_a_column_that_is_not_used_is_taken(configured: Configure
     path.write_text("question,outcome,evidence_1,notes\nDid it rain?,1,The street is wet.,x\n")
     named = ("reasoning=[evidence]", "items=1", "gate_urns=0", f"questions={path}")
     experiment, config = configured(*named)
-    with pytest.raises(UserError, match="nothing is made of the column 'notes'") as error:
+    with pytest.raises(UserError, match="the column 'notes' is not used here") as error:
         experiment.items(config)
-    flag, advice = shlex.split(str(error.value).partition("made of it: ")[2])
+    flag, advice = shlex.split(str(error.value).partition("under `unused`: ")[2])
     assert flag == "-o"
     experiment, config = configured(*named, advice)
     (item,) = experiment.items(config)
