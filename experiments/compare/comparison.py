@@ -20,8 +20,8 @@ from .sides import Side, disagreements, samples_of, sides_of, what_differs
 
 BY_COMMAND, BY_HEADLINE, BY_ALL = (
     "named in the command, before anything was compared",
-    "what the runs were made for: the registered number, else the experiment's headline",
-    "all that can be compared, since none was named",
+    "the number that the runs were made for: the registered number, or else the headline of the experiment",
+    "all numbers that can be compared, since none was named",
 )
 
 

@@ -140,7 +140,7 @@ def _primary(comparison: Comparison) -> Primary | None:
     tested = f"adjusted p {adjusted_p(score)}" if adjusted_p(score) else "not tested"
     return Primary(
         title="Primary number",
-        label=f"{record.pair.metric}: {' less '.join(record.pair.names)}",
+        label=f"{record.pair.metric}: {' minus '.join(record.pair.names)}",
         value=shown(score.difference),
         lines=["; ".join(filter(None, notes)), tested, f"{comparison.named_by}; {score.n_clusters} clusters"],
     )

@@ -193,7 +193,7 @@ def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
     head = [("condition", ""), *((verdict.method, verdict.kind) for verdict in verdicts)]
     rows = [
         [
-            Cell(condition.name, [condition.part, f"required: {condition.asked}"]),
+            Cell(condition.name, [condition.part and f"for {condition.part}", f"required: {condition.asked}"]),
             *(own.get(label, NOT_ASKED) for own in judged),
         ]
         for label, condition in conditions.items()
