@@ -231,8 +231,10 @@ class RunFolder(OutputFolder):
 
     @property
     def missing(self) -> int:
-        """How many batches are still to be read before the run can be scored."""
-        return self.manifest["batches"] - len(self.committed())
+        """How many batches are still to be read before the run can be scored. UserError where the folder is gone."""
+        if not (manifest := self.manifest):
+            raise UserError(f"{self.path}: is gone, or holds no {MANIFEST}; bring it back, and run the same again")
+        return manifest["batches"] - len(self.committed())
 
     @property
     def holds_nothing(self) -> bool:
