@@ -127,6 +127,8 @@ class Metric:
 
 WITHHELD = "wordings_disagree"
 """Status of a number that is not given, because the wordings, or the replicate readings, do not read one belief."""
+RELIABILITY = "reliability of one wording"
+"""Beside a slope: that of the beliefs before an update, by which it is withheld."""
 MANY_CLUSTERS, MOST_DRAWN, LEAST_DRAWS = 5_000, 10_000_000, 399
 """Above so many clusters a bootstrap draws only so many of them in all, but has so many draws at least."""
 UNITS = {"jsd": "bits", "logodds": "nats of log-odds"}

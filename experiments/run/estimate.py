@@ -181,7 +181,7 @@ def rates_of_runs(out: Path, experiment: str, config: RunConfig) -> Rates | None
         if counts.sampled:
             mixed.append((counts, seconds))
         elif read is None:
-            read = speed, f"{device}, {alike[1]} threads, as {path.name} took it"
+            read = speed, f"{device}, {alike[1]} thread{'s' * (alike[1] != 1)}, as {path.name} took it"
     if read is None:
         return None
     sampling = [(counts.sampled, seconds - counts.operations / read[0]) for counts, seconds in mixed]

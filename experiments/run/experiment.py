@@ -139,8 +139,12 @@ class Experiment(ABC):
         return ()
 
     def size(self, config: Any) -> str:
-        """How much is asked of an item, in a line; empty if its questions say so."""
+        """How much is asked, in a line; empty if items and their questions say so."""
         return ""
+
+    def scored(self, item: Item) -> bool:
+        """Whether it counts among those of the registered number: a control, or what a gate is judged by, does not."""
+        return True
 
     # What is made of the answers.
 

@@ -16,6 +16,7 @@ from ...base.text import shown
 from ...base.version import __version__
 from ...metrics import Score
 from ...metrics.claims import Verdict
+from ...metrics.metric import RELIABILITY, WITHHELD
 from ...metrics.number import Key, Number
 from ...metrics.scoring.differences import DIFFERENCE
 from ...metrics.tables.belief_parts import BeliefTable, in_parts
@@ -185,7 +186,8 @@ class _Cells:
             read_against = _percent(float(read_against))
         below = [f"{column.beside} {read_against}"] if read_against else []
         if math.isnan(score.estimate):
-            return absent(score.status, below, as_row(number))
+            why = number.beside.get(RELIABILITY, "") if score.status == WITHHELD else ""
+            return absent(score.status, [*below, *([f"{RELIABILITY}, before: {why}"] if why else [])], as_row(number))
         written = _percent if column.percent else _whole if column.whole else shown
         if column.to is not None:
             other = self.numbers[column.to, method, subset].score.estimate
@@ -328,8 +330,9 @@ def _provenance(manifest: Mapping[str, Any]) -> str:
     weights = {"adapter": model.get("adapter"), "weights": model.get("quantisation")}
     source = "".join(f" {name.capitalize()}: {text}." for name, text in weights.items() if text)
     return (
-        f"{totals['readouts']} read-outs in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
-        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. By status: {statuses}.{source}"
+        f"{totals['readouts']} conversations in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
+        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. "
+        f"{sum(manifest['statuses'].values())} beliefs were read, those under edits included: {statuses}.{source}"
     )
 
 

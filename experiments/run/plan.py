@@ -53,9 +53,7 @@ class Plan:
     example: Sequence[Question]
     """The questions of the first item that can be read."""
     registered: Sequence[str] = ()
-    """What so many clusters can show of the registered number, in lines."""
-    size: str = ""
-    """How much is asked of an item, in a line, where an experiment says so."""
+    """What `foreseen` says."""
     counts: Counts = field(kw_only=True)
     """What time, disk and memory depend on."""
     shape: ModelShape | None = None
@@ -79,7 +77,6 @@ class Plan:
         """What it says."""
         items = f"{self.items} items ({experiment.unit})"
         yield f"{experiment.name} on {self.config.model.name}: {items}, {self.readouts} read-outs"
-        yield from filter(None, [self.size])
         fewer = self.tokens_one_by_one / self.tokens_run
         yield f"about {self.tokens_run:,} tokens through the model; a pass for each scored text takes {fewer:.1f} x"
         if self.tokens_sampled:
@@ -174,7 +171,6 @@ def make_plan(
         longest_pass=longest,
         mask_bytes=MASK_BYTES * mask,
         example=example,
-        size=experiment.size(config),
         registered=foreseen(experiment, config, items),
         counts=counts,
         shape=shape,
@@ -212,10 +208,12 @@ def _captured_width(config: RunConfig, shape: ModelShape | None) -> int:
 
 
 def foreseen(experiment: Experiment, config: RunConfig, items: Sequence[Item]) -> list[str]:
-    """What these clusters can show of the registered number and, with `kinds: all`, whether they suffice for probes."""
-    n, least = len({item.cluster for item in items}), StudyPlan().thresholds.groups
+    """How much is asked, where the experiment says so; what these clusters can show of the registered number and, with
+    `kinds: all`, whether they suffice for probes.
+    """
+    n, least = len({item.cluster for item in items if experiment.scored(item)}), StudyPlan().thresholds.groups
     plan, shown_first = config.registered, (experiment.headline, *experiment.beside)
-    lines = [] if plan is None else list(plan.foreseen(n))
+    lines = [*filter(None, [experiment.size(config)]), *([] if plan is None else plan.foreseen(n))]
     if plan and experiment.makes is None and plan.metric not in {*shown_first, *COHERENCE, *BEHAVIOUR}:
         known = nearest(plan.metric, shown_first)
         lines.append(f"  whether {experiment.name} makes a number {plan.metric!r} is known once it is scored; {known}")

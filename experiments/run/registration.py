@@ -82,7 +82,7 @@ def told(folder: Path, began: str) -> Iterator[str]:
         record = sealed(path)
         when = "before" if str(record["written"]) <= began else "after"
         yield f"Registered at {record['written']}, {when} anything was read ({began}); digest {record['digest']}."
-    else:
+    elif (_config(folder) or {}).get("registered"):
         yield "The registered number is fixed within this folder alone: no registration file was given."
     others = list(siblings(folder))
     named = "; ".join(others[:MOST]) + (f"; and {len(others) - MOST} more" if len(others) > MOST else "")

@@ -15,11 +15,13 @@ from ...hooks.lm import LanguageModel, open_model
 from ...hooks.model.spec import ModelSpec
 from ...hooks.prompts.chat import Conversation, Message
 from ...hooks.prompts.places import LAST, Position, Positions
-from ...hooks.verbal.number_distributions import read_numbers
+from ...hooks.tree.memory import Cost, sum_costs
+from ...hooks.verbal.number_distributions import NumberReading, read_numbers
 from ...hooks.verbal.number_formats import FORMATS, NumberFormat
 from ...hooks.verbal.stated_beliefs import (
     Answer,
     Judge,
+    NumberQuestion,
     OptionNumbers,
     ask_number,
     ask_options,
@@ -116,6 +118,13 @@ class StatedRead(NamedTuple):
     transcripts: list[Transcript]
     captured: list[Captured]
     """At the questions whose numbers are read exactly."""
+    costs: list[Cost]
+    """Of those readings."""
+
+    def read(self, config: RunConfig, lm: LanguageModel, questions: Sequence[NumberQuestion]) -> list[NumberReading]:
+        """The exact distributions over the numbers in the answers; what they cost, and what was captured, is kept."""
+        taken: dict[str, Any] = {"captured": self.captured, "costs": self.costs}
+        return read_numbers(lm, questions, budget=config.budget, capture=config.capture, **taken)
 
     def beside(self, read: Read, where: Mapping[str, object]) -> Read:
         """What was read, and this with it: `where` names experiment, item and cluster of its rows."""
@@ -123,20 +132,21 @@ class StatedRead(NamedTuple):
         return read._replace(
             rows=[*read.rows, *(dict(where) | row for row in self.rows)],
             transcripts=[*read.transcripts, *self.transcripts],
+            cost=sum_costs([read.cost, *self.costs]),
             captured=join_captures(captured) if captured else None,
         )
 
 
 def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageModel) -> StatedRead:
     """What is stated at these places in all formats that `config.stated` asks for."""
-    plan, result = config.stated, StatedRead([], [], [])
+    plan, result = config.stated, StatedRead([], [], [], [])
     for name in plan.formats if places else ():
         asked = _asked(config, name, places, lm.reader, config.capture)
         every = [question for asking in asked for question in asking.questions]
         answers: list[list[Answer]] = [[] for _ in every]
         longest = max(_longest(question.format) for question in every)
         if name in plan.numbers:
-            read = iter(read_numbers(lm, every, budget=config.budget, capture=config.capture, captured=result.captured))
+            read = iter(result.read(config, lm, every))
             for place, asking in zip(places, asked, strict=True):
                 stated = [next(read).stated(config.low_coverage) for _ in asking.questions]
                 result.rows.extend(place.columns() | row for row in asking.rows("numbers", stated))

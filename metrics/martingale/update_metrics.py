@@ -16,6 +16,7 @@ from ..inference.planning import READING_NOISE
 from ..inference.pooling import Pooled, random_effects_pool
 from ..inference.reliability import WordingStudy, wording_study
 from ..metric import (
+    RELIABILITY,
     WITHHELD,
     Compared,
     Line,
@@ -37,7 +38,7 @@ from .brier import brier_on_split_martingale
 from .cell_metrics import controlled
 from .conditional_moments import martingale_tests as battery
 from .contrasts import MartingaleWithin, factor_regression, martingale_within, paired_slope_difference
-from .slope import MartingaleScore, calibration_slope, martingale_score
+from .slope import ONE_OUTCOME, MartingaleScore, calibration_slope, martingale_score
 from .trajectories import Drift, drift_covariance, drift_variance
 
 PAIRED = "prior, posterior; or trajectories (b_0, b_1, ...; or trajectory, step, belief)"
@@ -67,6 +68,8 @@ def compare_calibration(name: str, belief: Array, outcome: Array, sample: Sample
     def difference(first: Any, second: Any, clusters: Array, family_size: int, how: Resampling) -> Any:
         test = paired_slope_difference(first[:2], second[:2], clusters, how=how)
         both = [calibration_slope(side[0], side[1], clusters, how=how).status for side in (first, second)]
+        if ONE_OUTCOME in both:
+            return type(test)(status=ONE_OUTCOME, params=test.params, **test.row_fields)
         status = next((first for first in both if first != "ok"), "ok") if test.status == "ok" else test.status
         return replace(test, first=1 + test.first, second=1 + test.second, status=status)
 
@@ -195,7 +198,7 @@ def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:
     if study is None:
         beside["reliability over wordings"] = "not measured"
     elif np.isfinite(study.reliability_one):
-        beside["reliability of one wording"] = f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"
+        beside[RELIABILITY] = f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"
         beside[f"reliability of the mean of {study.n_wordings} wordings"] = f"{study.reliability_mean:.2f}"
     return beside
 

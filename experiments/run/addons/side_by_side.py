@@ -185,11 +185,11 @@ def side_by_side(
     drawn = forest(
         f"{quantity[:1].upper()}{quantity[1:]}: what it {does}",
         [
-            (label[kind, method], whole[kind, method, shown].score, struck(kind, method, shown))
+            (label[kind, method], whole[kind, method, shown].score, (kind, method) in failed)
             for kind, method in known_of
         ],
         axis if len(axis) <= AXIS else shown.replace("_", " "),
-        "Each number with its interval; a hollow mark cannot be read."
+        "Each number with its interval; a hollow mark cannot be read, or is no belief."
         + (f" No number: {', '.join(none)}." if none else "")
         + (f" Dashed: {coherent:g}, a coherent belief." if coherent is not None else ""),
         reference=coherent,
@@ -251,8 +251,9 @@ def _kinds(whole: Named, metric: str) -> set[str]:
 
 def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """A row for each option of each place at which a probe reads a belief and one is stated in numbers: `said`, `held`
-    and `computed` P, and by how much the two distributions differ (`distance`, total variation in [0, 1]), the furthest
-    first. Readings of a place, by wording and order, are averaged.
+    and `computed` P, and how far what is said lies from what is held (`distance`, total variation in [0, 1]), the
+    furthest first, and from what is computed (`distance_computed`). Readings of a place, by wording and order, are
+    averaged.
     """
     stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
     tables = []
@@ -270,12 +271,12 @@ def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame]) -> pd.Data
     if every.empty:
         return every
     by = ["place", "method", "stated", "probe"]
-    every["distance"] = (every["said"] - every["held"]).abs()
-    every["distance"] = every["distance"].groupby([every[column] for column in by]).transform("sum", min_count=1)
-    every["distance"] /= 2
+    for distance, other in (("distance", "held"), ("distance_computed", "computed")):
+        each = (every["said"] - every[other]).abs().groupby([every[column] for column in by])
+        every[distance] = each.transform("sum", min_count=1) / 2
     every = every.sort_values(["distance", *by, "option_index"], ascending=[False, *[True] * 5], kind="stable")
     about = ["item", "cluster", "scenario", "step", "readout_id", *by[1:], "option", "said", "held", "computed"]
-    return every[[*about, "distance"]].reset_index(drop=True)
+    return every[[*about, "distance", "distance_computed"]].reset_index(drop=True)
 
 
 def _apart_numbers(run: ScoredRun, every: pd.DataFrame) -> Iterator[Number]:
@@ -335,11 +336,12 @@ def furthest(run: ScoredRun, every: pd.DataFrame, doubted: Mapping[str, str]) ->
             f"{row.option}: says {row.said:.2f}, computes {row.computed:.2f}, holds {row.held:.2f}"
             for row in rows.itertuples()
         ]
+        apart = f"said lies {rows['distance_computed'].iloc[0]:.2f} from computed"
         instances.append(
             Instance(
                 facets=[method, stated, str(rows["scenario"].iloc[0])],
                 score=float(rows["distance"].iloc[0]),
-                facts="; ".join(filter(None, [*beliefs, along.get((readout_id, probe)), doubted.get(probe)])),
+                facts="; ".join(filter(None, [*beliefs, apart, along.get((readout_id, probe)), doubted.get(probe)])),
                 conversations=[
                     (f"asked for its answer, {method}", texts[name]) for name in (readout_id,) if name in texts
                 ],

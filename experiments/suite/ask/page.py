@@ -161,7 +161,7 @@ def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: T
         transcripts,
         facets=["method", "topic", "right"],
         score="P(true option)",
-        ranking="questions; those whose true option is least probable come",
+        ranking=f"questions{' by method' * (len(asked) > 1)}; those whose true option is least probable come",
         seed=config.seed,
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -16,6 +16,8 @@ SMOKE = ("forecasting", "values", "review")
 """The domains of which questions come with doxascope."""
 GATE = "gate"
 """The domain of the urns that the gate is judged by, which enter no other number."""
+A_FEW, EVERY_QUESTION = 6, 10**7
+"""Questions of each domain, to try the pipeline on; and as many as a table of one's own may have."""
 Reasoning = Literal["cot", "thought", "debate", "evidence"]
 Computed = Literal["urns", "arithmetic", "weekdays", "comparisons"]
 DRIFT_CHAINS = 8
@@ -119,7 +121,7 @@ class Doob(Settings):
 
 
 class MartingaleConfig(RunConfig):
-    """Configuration of `martingale`. `items` counts questions per domain."""
+    """Configuration of `martingale`. `items` counts questions per domain; null: all of `questions`, else a few."""
 
     reads_stated: ClassVar[bool] = True
     reads_judges: ClassVar[bool] = True
@@ -153,6 +155,13 @@ class MartingaleConfig(RunConfig):
     most_unparsed: Annotated[float, Field(ge=0, le=1)] = 0.2
     """A verbal method or judge whose answers are no number more often is unreadable; an exact one whose options hold
     less than `low_coverage` (METRICS W4)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reads_all_of_a_table(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or given.get("items") is not None:
+            return given
+        return {**given, "items": A_FEW if given.get("questions") is None else EVERY_QUESTION}
 
     @property
     def sources(self) -> Mapping[str, QuestionSource]:

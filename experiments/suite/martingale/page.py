@@ -1,7 +1,7 @@
 """What the report of a run shows beside the numbers."""
 
 from collections.abc import Mapping, Sequence
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ....metrics.tables.samples import ALL
 from ...report.cells import as_row
 from ...report.figures import Scores, chart, matrix, score_figure, scores_of
 from ...report.findings import Column, Figure, Findings, Table
-from ...report.marks import PALE, Axis, histogram, line, points, rule, unit
+from ...report.marks import PALE, Axis, line, points, rule, unit
 from ...report.papers.martingale import as_cells, setup_figure, setups
 from ...report.plotting import DASHED, INK
 from ...run.experiment import Transcripts
@@ -173,7 +173,7 @@ THOUGHTS = (
 def _question(config: MartingaleConfig, numbers: Sequence[Number]) -> str:
     """What was measured, on what, and what is wrong with it."""
     known = {(number.metric, number.method): number for number in numbers if number.subset == ALL}
-    sampling = config.generation
+    sampling, sampled = config.generation, {*config.reasoning} != {"evidence"}
     tested = config.tests_drift or not {"cot", "thought"} & {*config.reasoning}
     sentences = [
         "The model reasons about a question, or is shown evidence, step by step; after each step its belief is read, "
@@ -182,7 +182,7 @@ def _question(config: MartingaleConfig, numbers: Sequence[Number]) -> str:
         "middle, with a negative M back to it. Each cell has an intercept of its own, since differences between cells "
         "would look like M in a pooled regression.",
         _attenuation(numbers),
-        f"Steps were sampled at temperature {sampling.temperature:g}, top-p {sampling.top_p:g}.",
+        f"Steps were sampled at temperature {sampling.temperature:g}, top-p {sampling.top_p:g}." if sampled else "",
         "" if tested else UNTESTED,
         THOUGHTS.format(next(iter(config.methods))) if "thought" in config.reasoning else "",
         _judged(config),
@@ -282,11 +282,10 @@ def figures(
         *(
             score_figure(title, scores, methods, [(s, metric, s) for s in subsets], M.title, caption, reference=0)
             for title, metric, subsets, caption in slopes
-            if subsets or metric == "M"
+            if any(np.isfinite(scores[key].estimate) for key in product([metric], methods, subsets) if key in scores)
         ),
         path_figure(table[table["method"] == methods[0]], methods[0]),
         *([agreement_figure(scores, methods)] if len(methods) > 1 else []),
-        change_figure(ends, methods),
     ]
 
 
@@ -354,34 +353,6 @@ def agreement_figure(scores: Scores, methods: Sequence[str]) -> Figure:
         "of "
         "beliefs is partly due to differences between questions; agreement of updates is due to the steps.",
     )
-
-
-def change_figure(ends: pd.DataFrame, methods: Sequence[str]) -> Figure:
-    """How large updates are, and whether they lead to what came true."""
-    error = (ends["post"] - ends["outcome"]).abs() - (ends["prior"] - ends["outcome"]).abs()
-    known = ends["outcome"].isin((0.0, 1.0))
-    values = {f"{method}: update": ends.loc[ends["method"] == method, "update"].dropna() for method in methods}
-    values |= {f"{method}: error": error[known & (ends["method"] == method)].dropna() for method in methods}
-    return chart(
-        "How large are the updates, and do they help?",
-        [
-            (
-                title,
-                [histogram(value, EDGES), rule(0, of="x"), rule(value.mean(), "mean", of="x", width=1.2, style="-")],
-            )
-            for title, value in values.items()
-            if len(value)
-        ],
-        "All values are from the first belief to the last. Update: posterior minus prior. Error: change of "
-        "|belief - outcome|, where the outcome is known; left of zero the belief came closer to the outcome. The solid "
-        "line is the mean.",
-        x=Axis("", (-1, 1), (-1, 0, 1)),
-        y=Axis("share", most=4),
-        columns=len(methods),
-    )
-
-
-EDGES = np.linspace(-1, 1, 41)
 
 
 def _by_cell(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

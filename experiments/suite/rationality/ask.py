@@ -13,7 +13,7 @@ from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Conversation
 from ....hooks.prompts.options import Option, make_options
 from ....hooks.prompts.places import LAST, Position, Positions
-from ....hooks.verbal.number_distributions import NumberReading, read_numbers
+from ....hooks.verbal.number_distributions import NumberReading
 from ....hooks.verbal.number_formats import line_format
 from ....hooks.verbal.stated_beliefs import NumberQuestion, OptionNumbers, answer_rows, ask_number, write_answers
 from ....metrics import indifference_point
@@ -261,14 +261,14 @@ def stated_rows(config: RationalityConfig, item: Item, lm: LanguageModel) -> Sta
     Numbers are read under every prompt and in every case. Answers are sampled under every prompt, each a reading of
     its own; in a case their mean is the number distribution's.
     """
-    result = StatedRead([], [], [])
+    result = StatedRead([], [], [], [])
     rows, transcripts = result.rows, result.transcripts
     asked = [question for question in places(config, item) if question.scenario != PRIOR]
     for name in dict.fromkeys((*config.said.numbers, *config.said.sampled)):
         pairs = [(_place(config, question), _question(config, item, question, name, lm)) for question in asked]
         if name in config.said.numbers:
             numbers = [question for _, question in pairs]
-            read = read_numbers(lm, numbers, budget=config.budget, capture=config.capture, captured=result.captured)
+            read = result.read(config, lm, numbers)
             for (place, _), question in zip(pairs, read, strict=True):
                 rows.extend(_numbers(place, question, config))
         if name in config.said.sampled:
@@ -328,7 +328,7 @@ def _with_auxiliary(config: RationalityConfig, item: Item, lm: LanguageModel, re
     here = _captured_number(config, turn, item.content["situation"])
     form = line_format("states", config.wording.states, further["labels"])
     question = ask_number(lm.reader, f"{item.id}/auxiliary", turn, form, positions=here)
-    (read,) = read_numbers(lm, [question], budget=config.budget, capture=config.capture, captured=result.captured)
+    (read,) = result.read(config, lm, [question])
     asked = OptionNumbers(question.readout_id, tuple(further["labels"]), (question,))
     where = {"scenario": AUXILIARY, "step": 0, "covariate": further["variable"], "shares": further["shares"]}
     rows = asked.rows_of_each(NUMBERS, [read.stated(config.low_coverage)])

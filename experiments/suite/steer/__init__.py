@@ -201,7 +201,7 @@ class SteerExperiment(Experiment):
         there = {number.metric for number in numbers}
         columns = [column for column in COLUMNS if column.metric in there]
         strengths = [_at(strength) for strength in sorted(config.strengths)]
-        signed = [_at(sign * one) for sign in (-1, 1) for one in sorted(config.strengths)]
+        signed = [_at(strength) for strength in sorted(sign * one for sign in (-1, 1) for one in config.strengths)]
         return Findings(
             "The belief in the first option of each question is read as it is, and with a direction added to and "
             "subtracted from the residual stream of one layer. An effect that does not depend on the sign cancels in "

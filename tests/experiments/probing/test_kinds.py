@@ -169,7 +169,8 @@ def test_the_items_in_which_said_and_held_differ_are_listed(every_kind: Callable
     exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
     places = table.groupby(["readout_id", "method", "stated", "probe"], sort=False)
     for _, rows in places:
-        assert rows["distance"].iloc[0] == pytest.approx((rows["said"] - rows["held"]).abs().sum() / 2)
+        for distance, other in (("distance", "held"), ("distance_computed", "computed")):
+            assert rows[distance].iloc[0] == pytest.approx((rows["said"] - rows[other]).abs().sum() / 2)
         assert rows[["said", "held", "computed"]].sum().to_numpy() == pytest.approx(1)
     if name in SEVERAL:  # one wording and order at each place
         computed = exact.set_index(["readout_id", "option"])["prob"]

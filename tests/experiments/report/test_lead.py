@@ -212,6 +212,10 @@ def test_the_sentence_says_three_things(share: float, said: str) -> None:
         if verdict.passed
         else [("a (ratio of rare answers)", "cannot be read: the options make up too little of the answer")]
     )
+    plan, measured = _number()
+    _, value, lines = Lead([verdict], [measured], plan).primary
+    assert value == ("1.000" if verdict.passed else "–")  # what cannot be read heads no page
+    assert ("What was measured is 1.000." in lines) == (not verdict.passed)
     others = [judged(name, parse_rate={"": answers}) for name in "bcd"]
     told = "readable, response not tested, coherence not tested."
     for k, names in ((1, ("a and b", "b")), (3, ("a, b, c and d", "b, c and d"))):

@@ -149,7 +149,7 @@ def test_numbers_and_answers_follow_the_same_thought(pondering: Configured) -> N
         assert asked.messages[-1]["content"].endswith(JSON.instruction)
         assert asked.prompt(lm.reader).ids == asked.query(lm.reader).prompt.ids == (*rendered.ids, *ids, *tail)
         assert asked.prefill + asked.opening == JSON.labels[0]
-        rows, said, _ = stated_rows(config, along(config, item, "thought", "none", [first]), lm)
+        rows, said, *_ = stated_rows(config, along(config, item, "thought", "none", [first]), lm)
         stated = [row["prob"] for row in rows if row["method"] == "json numbers" and row["option_index"] == 0]
         assert len(stated) == len({*stated}) == len(first.steps) + 1  # the conversation is the same before each
         assert len({tuple(map(str, line["messages"])) for line in said}) == 1
