@@ -55,38 +55,16 @@ if TYPE_CHECKING:
     from .metrics.tables.samples import Forecasts, Multiclass, YesNo
     from .probes.arrays import ArrayProbe, probe_arrays
 
-__all__ = ["FORMATS", "Ablate", "ActivationStore", "ActivationWriter", "Activations", "ArrayProbe", "AskableModel"]
-__all__ += [
-    "AskedSource",
-    "AskedTable",
-    "Beliefs",
-    "Candidate",
-    "CapturePlan",
-    "Captured",
-    "Clamp",
-    "Column",
-    "Edit",
-    "Erase",
-]
-__all__ += ["Eraser", "Every", "Experiment", "Figure", "Findings", "Forecasts", "Item", "LanguageModel", "Measured"]
-__all__ += ["ModelSpec", "Multiclass", "Number", "NumberFormat", "NumberQuestion", "Option", "PatchAlong", "Point"]
-__all__ += ["Position", "Query", "Question", "Replace", "RunConfig", "Sampling", "Steer", "Swap", "Table", "UserError"]
-__all__ += ["Vector", "Verdict", "WrittenNumber", "YesNo", "add_vector", "answer_rows", "ask_number", "ask_options"]
-__all__ += [
-    "certify",
-    "collect",
-    "compare",
-    "count_format",
-    "export",
-    "export_store",
-    "gate",
-    "leace",
-    "load",
-    "make_options",
-]
-__all__ += ["mean_number", "metrics", "pack_store", "parse_answer", "probe_arrays", "project_out", "projection"]
-__all__ += ["read_numbers"]
-__all__ += ["replace_rows", "run", "score", "store_header", "swap_edits", "sweep", "write_answers"]
+__all__ = ["Ablate", "ActivationStore", "ActivationWriter", "Activations", "ArrayProbe", "AskableModel"]
+__all__ += ["AskedSource", "AskedTable", "Beliefs", "Candidate", "CapturePlan", "Captured", "Clamp", "Column", "Edit"]
+__all__ += ["FORMATS", "Erase", "Eraser", "Every", "Experiment", "Figure", "Findings", "Forecasts", "Item"]
+__all__ += ["LanguageModel", "Measured", "ModelSpec", "Multiclass", "Number", "NumberFormat", "NumberQuestion"]
+__all__ += ["Option", "PatchAlong", "Point", "Position", "Query", "Question", "Replace", "RunConfig", "Sampling"]
+__all__ += ["Steer", "Swap", "Table", "UserError", "Vector", "Verdict", "WrittenNumber", "YesNo"]
+__all__ += ["add_vector", "answer_rows", "ask_number", "ask_options", "certify", "collect", "compare", "count_format"]
+__all__ += ["export", "export_store", "gate", "leace", "load", "make_options", "mean_number", "metrics", "open_run"]
+__all__ += ["pack_store", "parse_answer", "probe_arrays", "project_out", "projection", "read_numbers", "replace_rows"]
+__all__ += ["run", "score", "store_header", "swap_edits", "sweep", "write_answers"]
 
 _HOMES = {
     "base.errors": ("UserError",),
@@ -263,6 +241,14 @@ def compare(
 
 
 @told_briefly
+def open_run(folder: Path | str) -> "RunFolder":
+    """Open a run by its folder, without a model: what `run` returned. Raises UserError for a folder without one."""
+    from .experiments.run.folder import RunFolder
+
+    return RunFolder.open(Path(folder))
+
+
+@told_briefly
 def export(run: "Path | str | RunFolder", to: str, out: Path | str) -> list[str]:
     """Write a run as other tools read it, as `doxascope export` does.
 
@@ -275,9 +261,8 @@ def export(run: "Path | str | RunFolder", to: str, out: Path | str) -> list[str]
     a library that is missing.
     """
     from .experiments.run.exports import export as export_run
-    from .experiments.run.folder import RunFolder
 
-    return export_run(RunFolder.open(Path(run)) if isinstance(run, Path | str) else run, to, Path(out))
+    return export_run(open_run(run) if isinstance(run, Path | str) else run, to, Path(out))
 
 
 def __getattr__(name: str) -> object:

@@ -39,9 +39,7 @@ class UserError(ValueError):
 
 
 def told_briefly(function: Callable[P, R]) -> Callable[P, R]:
-    """A public function whose UserError has a traceback of the call alone, unless it has a cause: then it stays whole,
-    as that of any other error does.
-    """
+    """A public function whose UserError has a traceback of the call alone, unless it has a cause."""
 
     @functools.wraps(function)
     def call(*args: P.args, **named: P.kwargs) -> R:

@@ -117,10 +117,11 @@ def main() -> None:
     for name, sizes in SHAPES.items():
         for gain in (0.0, 1.0):
             found = [judged(world(seed, gain, sizes, plan), plan) for seed in range(draws)]
-            held = sum(one.numbers.gains["d"].ci_lo <= gain <= one.numbers.gains["d"].ci_hi for one in found)
+            held = sum(check.numbers.gains["d"].ci_lo <= gain <= check.numbers.gains["d"].ci_hi for check in found)
             told = [f"interval holds {rate(held, draws)}"]
             told += [
-                f"{claim} {rate(sum(one.verdict(claim) == 'supported' for one in found), draws)}" for claim in CLAIMS
+                f"{claim} {rate(sum(check.verdict(claim) == 'supported' for check in found), draws)}"
+                for claim in CLAIMS
             ]
             print(f"{name}, gain {gain:g}: {'; '.join(told)}", flush=True)
     for folds in (5, 10):
@@ -133,15 +134,15 @@ def estimated(folds: int, used: float, draws: int, plan: CausalPlan) -> str:
     found = [judged(along_an_estimate(seed, plan, folds, used), plan) for seed in range(draws)]
     gain, moved = expected(used)
     held = {
-        "gain": [(one.numbers.gains["d"], gain) for one in found],
-        "action": [(one.numbers.slopes["action"], 0.1 * moved) for one in found],
-        "wrong token": [(one.numbers.controls["position"].more, plan.dose * moved) for one in found],
+        "gain": [(check.numbers.gains["d"], gain) for check in found],
+        "action": [(check.numbers.slopes["action"], 0.1 * moved) for check in found],
+        "wrong token": [(check.numbers.controls["position"].more, plan.dose * moved) for check in found],
     }
     told = [
-        f"{name} holds {rate(sum(one.ci_lo <= truth <= one.ci_hi for one, truth in pairs), draws)}"
+        f"{name} holds {rate(sum(interval.ci_lo <= truth <= interval.ci_hi for interval, truth in pairs), draws)}"
         for name, pairs in held.items()
     ]
-    claimed = sum(one.verdict("dose response") == "supported" for one in found)
+    claimed = sum(check.verdict("dose response") == "supported" for check in found)
     return "; ".join([*told, f"dose response {rate(claimed, draws)}"])
 
 

@@ -168,8 +168,10 @@ class Episode:
                 away = out.with_name("away")
                 out.rename(away)
                 victim.join(1)
-                shutil.rmtree(out, ignore_errors=True)
-                away.rename(out)
+                while away.exists():  # what is at work may make the folder anew at any moment
+                    shutil.rmtree(out, ignore_errors=True)
+                    with contextlib.suppress(OSError):
+                        away.rename(out)
             case "readonly":
                 with readonly(out):
                     victim.join(1)

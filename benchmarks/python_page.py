@@ -20,7 +20,7 @@ UNPACKED = re.compile(r"\*<class '?(\w+)'?>|Unpack\[(\w+)\]")
 """Of `**where`, which versions of Python write in several ways."""
 WRITTEN_OUT = {"Union[numpy._typing": "ArrayLike", "numpy.ndarray[tuple[Any, ...]": "Array", "Annotated[": None}
 """How types begin that their libraries write out, and their names; None: the first of what is in the brackets."""
-FIRST = ("load", "run", "sweep", "collect", "score", "compare", "export", "probe_arrays")
+FIRST = ("load", "run", "open_run", "sweep", "collect", "score", "compare", "export", "probe_arrays")
 MODULES = re.compile(r"\b(?:[a-z_]+\.)+(?=[A-Z])")
 """What stands before a class in an annotation."""
 

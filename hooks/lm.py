@@ -375,9 +375,7 @@ class LanguageModel:
         return read_mentions(samples, query, sampling, self.histories(budget), self.head, budget=budget)
 
     def histories(self, budget: int | None = None) -> Histories:
-        """An empty tree of histories: with a cache where the model takes the mask of a tree, else computed anew at
-        every step.
-        """
+        """An empty tree of histories: with a cache if the model takes a tree's mask, else made anew each step."""
         if self.chosen.path == "packed":
             return CachedHistories(self.model)
         return RecomputedHistories(self.backend, budget or self.budgets.pack)
@@ -415,9 +413,7 @@ def open_model(
     tokenizer: PreTrainedTokenizerBase | None = None,
     **settings: object,
 ) -> Model:
-    """Load a model for reading, as `doxascope.load` does, as a `kind` of model. Settings that are None are left as they
-    are.
-    """
+    """Load a model for reading, as `doxascope.load` does, as a `kind` of model; settings that are None stay."""
     wait_passively()
     given = {key: value for key, value in settings.items() if value is not None}
     if not isinstance(model, str | ModelSpec):

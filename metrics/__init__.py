@@ -13,13 +13,13 @@ from .bscore import *
 from .consistency import *
 from .contract import Resampling, Score
 from .decision import *
-from .divergence import entropy_bits, jsd, jsd_chain, jsd_leak
+from .divergence import entropy_bits, jsd, jsd_leak
 from .inference import *
 from .martingale import *
 from .whitebox import *
 
 __all__ = ["COLUMNS", "INNER_KINDS", "KINDS", "STATUSES", "Resampling", "Score", "belief_table", "check_belief_table"]
-__all__ += ["entropy_bits", "jsd", "jsd_chain", "jsd_leak"]
+__all__ += ["entropy_bits", "jsd", "jsd_leak"]
 __all__ += inference.__all__
 __all__ += martingale.__all__
 __all__ += consistency.__all__

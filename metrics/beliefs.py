@@ -176,6 +176,11 @@ def by_method(table: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
         yield str(kind), str(method), rows
 
 
+def read_exactly(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of exact beliefs that were asked for by themselves, none derived from another's read-out."""
+    return table[(table["kind"] == "exact") & (table["of"].astype(str) == "")]
+
+
 def labels(rows: pd.DataFrame, name: str = "cluster") -> Any:
     """[n] a column of names."""
     return rows[name].to_numpy()
@@ -217,9 +222,7 @@ def distinct_conditions(
 
 
 def conditions(table: pd.DataFrame, names: Collection[str]) -> dict[str, Any]:
-    """Name -> [n] conditions in numpy's own types: texts are objects, and NaN stands where a row has none, throughout a
-    column that the table lacks.
-    """
+    """Name -> [n] conditions in numpy's types: texts are objects, NaN where a row has none, or the table no column."""
     columns: dict[str, Any] = {}
     for name in names:
         values = table[name] if name in table else pd.Series(np.nan, table.index)

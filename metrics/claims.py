@@ -78,13 +78,7 @@ verdicts say."""
 
 
 def barred(metric: str, *kinds: str) -> bool:
-    """Whether a number of what cannot be read is barred: that of what a model does never is, but what a probe reads is
-    nothing that the model does.
-
-    Args:
-        metric: as in `scores.json`.
-        kinds: of belief, of which it is made.
-    """
+    """Whether a number of what cannot be read is barred: of what a model does never, of what a probe reads always."""
     return metric not in BEHAVIOUR or "probe" in kinds
 
 

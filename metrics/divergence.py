@@ -70,21 +70,6 @@ def binary_entropy_bits(p: ArrayLike) -> Floats:
     return (entr(p) + entr(1 - p)) / LN2
 
 
-def jsd_chain(q: ArrayLike, r: ArrayLike, m: ArrayLike) -> Floats:
-    """JSD in bits of (q, 1-q, 0) against ((1-m)r, (1-m)(1-r), m), by the chain rule (METRICS B3).
-
-    `q` and `r` are the first option's share among the two that remain, before and after; `m` is the mass
-    that leaked to the rejected option.
-
-    >>> bool(np.isclose(jsd_chain(q=0.6, r=0.7, m=0.1), jsd([0.6, 0.4, 0], [0.63, 0.27, 0.1])))
-    True
-    """
-    q, r, m = (probabilities(x, name) for x, name in ((q, "q"), (r, "r"), (m, "m")))
-    mix = (q + (1 - m) * r) / (2 - m)
-    h = binary_entropy_bits
-    return jsd_leak(m) + (1 - m / 2) * h(mix) - h(q) / 2 - (1 - m) * h(r) / 2
-
-
 def jsd_leak(m: ArrayLike) -> Floats:
     """The part of the three-class JSD that is rule-breaking alone: h(m/2) - h(m)/2, in bits (METRICS B3).
 

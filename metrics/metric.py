@@ -127,6 +127,8 @@ class Metric:
 
 WITHHELD = "wordings_disagree"
 """Status of a number that is not given, because the wordings, or the replicate readings, do not read one belief."""
+RELIABILITY = "reliability of one wording"
+"""Beside a slope: that of the beliefs before an update, by which it is withheld."""
 MANY_CLUSTERS, MOST_DRAWN, LEAST_DRAWS = 5_000, 10_000_000, 399
 """Above so many clusters a bootstrap draws only so many of them in all, but has so many draws at least."""
 UNITS = {"jsd": "bits", "logodds": "nats of log-odds"}
@@ -253,9 +255,7 @@ def tosted(score: Any, margin: str) -> Equivalence | None:
 
 
 def claimed(values: Array, clusters: Array, margin: str, how: Resampling, **kind: Any) -> CoherenceClaim:
-    """Whether the mean of values [n] may be called smaller than a default margin; `kind` as `coherence_claim` has it:
-    `bounded_below` and `worst`.
-    """
+    """Whether a mean of values [n] may be called below a default margin; `kind` as `coherence_claim` has it."""
     claim = coherence_claim(
         values, clusters, MARGINS[margin], **kind, how=replace(_fewer(clusters, how), level=RESAMPLING.level)
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from ..base.text import shown
-from .contract import Score
+from .contract import TIE, Score
 from .inference.equivalence import CoherenceClaim, Equivalence
 from .inference.intervals import MIN_BOOTSTRAP_CLUSTERS
 from .tables.samples import ALL, sample_name
@@ -106,5 +106,10 @@ def numbers_table(numbers: Sequence[Number]) -> pd.DataFrame:
 
 
 def interval_text(lo: float, hi: float) -> str:
-    """In brackets; empty if there is none."""
+    """In brackets; empty if there is none.
+
+    >>> interval_text(2.6e-54, 0.224)
+    '[0.000, 0.224]'
+    """
+    lo, hi = (0.0 if abs(end) < TIE else end for end in (lo, hi))
     return "" if math.isnan(lo) else f"[{shown(lo)}, {shown(hi)}]"

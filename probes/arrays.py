@@ -45,9 +45,7 @@ class ArrayProbe:
 
     @property
     def curve(self) -> pd.DataFrame:
-        """A row for each layer: out-of-fold `r2`, and `p_max`, how often the best layer of permuted targets does as
-        well.
-        """
+        """A row for each layer: out-of-fold `r2`, and `p_max`, how often permuted targets have as good a best layer."""
         layers = [at.layer for at in self.sweep.points]
         return pd.DataFrame({"layer": layers, "r2": self.sweep.r2, "p_max": self.sweep.p_max})
 
@@ -57,7 +55,7 @@ class ArrayProbe:
 
     def __str__(self) -> str:
         meta = self.probe.meta
-        lines = [f"Probe of {meta.target} at layer {meta.layer}: {self.card.headline}"]
+        lines = [f"Probe {meta.name!r} at layer {meta.layer}: {self.card.headline}"]
         lines += [f"  {name}: {told(self.study.numbers[name])}" for name in ("r2", "auc", "slope")]
         lines += [f"  {claim.name}: {claim.verdict}; {claim.evidence}" for claim in self.card.claims]
         return "\n".join(lines)

@@ -72,9 +72,7 @@ COLUMNS = ("readout_id", "group")
 
 @dataclass(frozen=True)
 class ProbeData:
-    """[n] rows. Two rows that share anything share a group: question, entity, paraphrases, X and not X, prior and
-    posterior, repetitions (PROBES 3).
-    """
+    """[n] rows. Two that share content (question, entity, paraphrases, X and not X) share a group (PROBES 3)."""
 
     rows: pd.DataFrame
     target: Target
@@ -131,6 +129,10 @@ TARGETS = ("outcome", "exact", "verbal")
 """What a belief table holds: truth where it is known, the model's exact belief, its stated one."""
 READINGS = ("wording", "reading")
 """Conditions of one of several readings at a place."""
+TOKEN = "token"
+"""The condition of a belief that was read in passing: at which token of the prompt,"""
+READ_BY = ("probe", "lens", TOKEN)
+"""and by what."""
 WHERE = ("method", "scenario", "step")
 OF_THE_RUN = ("cluster", "store", "exact", "verbal", "p_exact", "p_verbal")
 """Columns that a run alone can tell: whose they are, where their activations lie, and what the model believes."""
@@ -210,9 +212,7 @@ def option_rows(beliefs: pd.DataFrame, store: ActivationStore) -> pd.DataFrame:
 
 
 def belief_over_options(logit: ArrayLike, readout_ids: ArrayLike) -> Floats:
-    """[n] the belief in each option, by what speaks for it in log-odds [n]: the softmax over the rows of its read-out
-    [n].
-    """
+    """[n] the belief in each option, the softmax of its log-odds [n] over the rows of its read-out [n]."""
     speaks, of = np.asarray(logit, dtype=np.float64), np.unique(np.asarray(readout_ids), return_inverse=True)[1]
     most = np.full(of.max() + 1, -np.inf)
     np.maximum.at(most, of, speaks)

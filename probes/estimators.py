@@ -64,9 +64,7 @@ class LinearReadout:
         return replace(self, slope=slope, intercept=intercept)
 
     def pattern(self, x: ArrayLike) -> Floats:
-        """[d] covariance of the features [n, d] with the score: what carries the variable, which the weights of a
-        regression are not (Haufe et al. 2014).
-        """
+        """[d] covariance of features [n, d] with the score: what carries the variable (Haufe et al. 2014)."""
         x = floats(x)
         score = self.score(x)
         return (x - x.mean(axis=0)).T @ (score - score.mean()) / len(x)
@@ -100,9 +98,7 @@ class Estimator:
 
 
 def ridge(x: ArrayLike, y: ArrayLike, penalty: float) -> tuple[Floats, float]:
-    """Weights [d] and intercept of features [n, d] and any numbers [n] that minimise the summed squared error +
-    penalty |w|^2; the intercept is free.
-    """
+    """Weights [d] and intercept that minimise summed squared error + penalty |w|^2; the intercept is free."""
     from sklearn.linear_model import Ridge  # slow to import
 
     fit = Ridge(alpha=penalty).fit(floats(x), floats(y))

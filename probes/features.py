@@ -108,6 +108,14 @@ class StoreFeatures:
 ReadingSite = Literal["before the question", "read-out", "unknown"]
 """`before the question`: at least one message before the one that asks for the answer. `read-out`: in the message that
 asks, or after it. `unknown`: nothing tells."""
+TARGETS = {"exact": "the exact belief", "verbal": "the stated belief", "outcome": "the truth"}
+"""What the targets with names of their own are called in words."""
+WHERE: dict[ReadingSite, str] = {
+    "before the question": "lies before the question",
+    "read-out": "lies in the question or after it (a read-out)",
+    "unknown": "lies before or after the question: nothing tells which",
+}
+"""In words, after `which`."""
 AT_THE_ANSWER = ("last", "before_answer", "thought")
 BELIEF, READ_OUT, DECODED, NOTHING = "latent belief", "read-out", "decoded information", "nothing decodable"
 UNSURE, TOO_FEW, UNTESTED = "not shown to be decodable", "too few groups to say", "not tested for what it holds"

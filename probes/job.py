@@ -194,7 +194,7 @@ def run_job(
     swept = sweep(data, folds, how=how, penalties=plan.penalties, known=points, done=done, spread=spread)
     studied = study(data, registered.at, folds, plan, beside)
     probe = train(data, registered, header, plan, name)
-    card = report_card(swept, studied, registered.site, data.n_groups, plan, used(probe))
+    card = report_card(swept, studied, registered.site, data.n_groups, plan, used(probe), data.target.name)
     probe = replace(probe, meta=probe.meta.model_copy(update={"called": card.name}))
     return Judged(swept, studied, card, probe)
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 from ..base.text import shown
 from .evidence.calibration import SLOPE_BAND
 from .evidence.crossfit import Refitted
-from .evidence.study import Study, StudyPlan
+from .evidence.study import MODEL_BELIEFS, Study, StudyPlan
 from .features import TOO_FEW, UNTESTED, ReadingSite, name_of
 from .sweep import Sweep
 
@@ -129,12 +129,19 @@ class Card(NamedTuple):
 
 
 def report_card(
-    swept: Sweep, study: Study, site: ReadingSite, n_groups: int, plan: StudyPlan, used: CausalVerdict | None = None
+    swept: Sweep,
+    study: Study,
+    site: ReadingSite,
+    n_groups: int,
+    plan: StudyPlan,
+    used: CausalVerdict | None = None,
+    target: str = "",
 ) -> Card:
     """The claims of a probe that was registered at `study.at`.
 
     Args:
         used: of a causal check of this probe; None: none was made.
+        target: name of the target, which adds nothing to itself.
     """
     limit, numbers = plan.thresholds, study.numbers
     judge = ClaimJudge(n_groups, limit.groups)
@@ -173,7 +180,7 @@ def report_card(
         _coherent(judge, study, limit.coherence),
         _uniform(judge, study),
         _told_from_neutral(judge, study),
-        *(_adds(judge, study, name, limit.alpha) for name in ("exact logit", "verbal belief", "both")),
+        *(_adds(judge, study, name, target, limit.alpha) for name in ("exact logit", "verbal belief", "both")),
         _used(used),
         ClaimJudge(0, 0)(
             "before the question",
@@ -263,19 +270,21 @@ def _told_from_neutral(judge: ClaimJudge, study: Study) -> Claim:
     falsifier = f"the interval of recall at {NEUTRAL_RATE:.0%} false alarms on neutral chat reaches that rate"
     recall = study.numbers.get("recall")
     if recall is None or recall.value != recall.value:
-        why = "no neutral chat was read, or the target is graded" if recall is None else "too few neutral chats"
+        unread = "no neutral chat was read" if study.recall else "the target is graded, and recall needs true and false"
+        why = unread if recall is None else "too few neutral chats"
         return judge("told from neutral chat", claim, falsifier, None, why)
     holds, against = recall.lo > NEUTRAL_RATE, recall.hi <= NEUTRAL_RATE
     return judge("told from neutral chat", claim, falsifier, holds, f"recall {told(recall)}", against=against)
 
 
-def _adds(judge: ClaimJudge, study: Study, name: str, alpha: float) -> Claim:
+def _adds(judge: ClaimJudge, study: Study, name: str, target: str, alpha: float) -> Claim:
     claim = f"it adds to the {name}" if name != "both" else "it adds to both together"
     key = f"adds to the {name}" if name != "both" else "adds to both"
     falsifier = f"no gain in out-of-fold log-loss, or permutation p > {alpha:g}"
     addition = study.added.get(name)
     if addition is None or addition.p != addition.p:
-        why = "the rows do not hold it, or it is the target" if addition is None else f"undefined: {addition.status}"
+        absent = "it is the target itself" if target in MODEL_BELIEFS[name] else "it was not read in these rows"
+        why = absent if addition is None else f"undefined: {addition.status}"
         return judge(key, claim, falsifier, None, why)
     evidence = (
         f"{addition.gain:+.4f} nat per row (loss {addition.loss_without:.4f} without), permutation p {addition.p:.3g}"

@@ -267,9 +267,7 @@ MOST_CHATS = 400
 
 
 def neutral_chats(n: int) -> list[str]:
-    """The first `n` messages of users; asks and topics both change from one to the next. Raises UserError for more than
-    there are.
-    """
+    """The first `n` messages of users, asks and topics in turns. Raises UserError for more than there are."""
     topics = [topic.strip() for topic in TOPICS.split(";")]
     if not 0 <= n <= MOST_CHATS:
         raise UserError(f"neutral: {n} chats; give at most {MOST_CHATS}")

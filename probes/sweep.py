@@ -132,10 +132,8 @@ def sweep(
     """All points of a data set.
 
     Args:
-        data: what to decode, and where.
         folds: [n] of `grouped_folds`.
         how: the permutations, and the level of the band.
-        penalties: to choose from.
         known: what some points have given already.
         done: is told what each of the others gives, as soon as it and those before it are done.
         spread: the map of a pool of threads, say, or of Ray's.

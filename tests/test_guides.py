@@ -78,6 +78,7 @@ SMALL: dict[str, tuple[str, ...]] = {
     "bscore": (
         *("items=1", "runs=2", "turns=2", "cuts=[2]", "confidence=null", "distributions={}"),
         *("controls=null", "queries=3"),
+        "methods={words: {ask: '{question} {options}?', forms: ['{option}']}}",
     ),
     "consistency": (
         *("items=1", "fork.methods=[]"),
@@ -86,16 +87,19 @@ SMALL: dict[str, tuple[str, ...]] = {
     ),
     "locate": ("items=2", "layers=[12]"),
     "martingale": (
-        *("items=2", "chains=1", "gate_urns=0", "generation.max_new_tokens=24", "debate.turns=2", "stated={}"),
+        *("items=2", "chains=1", "gate_urns=0", "generation.max_new_tokens=16", "debate.turns=2", "stated={}"),
         *("domains={factual: {kind: computed}}", "reasoning=[cot]", "debate.max_new_tokens=8"),
-        "methods={words: {ask: ['Your answer, {first} or {second}?', 'Which is right, {first} or {second}?']}, "
+        "methods={words: {ask: ['Your answer, {first} or {second}?']}, "
         "letters: {ask: ['A) {first} or B) {second}?'], labels: [A, B], forms: ['{option}']}}",
     ),
     "negation.yaml": (),
     "my-study.yaml": (),
-    "rationality": ("items=2", "pool=60", "iterations=2", "prompts={standard: '', exact: Be exact.}"),
+    "rationality": (
+        *("items=2", "pool=60", "iterations=2", "prompts={standard: '', exact: Be exact.}", "said.numbers=[of 10]"),
+        "methods={words: {ask: ['{situation} {prompt} {ask} Answer {first} or {second}.']}}",
+    ),
     "sycophancy": (
-        *("items=1", "stated={}", "paraphrased=updates", "involvement=[third]", "askers=[]"),
+        *("items=1", "stated={}", "paraphrased=updates", "involvement=[third]", "evidence=[none, for]", "askers=[]"),
         *("tasks={worlds: {kind: computed}}", "asks=[{claim: 'Is it true that {claim}?', denial: 'Is it false?'}]"),
     ),
     "truth": ("items=12", "batch_items=12", "capture.layers=[12, 18]", "stated={}"),
@@ -106,6 +110,7 @@ JOB += ("study.penalties=[1.0, 100.0]", "study.thresholds.groups=5", "untrained=
 STUDY = """
 experiment: consistency
 items: 8
+fork: {methods: []}
 batch_items: 1
 bootstrap_draws: 50
 methods: {letters: {reveal: "Which one? A) {a} B) {b} C) {c}", labels: [A, B, C], forms: ["{option}"]}}

@@ -168,7 +168,7 @@ def steer(
     place = "statements" if direction and direction.suffix.lower() == ".csv" else "file"
     named = {f"direction.{place}": str(direction)} if direction else {}
     experiment, config = load_config("steer", overrides, model, allow_code, str(questions), named)
-    echo_stored(run_kinds(experiment, config, out, allow_code=allow_code).path, full)
+    echo_stored(run_kinds(experiment, config, out, allow_code=allow_code, tell=echo).path, full)
 
 
 @click.command()

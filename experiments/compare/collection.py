@@ -181,9 +181,7 @@ def _alike(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _runs_in(path: Path) -> Iterator[tuple[RunFolder, bool]]:
-    """The run of a path, or those in a folder, at most two levels deep, each with whether it is the path's. Raises
-    UserError if there is none.
-    """
+    """The run of a path, or those at most two levels below it, each with whether it is named itself."""
     if run := run_at(path):
         yield run, True
         return
@@ -243,9 +241,7 @@ def _collected(folder: RunFolder, config: Mapping[str, Any], stored: Mapping[str
 
 
 def _apart(runs: Sequence[CollectedRun]) -> tuple[list[CollectedRun], list[str]]:
-    """The runs without those that another one stands for, but for what no column tells; and a line for each of these.
-    A copy of a run stays.
-    """
+    """Runs of which another has every column but other conditions are taken out, with a line each; copies stay."""
     kept: list[CollectedRun] = []
     lines: list[str] = []
     first: dict[tuple[str, str, str, str, int], CollectedRun] = {}
@@ -319,9 +315,7 @@ def _by_seed(rows: Rows) -> Rows:
 
 
 def _pooled(rows: Rows) -> SeedMean:
-    """Over seeds. A run that was given twice under two names counts once, and so do seeds that changed none of its
-    numbers.
-    """
+    """Over seeds. A run given twice counts once, and so do seeds that changed none of its numbers."""
     once = {row["read"]: row for row in _by_seed(rows)}
     estimate, se, clusters, n = ([row[name] for row in once.values()] for name in NUMBERS)
     return mean_over_seeds(estimate, se, clusters, n)

@@ -67,7 +67,7 @@ def forest_of(collection: "Collection", metrics: Sequence[str] = ()) -> Figure |
     hollow = any(failed for _, rows, _ in panels for *_, failed in rows)
     caption = "The mean over seeds, with its interval for other items and seeds."
     caption += f" Of {most} rows the first {MOST_ROWS} are drawn." if most > MOST_ROWS else ""
-    caption += " Dashed: coherent." if any(at is not None for *_, at in panels) else ""
+    caption += " The dashed line is the coherent value." if any(at is not None for *_, at in panels) else ""
     return forests("Models side by side", panels, caption + (" Hollow: cannot be read." if hollow else ""))
 
 

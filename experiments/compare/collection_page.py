@@ -20,9 +20,9 @@ from .collection_figures import called, each, forest_of, lines_of, named
 
 FILES = ("report.json", "report.html", FIGURES, "runs.csv", "runs.parquet", "pooled.csv", "pooled.parquet")
 POOLING = (
-    "Each number is the mean over seeds, and SD the standard deviation between them. The interval is for other items "
-    "and other seeds: of the variance of a run's items, which seeds may share, and that between seeds over their "
-    "number (F10 in docs/metrics/definitions.md)."
+    "Each number is the mean over seeds, and SD the standard deviation between them. The interval generalises to other "
+    "items and other seeds: its variance is the variance over the items of one run, which seeds may share, plus the "
+    "variance between seeds divided by the number of seeds (F10 in docs/metrics/definitions.md)."
 )
 
 
@@ -40,9 +40,7 @@ def write(folder: OutputFolder, collection: Collection, document: Report) -> Non
 
 
 def page(collection: Collection, metrics: Sequence[str] = (), over: str | None = None) -> Report:
-    """One page: the forest, then a table for each experiment, then lines, then each run. Raises UserError for a metric
-    that no run has.
-    """
+    """The forest, a table for each experiment, lines, each run. Raises UserError for a metric that no run has."""
     rows = collection.named(metrics)
     counts = {name: collection.rows[name].nunique() for name in ("experiment", "model", "seed")}
     parts = ", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in counts.items())
@@ -82,9 +80,7 @@ def page(collection: Collection, metrics: Sequence[str] = (), over: str | None =
 
 
 def _verdict(rows: pd.DataFrame) -> str:
-    """What is said of the models, those of which the same is said together; a method is named where a model has others
-    of which something else is said.
-    """
+    """What is said of the models, alike ones together; a method is named where a model's others are said to differ."""
     alike: dict[str, list[str]] = {}
     of_model = rows.groupby(["model", "setting"], sort=False)["verdict"].nunique()
     for row in each(rows):

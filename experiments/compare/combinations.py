@@ -138,9 +138,7 @@ def _with_material(targets: Sequence[str]) -> dict[str, Changes]:
 
 
 def cells_of(plan: SweepPlan, overrides: Sequence[str] = (), allow_code: Sequence[Path] = ()) -> list[Combination]:
-    """All combinations, each with its settings checked. Raises UserError for one that is wrong, for two alike, and for
-    one consent to the code of several models.
-    """
+    """All combinations, checked: UserError for one that is wrong, two alike, one consent to several models' code."""
     if fixed := [override for override in overrides if override.partition("=")[0] == "seed"]:
         raise UserError(f"-o {fixed[0]}: a sweep takes its seeds as --seeds 3, or --seeds 0,4")
     if any("seed" in changes for changes in (plan.settings, plan.vary, *plan.experiments.values())):

@@ -20,8 +20,8 @@ from .sides import Side, disagreements, samples_of, sides_of, what_differs
 
 BY_COMMAND, BY_HEADLINE, BY_ALL = (
     "named in the command, before anything was compared",
-    "what the runs were made for: the registered number, else the experiment's headline",
-    "all that can be compared, since none was named",
+    "the number that the runs were made for: the registered number, or else the headline of the experiment",
+    "all numbers that can be compared, since none was named",
 )
 
 
@@ -150,9 +150,7 @@ def _judged(sides: Sequence[Side]) -> list[tuple[str, Verdict]]:
 
 
 def _why_struck(pair: Pair, failed: Mapping[str, str], notes: Mapping[str, str]) -> str:
-    """What a model says or does is compared whatever can be read of its belief; what a probe reads is neither, and what
-    it draws together is no difference.
-    """
+    """Why a difference says nothing: one of the two cannot be read, or its probe draws such numbers together."""
     if not barred(pair.metric, pair.one.kind, pair.two.kind):
         return ""
     names = [sample.name for sample in (pair.one, pair.two)]

@@ -77,7 +77,7 @@ def instances_of(pair: Pair, drivers: Sequence[Driver], sides: Sequence[Side]) -
                 if (asked := [readout for readout in readouts if readout in heard])
             ]
             facets = (pair.metric, " - ".join(pair.names), driver.cluster)
-            facts = f"{place.label}: beliefs {place.held[0]:.3f} and {place.held[1]:.3f}"
+            facts = f"{place.label}: P(first option) is {place.held[0]:.3f} and {place.held[1]:.3f}"
             yield Instance(facets, driver.moves, facts, conversations)
 
 
@@ -105,9 +105,7 @@ def _held(beliefs: pd.DataFrame, sample: Sample, cluster: str) -> pd.DataFrame:
 
 
 def _transcripts(readout: str, of: str) -> list[str]:
-    """Names under which what was said may stand: the read-out's, that of the question of which it is one answer, and
-    that of the read-out from which it is derived.
-    """
+    """Where what was said may stand: under the read-out, its question, or the read-out it is derived from."""
     question = readout.rpartition("/")[0]
     return [name for name in (readout, question, of) if name]
 
@@ -343,8 +341,8 @@ class Comparison:
             for record in family
             if record.pair.metric == metric
         ]
-        hollow = " Hollow: one of the two cannot be read." if any(struck for *_, struck in rows) else ""
-        caption = f"First less second on common items, with its interval. Dashed: no difference.{hollow}"
+        hollow = " In a hollow mark one of the two cannot be read." if any(struck for *_, struck in rows) else ""
+        caption = f"First minus second on common items, with its interval. The dashed line is no difference.{hollow}"
         return forest(f"Differences in {metric}", rows[:MOST_DRAWN], f"difference in {metric}", caption, reference=0)
 
     @property

@@ -46,7 +46,10 @@ MOST_SIDES = 4
 """Sides in the figure that shows them beside each other."""
 DIFFER, ITEMS = "Do they differ?", "Which items make the difference"
 """Parts of the page."""
-STRUCK = "One of the two cannot be read, or is a probe's that is off in such numbers: nothing follows from these."
+STRUCK = (
+    "One of the two cannot be read, or comes from a probe whose readings distort such numbers. Nothing follows from "
+    "these."
+)
 
 
 FILES = ("report.json", "report.html", FIGURES)
@@ -110,12 +113,12 @@ def _verdict(comparison: Comparison) -> Prose | Stamp:
         dict.fromkeys(f"{record.pair.metric}: {record.named}." for record in comparison.confirmed if record.named)
     )
     says = " ".join([says, *idle])
-    note = "What cannot be read is shown below, struck out, and enters no family of tests and no finding."
+    note = "What cannot be read is shown below and struck out; it is in no family of tests and in no finding."
     return stamped(says, comparison.failures, note)
 
 
 def _nothing(comparison: Comparison) -> str:
-    return f"Nothing is concluded of {', '.join(comparison.family)}: one of each two cannot be read as a belief."
+    return f"There is no finding on {', '.join(comparison.family)}: in each pair one side cannot be read as a belief."
 
 
 def _alarms(comparison: Comparison) -> list[Stamp]:
@@ -137,7 +140,7 @@ def _primary(comparison: Comparison) -> Primary | None:
     tested = f"adjusted p {adjusted_p(score)}" if adjusted_p(score) else "not tested"
     return Primary(
         title="Primary number",
-        label=f"{record.pair.metric}: {' less '.join(record.pair.names)}",
+        label=f"{record.pair.metric}: {' minus '.join(record.pair.names)}",
         value=shown(score.difference),
         lines=["; ".join(filter(None, notes)), tested, f"{comparison.named_by}; {score.n_clusters} clusters"],
     )
@@ -158,8 +161,9 @@ def _side_by_side(comparison: Comparison) -> Figure | None:
     if not 2 < len(panels) <= 2 * MOST_SIDES:
         return None
     caption = (
-        "Under each name: the share of the first of the two that remain, before and after the third is ruled out; a "
-        "coherent belief lies on the dashed line. Beside it: the share of the one that is ruled out; after, it is 0."
+        "Under each name stands the share of the first of the two options that remain, before and after the third is "
+        "ruled out; a coherent belief lies on the dashed line. Beside it stands the share of the option that is ruled "
+        "out, which is 0 after a coherent update."
     )
     return chart(
         "Before and after", panels, caption, x=unit("before"), y=unit("after"), columns=2,
@@ -175,7 +179,7 @@ def sentence(record: Record) -> str:
     p = adjusted_p(score)
     tested = [f"adjusted p {p}"] if p else []
     test = record.number.equivalence
-    tested += [f"margin of the same ±{test.params['hi']:g}"] if isinstance(test, Equivalence) else []
+    tested += [f"equivalence margin ±{test.params['hi']:g}"] if isinstance(test, Equivalence) else []
     tested += [] if math.isnan(score.mde) else [f"minimum detectable effect {shown(score.mde)} at 80% power"]
     method, *alone = left.split(", ")
     of, shared = (f" of {method}", f"{method}, ") if alone and right.startswith(f"{method}, ") else ("", "")
@@ -185,7 +189,7 @@ def sentence(record: Record) -> str:
     apart = shown(score.difference) + (f", with the {level} interval {interval} {alone}" if interval else "")
     return (
         f"{record.pair.metric}{of}: {left.removeprefix(shared)} has {shown(score.first)} and "
-        f"{right.removeprefix(shared)} {shown(score.second)}: {record.finding}. The first less the second is {apart}"
+        f"{right.removeprefix(shared)} {shown(score.second)}: {record.finding}. The first minus the second is {apart}"
         + (f" ({'; '.join(tested)})." if tested else ".")
     )
 
@@ -202,8 +206,9 @@ def _head(group: Group) -> Iterator[Block]:
     yield from left_out(group)
     if group.unpaired:
         text = (
-            f"{group.unpaired} pairs of numbers have no item in common, as of runs whose seeds drew other items, and "
-            "are not compared. `doxascope collect` pools seeds."
+            f"{group.unpaired} pairs of numbers have no item in common (as in runs whose seeds drew other items), and "
+            f"are "
+            "not compared. `doxascope collect` pools seeds."
         )
         yield Prose(text=text, short=True)
     yield from (Prose(text=line, short=True) for line in adapters_said(group.sides))
@@ -212,7 +217,7 @@ def _head(group: Group) -> Iterator[Block]:
             "What differs",
             ["", *(side.label for side in group.sides)],
             [[name, *(Cell(value, code=True) for value in values)] for name, values in group.differs],
-            caption="Conditions and settings of the runs that are not the same; all others are.",
+            caption="Only conditions and settings in which the runs differ are listed.",
             short=True,
         )
     elif len(group.sides) > 1 and all(side.run for side in group.sides):
@@ -232,15 +237,15 @@ def family_caption(comparison: Comparison) -> str:
     if not comparison.confirmed:
         return f"{family} {_nothing(comparison)}"
     return (
-        f"{family} Paired on common items, clusters of both resampled together; "
-        f"{adjusted_over(_tests(comparison.confirmed))}. The same: two one-sided tests within the margin, adjusted "
-        "likewise."
+        f"{family} Rows are paired on common items, and the clusters of both sides are resampled together; "
+        f'{adjusted_over(_tests(comparison.confirmed))}. "The same" is tested by two one-sided tests within the '
+        "margin, adjusted in the same way."
     )
 
 
 def _explored_caption(comparison: Comparison) -> str:
     return (
-        "Exploratory: not named before comparing, so nothing here is confirmed; "
+        "These numbers were not named before comparing, so that nothing here is confirmed; "
         f"{adjusted_over(_tests(comparison.explored), 'Benjamini and Hochberg')}."
     )
 
@@ -255,8 +260,8 @@ def differences(title: str, caption: str, records: Sequence[Record], *, short: b
         "",
         ("first", "on common items"),
         ("second", "on common items"),
-        ("difference", "first less second"),
-        ("adjusted p", "of no difference"),
+        ("difference", "first minus second"),
+        ("adjusted p", "adjusted p of no difference"),
         ("the same?", "two one-sided tests within the margin"),
         "finding",
         ("minimum detectable effect", "smallest difference that would be found with 80% power"),
@@ -296,8 +301,8 @@ def _numbers(group: Group) -> TableBlock:
             [metric, *(_cell(at.get((metric, name)), failed=name in group.failed) for name in names)]
             for metric in metrics
         ],
-        caption="On all rows that each has, with its interval; differences above are on common rows alone. Struck out: "
-        "cannot be read as a belief; what answers are worth is compared all the same.",
+        caption="Each number is of all rows that its side has, with its interval; differences above use common rows "
+        "alone. What is struck out cannot be read as a belief; accuracy, Brier and log-loss are compared even then.",
     )
 
 
@@ -319,9 +324,10 @@ def _matrix(group: Group, matrix: Matrix) -> TableBlock:
             ]  # all rows stay: it is square
             for i, row_name in enumerate(matrix.names)
         ],
-        caption="On the diagonal the reliability of each kind over its readings; below it correlations as read; above "
-        "it what they would be without the noise of reading in either, which supposes that the noise of two kinds is "
-        "independent. 1: one belief, however often each errs. Struck out: one of the two cannot be read.",
+        caption="On the diagonal stands the reliability of each kind over its readings; below it are correlations as "
+        "read, above it what they would be without noise of reading, supposing that the noise of two kinds is "
+        "independent. There 1 means that both order the items identically, apart from noise. Struck out: one of the "
+        "two cannot be read.",
         notes=[("left out", f"{matrix.left_out} further kinds")] if matrix.left_out else [],
     )
 
@@ -359,7 +365,7 @@ def _drivers(comparison: Comparison, records: Sequence[Record]) -> Iterator[Bloc
             ITEMS,
             ("", "difference", "items"),
             rows,
-            caption="Clusters whose absence moves a difference most, and by how much it falls without them.",
+            caption="The clusters without which a difference changes most, and by how much it falls without each.",
         )
     shown_here = [
         instance
@@ -370,8 +376,8 @@ def _drivers(comparison: Comparison, records: Sequence[Record]) -> Iterator[Bloc
     ][:MOST_INSTANCES]
     if shown_here:
         gallery = Gallery(
-            caption=f"{len(shown_here)} read-outs of these items: where the two beliefs are furthest apart, and what "
-            "was said there.",
+            caption=f"The {len(shown_here)} read-outs of these items in which the two beliefs are furthest apart, with "
+            "their transcripts.",
             facets=("number", "compared", "item"),
             score="moves the difference by",
             instances=shown_here,

@@ -12,6 +12,7 @@ import pandas as pd
 
 from ...base.errors import UserError
 from ...metrics import INNER_KINDS
+from ...metrics.beliefs import read_exactly
 from ...metrics.claims import Verdict, verdicts
 from ...metrics.consistency.competence import GATE
 from ...metrics.contract import Resampling
@@ -21,9 +22,10 @@ from ...metrics.scoring.engine import chosen, measured
 from ...metrics.tables.harness_logs import model_of
 from ...metrics.tables.sample_rows import GLUE, Updates, label_text, with_key
 from ...metrics.tables.samples import Multiclass, Sample, sample_name
+from ...probes.evidence.calibration import reach
 from ...probes.features import OF_OPTION
 from ..run.addons.inner_readouts import ReadInside, named_apart, profiles
-from ..run.addons.passive_beliefs import applied, by_exact_method, left_out, reach, unreadable
+from ..run.addons.passive_beliefs import applied, by_exact_method, left_out, unreadable
 from ..run.experiment import RunConfig
 from ..run.folder import run_at
 from ..run.joint_scores import Run, flat, model_names, opened, short
@@ -36,16 +38,16 @@ LENS = "lens"
 """The condition of an inner read-out that the exact one does not have."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Admitted:
-    """What a run holds that may be compared."""
+    """What a run holds that may be compared; nothing of a table."""
 
-    beliefs: pd.DataFrame
+    beliefs: pd.DataFrame = field(default_factory=pd.DataFrame)
     """Its belief table, with the rows of inner kinds that are admitted, each under a method of its own."""
-    refused: Mapping[str, str]
-    """What is not -> why."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Name of an inner kind -> why it is no belief here."""
     doubted: Mapping[str, str] = field(default_factory=dict)
-    """Name of a sample that is there, and is no belief -> why."""
+    """Name of a sample -> why it is no belief, by the report card of its probe."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Name of a sample -> how what its probe reads is off in spread."""
 
@@ -68,10 +70,10 @@ def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
     for meta, table in applied(run.folder):
         if isinstance(rows := admitted.get(f"probe {meta.name}"), pd.DataFrame):
             names = [sample_name("probe", str(method), "") for method in rows["method"].unique()]
-            why, off = unreadable(meta), reach(meta, table, outer)
+            why, off = unreadable(meta), reach(meta.target, table, outer)
             doubted |= dict.fromkeys(names, why) if why else {}
             notes |= dict.fromkeys(names, off.text) if off.wrong else {}
-    return Admitted(together, refused, doubted, notes)
+    return Admitted(beliefs=together, refused=refused, doubted=doubted, notes=notes)
 
 
 def _layers(run: Run, experiment: ReadInside, every: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | str]]:
@@ -91,7 +93,7 @@ def _layers(run: Run, experiment: ReadInside, every: pd.DataFrame) -> Iterator[t
 
 
 def _probes(run: Run, outer: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | str]]:
-    exact = outer[(outer["kind"] == "exact") & (outer["of"].astype(str) == "")]
+    exact = read_exactly(outer)
     options = exact["readout_id"].astype(str).value_counts()
     for meta, table in applied(run.folder):
         alone = meta.options == OF_ONE_OPTION and meta.position != OF_OPTION
@@ -115,7 +117,7 @@ JUDGE = "competence"
 
 
 @dataclass(frozen=True)
-class Side:
+class Side(Admitted):
     """One of what is compared."""
 
     label: str
@@ -125,16 +127,8 @@ class Side:
     """The experiment, or the form of a table: sides of one group are compared."""
     samples: Sequence[Sample]
     run: Run | None = None
-    beliefs: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """Of a run, its rows and those of its inner kinds as they are scored."""
     verdicts: Sequence[Verdict] = ()
     """Of a run, what is said of each method."""
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """Name of an inner kind -> why it is no belief here."""
-    doubted: Mapping[str, str] = field(default_factory=dict)
-    """Name of a sample -> why it is no belief, by the report card of its probe."""
-    notes: Mapping[str, str] = field(default_factory=dict)
-    """Name of a sample -> how what its probe reads is off in spread."""
     line: str = ""
     """What was understood of a table."""
     is_log: bool = False
@@ -166,9 +160,7 @@ def sides_of(
     names: Mapping[str, str] | None = None,
     allow_code: Sequence[Path] = (),
 ) -> list[Side]:
-    """Open everything. Raises UserError for what cannot be read, for a run that is not whole, and for runs of one
-    experiment by different versions.
-    """
+    """Open everything. Raises UserError for what cannot be read, is not whole, or is of another version."""
     folders = {path: folder for path in paths if (folder := run_at(path))}
     places = [(folders[path].path if path in folders else path).resolve() for path in paths]
     if len(set(places)) < len(places):
@@ -207,24 +199,13 @@ def _of_run(run: Run, label: str, several: bool) -> Side:
     """Inner kinds are compared within a run: a layer of one model is no layer of another."""
     every = run.folder.beliefs()
     outer = every[~every["kind"].isin(INNER_KINDS)]
-    admitted = Admitted(outer, {}) if several else inner_beliefs(run, every)
+    admitted = Admitted(beliefs=outer) if several else inner_beliefs(run, every)
     samples = list(run.experiment.samples(run.config, admitted.beliefs))
     gates = verdicts(_gates(run, outer, samples))
     if several:
         known = item_digests(run.folder.recorded(ITEMS))
         samples = [replace(with_key(sample, known), run=label) for sample in samples]
-    return Side(
-        label=label,
-        path=run.folder.path,
-        group=run.experiment.name,
-        samples=samples,
-        run=run,
-        beliefs=admitted.beliefs,
-        verdicts=gates,
-        refused=admitted.refused,
-        doubted=admitted.doubted,
-        notes=admitted.notes,
-    )
+    return Side(label, run.folder.path, run.experiment.name, samples, run, gates, **vars(admitted))
 
 
 def _gates(run: Run, outer: pd.DataFrame, samples: Sequence[Sample]) -> list[Number]:
@@ -236,9 +217,7 @@ def _gates(run: Run, outer: pd.DataFrame, samples: Sequence[Sample]) -> list[Num
 
 
 def run_labels(runs: Sequence[Run]) -> list[str]:
-    """A name for each run: its model, with what tells it apart from another of that name, of the model or of the
-    settings; the folder where that would be long.
-    """
+    """A name for each run: its model with what tells it from others of that name; the folder where that is long."""
     names = model_names(runs)
     settings = [
         {key: text for key, text in flat(_settings(run.config)).items() if key.split(".")[0] not in ignored}

@@ -27,8 +27,6 @@ def sweep(
     by Slurm, as jobs of an array.
 
     Args:
-        plan: what is run.
-        out: folder of the runs.
         overrides: changes of settings, `key=value`, of every run, which go before those of the plan.
         allow_code: files and models whose code may be run.
         workers: opens what reads each run.

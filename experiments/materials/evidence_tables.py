@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...base.errors import UserError, in_one_line, nearest
+from ...base.errors import UserError, closest, in_one_line, nearest
 from ...metrics.tables.cells import label_text
 from .choices.columns import NAMES, QuestionColumns, column_of, options_of
 from .choices.tables import AskedChoice, asked_choices, file_rows
@@ -98,15 +98,15 @@ def _option_columns(row: Cells, columns: QuestionColumns, others: Iterable[str])
 
 
 def _refuse_unknown(path: Path, row: Cells, used: set[str]) -> None:
-    """Raise UserError for a column of which nothing is made."""
+    """Raise UserError for a column that is not used."""
     unknown = [name for name in row if name not in {*used, *EXTRAS} and not NUMBERED.fullmatch(name)]
     if unknown:
         known = {*EXTRAS, *(name for part in PARTS for name in NAMES[part]), *PAIR, "options", "option_1", "evidence_1"}
-        several, name = len(unknown) > 1, json.dumps(str(path))
+        several, name, close = len(unknown) > 1, json.dumps(str(path)), closest(unknown[0], known)
+        hint = f"did you mean {close!r}? If not, " if close else ""
         raise UserError(
-            f"{path}: nothing is made of the column{'s' * several} {', '.join(map(repr, unknown))}; "
-            f"{nearest(unknown[0], known)}; rename {'them' if several else 'it'}, or say that nothing is to be made "
-            f"of {'them' if several else 'it'}: "
+            f"{path}: the column{'s' * several} {', '.join(map(repr, unknown))} {'are' if several else 'is'} not used "
+            f"here; {hint}rename {'them' if several else 'it'}, or list {'them' if several else 'it'} under `unused`: "
             f"-o 'domains={{{path.stem}: {{kind: table, file: {name}, unused: {json.dumps(unknown)}}}}}'"
         )
 
@@ -115,9 +115,7 @@ def _refuse_unknown(path: Path, row: Cells, used: set[str]) -> None:
 
 
 def _by_question(path: Path, rows: Sequence[Cells], key: str | None) -> list[Cells]:
-    """One row for each question of a table with a row for each step, its evidence as a list. A step 0 reveals nothing,
-    and can have a posterior.
-    """
+    """Rows of steps as one for each question, its evidence a list; a step 0 reveals nothing."""
     by_key: dict[str, dict[float, Cells]] = {}
     for number, row in enumerate(rows, 1):
         with _named(path, number):

@@ -118,9 +118,7 @@ BALLS, CHANCES = 10, 6
 
 
 def urns(n: int, draws: int = 6, seed: int = 0) -> list[BinaryQuestion]:
-    """`n` questions with `draws` draws each, true with the probability that they state. More of them begin with the
-    same ones.
-    """
+    """`n` questions of `draws` draws, true with the probability that they state; more begin with the same ones."""
     return [_urn_question(i, draws, np.random.default_rng([seed, i])) for i in range(n)]
 
 
@@ -174,8 +172,8 @@ def read_rows(path: Path, needed: Sequence[str], allowed: Sequence[str], *, only
         )
     if only and (unknown := [name for name in source.columns if name not in (*needed, *allowed)]):
         raise UserError(
-            f"{path}: nothing is made of the column {unknown[0]!r}; {nearest(unknown[0], (*needed, *allowed))} "
-            "Rename it, or take it out"
+            f"{path}: the column {unknown[0]!r} is not used here; rename it or take it out; "
+            f"{nearest(unknown[0], (*needed, *allowed))}"
         )
     wanted = [name for name in (*needed, *allowed) if name in source.columns]
     rows = [

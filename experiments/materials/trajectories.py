@@ -104,9 +104,7 @@ def paragraph_ends(text: str) -> list[int]:
 
 
 def paragraph_closings(text: str) -> list[int]:
-    """Where each paragraph is known to have ended, whatever comes after: behind its empty line. That of the last is the
-    end of the text.
-    """
+    """Where each paragraph ends, whatever comes after: behind its empty line; the last, at the end of the text."""
     breaks = [m for m in BREAK.finditer(text) if text[: m.start()].strip() and m.end() < len(text)]
     return [*(m.end(1) for m in breaks), len(text)] if text.strip() else []
 

@@ -21,6 +21,7 @@ from ...metrics import COLUMNS
 from ...metrics.contract import Floats
 from ...probes.dataset import (
     READINGS,
+    TOKEN,
     ProbeData,
     belief_rows,
     join_targets,
@@ -32,7 +33,6 @@ from ...probes.dataset import (
 from ...probes.evidence.controls import LAYER_0
 from ...probes.features import OF_OPTION, ReadAt, ReadingSite, StoreFeatures, reading_site
 from ...probes.sweep import at_depth
-from ..run.addons.side_by_side import TOKEN
 from ..run.config import stored_config
 from ..run.experiment import MOMENTS, Experiment, Item, Question, RunConfig
 from ..run.folder import RunFolder
@@ -275,9 +275,7 @@ def _prompts(folder: RunFolder) -> dict[str, str]:
 
 
 def _asked_later(asked: Sequence[tuple[Position, Question]], rows: pd.DataFrame, prompts: Mapping[str, str]) -> bool:
-    """Whether a part of the message that asks stands before all that is asked: the same tokens up to there are followed
-    by different questions everywhere, so that nothing there can know which.
-    """
+    """Whether what is asked follows: the same tokens with different questions after them everywhere."""
     if any(
         place.text is None and reading_site(place, len(question.conversation)) == "read-out"
         for place, question in asked
@@ -319,9 +317,7 @@ def _written(value: object) -> str:
 
 
 def chosen_readouts(job: ProbeJob, beliefs: pd.DataFrame, stored: Collection[str]) -> set[str]:
-    """The names of the stored read-outs that `where` chooses. Raises UserError for a column or value that is not
-    there.
-    """
+    """The stored read-outs that `where` chooses. Raises UserError for a column or value that is not there."""
     if not job.where:
         return set(stored)
     return set(_where(_described(belief_rows(beliefs, [*stored], job.option)), job)["readout_id"])

@@ -17,6 +17,7 @@ from ...base.progress import progress, stand
 from ...base.version import __version__
 from ...hooks.store import ActivationStore
 from ...metrics import Resampling, belief_table, brier
+from ...metrics.beliefs import read_exactly
 from ...metrics.contract import Floats, Score
 from ...metrics.inference.means import cluster_mean
 from ...probes.dataset import belief_over_options, option_rows
@@ -24,7 +25,7 @@ from ...probes.evidence.calibration import calibrate
 from ...probes.evidence.controls import UNTRAINED
 from ...probes.evidence.crossfit import auc, log_loss
 from ...probes.evidence.study import Beside
-from ...probes.features import OF_OPTION, StoreFeatures
+from ...probes.features import OF_OPTION, TARGETS, WHERE, StoreFeatures
 from ...probes.groups import permuted_targets
 from ...probes.job import Judged, RegisteredPlace, run_job, train
 from ...probes.probe import Probe
@@ -206,10 +207,15 @@ def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> Report:
     plain = {"AUC": auc(y, logit), "calibration slope": slope.slope, "calibration intercept": slope.intercept}
     rows += [[name, Cell(f"{value:.3f}"), ""] for name, value in plain.items()]
     site = loaded.sites[probe.meta.position]
-    called = f"{probe.meta.name}, {probe.meta.called}, read at {probe.meta.at}, which lies {site}."
+    called = f"{probe.meta.name}, {probe.meta.called}, read at {probe.meta.at}, which {WHERE[site]}."
     left = f"{int((~new).sum())} rows of groups that it was trained on are left out; intervals are of this one probe."
     table = grid("On other groups", ["", "estimate", "groups"], rows, short=True)
-    return Report(f"A probe of {job.target}", "on other runs", Top(said=called, verdict=Prose(text=left)), [table])
+    return Report(
+        f"A probe of {TARGETS.get(job.target, job.target)}",
+        "on other runs",
+        Top(said=called, verdict=Prose(text=left)),
+        [table],
+    )
 
 
 def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = (), *, reported: bool = True) -> int:
@@ -226,8 +232,7 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = (), *, re
     job, of_option = resolved(job.model_copy(update={"runs": (run,)}), allow_code), at.position == OF_OPTION
     beliefs = with_moments(folder, allow_code)
     stored = store.rows(position=stored_name(at.position)).drop_duplicates("readout_id").set_index("readout_id")
-    exact = folder.beliefs().astype({"readout_id": str})
-    exact = exact[(exact["kind"] == "exact") & (exact["of"].astype(str) == "")]
+    exact = read_exactly(folder.beliefs().astype({"readout_id": str}))
     exact = exact[exact["readout_id"].isin(chosen_readouts(job, beliefs, set(stored.index)))]
     first = _of_option(exact, None if of_option else job.option)
     if first.empty and not exact.empty:
@@ -264,9 +269,7 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = (), *, re
 
 
 def _owners(first: pd.DataFrame, job: ProbeJob, probe: Probe) -> pd.Series:
-    """[n] by what the probe knows each row, if it was trained on it: its cluster, else the group in which a table of
-    targets puts a row of that cluster.
-    """
+    """[n] by what the probe knows each row, if trained on it: its cluster, else its group in the table of targets."""
     clusters = first["cluster"].astype(str)
     table = pd.DataFrame() if job.targets is None else read_csv(job.targets)
     if not {"readout_id", "group"} <= set(table.columns):

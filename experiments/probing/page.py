@@ -15,7 +15,7 @@ from ...probes.evidence.crossfit import METHOD, Recall, Refitted
 from ...probes.evidence.estimator_comparison import DRAWS
 from ...probes.evidence.study import Study
 from ...probes.evidence.transfer import Transfer
-from ...probes.features import NOTHING, TOO_FEW, UNSURE, UNTESTED, ReadAt
+from ...probes.features import NOTHING, TARGETS, TOO_FEW, UNSURE, UNTESTED, WHERE, ReadAt
 from ...probes.job import Judged
 from ...probes.report_card import NEEDED_FOR_BELIEF, Card, told
 from ...probes.sweep import Sweep, layer_at
@@ -62,12 +62,12 @@ def curve_figure(swept: Sweep, study: Study) -> Figure:
             marks.append(points(here, [registered.value], "registered", size=36, marker="s", hollow=True))
         panels.append((name, marks))
     shaded = (
-        f"Shaded: what the best of all {len(swept.points)} places stays below in {swept.level:.0%} of the "
-        "permutations, the choice of penalty and place repeated in each."
+        f"In {swept.level:.0%} of the permutations the best of all {len(swept.points)} places stays within the shaded "
+        "band; penalty and place are chosen anew in each."
     )
     caption = (
-        f"R2 on held-out groups at every layer. {'' if swept.untested else shaded + ' '}Square: the registered layer, "
-        "with its interval. Dotted: the best baseline that needs no inner layer."
+        f"R2 on held-out groups at every layer. {'' if swept.untested else shaded + ' '}The square is the "
+        "registered layer with its interval, the dotted line the best baseline that needs no inner layer."
     )
     x = Axis("layer", (min(layers_seen) - 0.5, max(layers_seen) + 0.5), whole=True)
     y = Axis("out-of-fold R2", (floor - margin, highest + margin))
@@ -95,8 +95,9 @@ def head_maps(swept: Sweep) -> Figure | None:
     caption += (
         "No permutation test was made."
         if swept.untested
-        else f"Framed, and only that is decodable: above {swept.band:.3f}, which the best of all {len(swept.points)} "
-        f"places stays below in {swept.level:.0%} of the permutations."
+        else f"Only framed cells are decodable: they lie above {swept.band:.3f}, and the best of all "
+        f"{len(swept.points)} "
+        f"places stays below that in {swept.level:.0%} of the permutations."
     )
     x, y = Axis("layer", whole=True), Axis("head", whole=True)
     return chart("R2 of heads", panels, caption, x=x, y=y, columns=3)
@@ -108,14 +109,14 @@ def strongest(swept: Sweep) -> ReadAt:
 
 
 WHY_NOT = {
-    "read-out": "It is read where the answer is asked for or given: there a probe recovers the logits, and shows "
-    "nothing of a belief that comes before them.",
-    NOTHING: "The whole interval of R2 at the registered place lies at or below 0: a probe tells no more of the target "
-    "of other groups than its mean does.",
-    UNSURE: "Two tests have to agree that the target can be decoded at the registered place: permutations of whole "
-    "groups, by which a small p says that these groups hold something of it, and the interval of R2 over resampled "
-    "groups, which has to lie above 0 for that to hold in others. One of them does not say so, and neither says "
-    "the opposite.",
+    "read-out": "It is read where the answer is asked for or given. A probe recovers the logits there, and shows no "
+    "belief that comes before them.",
+    NOTHING: "The whole interval of R2 at the registered place lies at or below 0: a probe predicts the target of "
+    "other groups no better than its mean does.",
+    UNSURE: "Two tests have to agree that the target can be decoded at the registered place. Permutations of whole "
+    "groups must give a small p, which shows that these groups have information about it; and the interval of R2 over "
+    "resampled groups must lie above 0, which shows it for other groups. They do not agree here, and neither shows the "
+    "opposite.",
     UNTESTED: "No permutation test of the target could be made; the claim that it can be decoded says why.",
     TOO_FEW: "Too few groups were read to say whether the target can be decoded at the registered place.",
     "decoded information": "A latent belief needs all of these claims; information about the target can be decoded "
@@ -132,13 +133,15 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
     r2 = study.numbers["r2"]
     interval = f"{interval_text(r2.lo, r2.hi)} {METHOD}" if r2.known else "no interval"
     top = Top(
-        said=f"What a probe of {loaded.data.target.name} reads in the residual stream, and what that may be called.",
+        said=f"What does a probe of {TARGETS.get(loaded.data.target.name, loaded.data.target.name)} read in the "
+        f"residual "
+        "stream, and what may it be called?",
         verdict=_verdict(card),
         gate=_claims(card),
         primary=Primary(
             label=f"R2 of log-odds on held-out groups at {study.at}, which was registered",
             value=shown(r2.value),
-            lines=[interval, f"{card.n_groups} groups; against the training folds' mean"],
+            lines=[interval, f"{card.n_groups} groups; R2 is relative to the mean of the training folds"],
         ),
         figure=curve_figure(swept, study),
     )
@@ -146,9 +149,11 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
         *in_chapter(MEASURED, [Prose(title=MEASURED, text=_asked(judged, job, loaded)), _criteria(card)]),
         Prose(
             title="Where it can be decoded",
-            text=f"Registered: {study.at}, {_depth(job, loaded)}. Highest: {strongest(swept)}, "
-            f"R2 {shown(swept.r2.max())}. With the place chosen anew within each training fold: "
-            f"R2 {shown(swept.selected_r2)}" + ("." if swept.untested else f", permutation p {swept.selected_p:.3g}."),
+            text=f"The registered place is {study.at}, {_depth(job, loaded)}. The highest R2 is "
+            f"{shown(swept.r2.max())}, at "
+            f"{strongest(swept)}. If the place is chosen anew within each training fold, R2 is "
+            f"{shown(swept.selected_r2)}"
+            + ("." if swept.untested else f", with permutation p {swept.selected_p:.3g}."),
         ),
         *_heads(judged),
         *in_chapter(HELD_OUT, [_numbers(judged), _controls(judged)]),
@@ -156,8 +161,9 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
             "By other estimators",
             ["", "log-loss skill", "AUC"],
             [[estimate.estimator, _cell(estimate.skill), _cell(estimate.auc)] for estimate in judged.study.estimators],
-            caption="The registered place on the same folds; penalty and recalibration from the inner ones, intervals "
-            f"by refits at those penalties, at most {DRAWS}.",
+            caption="Other estimators at the registered place, on the same folds. Inner folds choose the penalty and "
+            "the "
+            f"recalibration; intervals are from at most {DRAWS} refits at those penalties.",
             chapter=HELD_OUT,
         ),
         *in_chapter("Transfer", (_transfer(transfer) for transfer in study.transfers)),
@@ -174,7 +180,7 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
         f"Intervals: {METHOD}, level {job.study.level:g}, {job.study.refits} draws; seed {job.study.seed}. "
         f"doxascope {__version__}."
     )
-    return Report(f"A probe of {job.target}", f"of {model}", top, blocks, made_of)
+    return Report(f"A probe of {TARGETS.get(job.target, job.target)}", f"in {model}", top, blocks, made_of)
 
 
 def _heads(judged: Judged) -> list[Block]:
@@ -214,8 +220,8 @@ def _asked(judged: Judged, job: ProbeJob, loaded: Loaded) -> str:
     return (
         f"Target: {target.name}, {target.kind}{clipped}. {len(loaded.data.rows):,} rows in {judged.card.n_groups} "
         f"groups; what shares content shares a group, and no group is in two of the {job.study.folds} folds. Read at "
-        f"{judged.study.at}, which lies {judged.card.site}, of {judged.probe.meta.model.get('name', 'the model')} in "
-        f"{judged.probe.meta.dtype}."
+        f"{judged.study.at} of {judged.probe.meta.model.get('name', 'the model')} in {judged.probe.meta.dtype}; this "
+        f"place {WHERE[judged.card.site]}."
     )
 
 
@@ -246,7 +252,7 @@ def _criteria(card: Card) -> TableBlock:
         "Criteria of belief",
         ["criterion", "verdict"],
         [[name, verdict] for name, verdict in card.criteria.items()],
-        caption="Herrmann and Levinstein's criteria, each as weak as the weakest claim that speaks to it.",
+        caption="Criteria of Herrmann and Levinstein; the weakest claim that bears on a criterion decides it.",
     )
 
 
@@ -296,7 +302,8 @@ def _controls(judged: Judged) -> TableBlock:
         "Controls",
         ["", "R2", "the probe is above it by"],
         [*this, *rivals, *random],
-        caption="R2 by the same pipeline; what needs no activations of this layer, and random targets.",
+        caption="R2 by the same pipeline, from features that need no activations of this layer, and for random "
+        "targets.",
     )
 
 
@@ -305,8 +312,10 @@ def _transfer(transfer: Transfer) -> TableBlock:
         f"Transfer by {transfer.by}",
         ["trained on", *(name for name in transfer.levels)],
         [[name, *map(_cell, row)] for name, row in zip(transfer.levels, transfer.cells, strict=True)],
-        caption=f"{transfer.measure} of a probe that was trained on the row's level and reads the column's, no group "
-        f"on both sides. Mean off the diagonal {told(transfer.off_diagonal)}, chance {transfer.chance:g}.",
+        caption=f"{transfer.measure} of a probe that was trained on the level of the row and reads the level of the "
+        f"column; "
+        f"no group is on both sides. The mean off the diagonal is {told(transfer.off_diagonal)}, chance is "
+        f"{transfer.chance:g}.",
     )
 
 
@@ -332,10 +341,11 @@ def _added(judged: Judged) -> TableBlock:
         "What it adds to the model's own answers",
         ["beyond", "without", "with the probe", "gain", "permutation p", "rows"],
         rows,
-        caption="Log-loss of the target in nats per row, on held-out groups. p: the part of the probe that the model's "
-        "own belief does not explain is exchanged between groups.",
+        caption="Log-loss of the target in nats per row, on held-out groups. For p the part of the probe's reading "
+        "that "
+        "the model's own belief does not explain is exchanged between groups.",
         notes=undefined
-        or ([] if rows else [("not measured", "the rows hold no belief of the model besides the target")]),
+        or ([] if rows else [("not measured", "the rows have no belief of the model besides the target")]),
     )
 
 

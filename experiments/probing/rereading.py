@@ -18,7 +18,7 @@ from ...hooks.exact.option_beliefs import normalised, option_rows
 from ...hooks.prompts.places import Position, ResolvedPosition
 from ...hooks.store import ActivationStore, Header
 from ...metrics import belief_table
-from ...metrics.beliefs import condition_keys
+from ...metrics.beliefs import condition_keys, read_exactly
 from ...metrics.contract import Floats
 from ...probes.dataset import READINGS
 from ...probes.features import AT_THE_ANSWER, ReadAt
@@ -233,7 +233,7 @@ def lens_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> int
 
 def _places(beliefs: pd.DataFrame, stored: set[str]) -> pd.DataFrame:
     """One of the read-outs that share a place, with the names of its options, in their order."""
-    exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
+    exact = read_exactly(beliefs)
     exact = exact[exact["readout_id"].astype(str).isin(stored)].sort_values("option_index", kind="stable")
     exact = exact.assign(**{name: exact[name].astype(str) for name in ("readout_id", "item", "scenario", "option")})
     names = exact.groupby("readout_id", sort=False)["option"].agg(tuple)

@@ -210,7 +210,7 @@ def page(found: Trace, model: str, probe: Probe | None = None) -> Report:
     low = table["coverage"] < LOW_COVERAGE
     likely = ", ".join(map(repr, table.loc[low, "rather"].value_counts().index[:3]))
     alarm = Stamp(
-        says=f"In {low.mean():.0%} of the readings the options have less than half of the answer together.",
+        says=f"In {low.mean():.0%} of the readings the options hold less than {LOW_COVERAGE:.0%} of the answer.",
         note=f"The likeliest other beginnings are {likely}. Options that begin like the answer have more of it.",
     )
     return Report(

@@ -108,9 +108,7 @@ def scored_table(
     named: Callable[[Number], str] = lambda number: number.quantity or number.metric,
     **block: Any,
 ) -> TableBlock:
-    """A table of numbers, each by its name, or its quantity, with `notes` below it; `block` is the rest of the block.
-    Of paired differences p is that after Holm.
-    """
+    """Numbers by name, or quantity, with `notes` below; of differences p is Holm's. `block`: the rest of the block."""
     paired = bool(numbers) and all(isinstance(number.score, PairedDifference) for number in numbers)
     head = ("difference", "adjusted p") if paired else ("estimate", "p")
     rows = [[Cell(named(number), notes(number)), score_cell(number), *_counts(number.score)] for number in numbers]

@@ -212,7 +212,11 @@ class Instances(Block):
             lines.append([number("assistant, read here"), number(f"{transcript['prefill']}…"), 1])
             if read := transcript.get("belief") or ", ".join(transcript["options"]):
                 lines.append(
-                    [number("belief" if "belief" in transcript else "options that were read"), number(read), 0]
+                    [
+                        number("belief in this reading" if "belief" in transcript else "options that were read"),
+                        number(read),
+                        0,
+                    ]
                 )
             for name, draws in (("thought", transcript["thoughts"]), ("sampled answer", transcript["answers"])):
                 lines += [[number(f"{name} {d['draw']}, {d['status']}"), number(d["text"]), 1] for d in draws]

@@ -62,9 +62,7 @@ def matrix(
     title: str, panels: Sequence[tuple[str, Mapping[tuple[int, int], str]]], names: Sequence[str], caption: str,
     across: str = "",
 ) -> Figure:  # fmt: skip
-    """What every two of some names have to do with each other: (title, (row, column) -> number as text) of each panel,
-    the number after its sign and before a star.
-    """
+    """What every two names have to do with each other: a panel is its title, and (row, column) -> number as text."""
     places, shown = range(len(names)), [name.replace(" ", "\n") for name in names]
     axis = Axis(across, ticks=places, names=shown, size=6)
     marks = [(panel, [_square(len(names), texts)]) for panel, texts in panels]

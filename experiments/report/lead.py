@@ -7,8 +7,9 @@ from typing import Any
 
 from ...base.text import shown
 from ...metrics import CONDITIONS, Condition, claim_clusters
-from ...metrics.claims import UPPER_BOUNDS, WORDS, Verdict, beyond, verdicts
+from ...metrics.claims import UPPER_BOUNDS, WORDS, Verdict, barred, beyond, verdicts
 from ...metrics.consistency.competence import NOT_TESTED
+from ...metrics.metric import RELIABILITY, WITHHELD
 from ...metrics.number import Number, interval_text
 from ...metrics.registration import Registered
 from ...metrics.scoring.engine import ScoredTable
@@ -35,9 +36,7 @@ class Lead:
 
     @property
     def sentence(self) -> str:
-        """Whether it can be read, responds and is coherent: of one method with what that rests on, of several in words,
-        those that are alike together.
-        """
+        """Whether it can be read, responds and is coherent: of one method with what that rests on, else in words."""
         if not self.verdicts:
             return "Whether this can be read as a belief was not judged."
         if len(self.verdicts) == 1:
@@ -47,7 +46,7 @@ class Lead:
         for verdict in self.verdicts:
             alike.setdefault(verdict.short, []).append(verdict.method)
         said = (
-            (_listed([f'"{name}"' if " " in name else name for name in names]), part) for part, names in alike.items()
+            (_listed([f'"{name}"' if ", " in name else name for name in names]), part) for part, names in alike.items()
         )
         return " ".join(f"{names[:1].upper()}{names[1:]}: {part}." for names, part in said)
 
@@ -70,13 +69,16 @@ class Lead:
         if not names:
             return ""
         if not later:
-            said = "Conditions and thresholds were fixed before anything was read. All of a verdict have to hold."
+            said = (
+                "Conditions and thresholds were fixed before anything was read. A verdict needs all of its conditions."
+            )
         elif not self.fixed:
             said = (
-                "Nothing says that these conditions were fixed before anything was read. All of a verdict have to hold."
+                "Nothing says that these conditions were fixed before anything was read. A verdict needs all of its "
+                "conditions."
             )
         else:
-            said = f"Added after this run was read: {_listed(later)}. All of a verdict have to hold."
+            said = f"These were added after this run was read: {_listed(later)}. A verdict needs all of its conditions."
         return " ".join([said, *self.withheld])
 
     @property
@@ -98,18 +100,25 @@ class Lead:
             others = f"All {len(self.numbers)} numbers here are exploratory."
             return plan.label, "–", ["Registered before reading, and not made by this run.", others]
         others = f"Everything else here is exploratory: {len(self.numbers) - 1} further numbers."
-        return plan.label, shown(float(number.score.estimate)), [*self._told(plan, number), plan.inference, others]
+        value = shown(float(number.score.estimate))
+        lines = [*self._told(plan, number, value), plan.inference, others]
+        return plan.label, "–" if self._unreadable(number) and barred(number.metric, number.kind) else value, lines
 
-    def _told(self, plan: Registered, number: Number) -> list[str]:
+    def _unreadable(self, number: Number) -> str:
+        """Why the method of a number cannot be read; empty if it can."""
+        own = (number.method, number.kind)
+        return next((v.reason for v in self.verdicts if (v.method, v.kind) == own and not v.passed), "")
+
+    def _told(self, plan: Registered, number: Number, value: str) -> list[str]:
         score = number.score
-        judged = [
-            verdict for verdict in self.verdicts if (verdict.method, verdict.kind) == (number.method, number.kind)
-        ]
         ends = interval_text(score.ci_lo, score.ci_hi)
         interval = f"Its interval is {ends}" if ends else f"It has no interval{score.ci_method.removeprefix('none')}"
-        flag = "" if score.status == "ok" else f" ({score.status.replace('_', ' ')})"
+        known = f": {RELIABILITY} {number.beside[RELIABILITY]}" if score.status == WITHHELD else ""
+        flag = "" if score.status == "ok" else f" ({score.status.replace('_', ' ')}{known})"
         clusters = f"{score.n_clusters} of the {plan.n} clusters that were planned are in it{flag}"
-        parts = [f"Its method cannot be read: {judged[0].reason}."] if judged and not judged[0].passed else []
+        why = self._unreadable(number)
+        parts = [f"Its method cannot be read: {why}."] if why else []
+        parts += [f"What was measured is {value}."] if why and not math.isnan(score.estimate) else []
         parts += [f"{interval}; {clusters}."]
         if not math.isnan(score.p):
             adjusted = min(1.0, plan.family * score.p)
@@ -184,7 +193,7 @@ def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
     head = [("condition", ""), *((verdict.method, verdict.kind) for verdict in verdicts)]
     rows = [
         [
-            Cell(condition.name, [condition.part, f"asked: {condition.asked}"]),
+            Cell(condition.name, [condition.part and f"for {condition.part}", f"required: {condition.asked}"]),
             *(own.get(label, NOT_ASKED) for own in judged),
         ]
         for label, condition in conditions.items()

@@ -175,14 +175,17 @@ def bars(x: ArrayLike, heights: ArrayLike, name: str = "") -> Mark:
     return Mark(lambda axes: axes.bar(x, heights, **drawn, **_named(name)), name, {"facecolor": INK, "alpha": 0.15})
 
 
-def histogram(values: ArrayLike, edges: ArrayLike, name: str = "", *, style: Any = None) -> Mark:
-    """Shares of the values between edges: an area, or its outline in the style of a line."""
+def histogram(values: ArrayLike, edges: ArrayLike, name: str, *, style: Any) -> Mark:
+    """Shares of the values between edges: an outline in the style of a line."""
     known = np.asarray(values, dtype=np.float64)
     known = known[np.isfinite(known)]
-    weights = np.full(len(known), 1 / max(1, len(known)))
-    filled = {"histtype": "stepfilled", "alpha": 0.6} if style is None else {"histtype": "step", "linestyle": style}
-    key = {"facecolor": MARK, "alpha": 0.6} if style is None else {"color": MARK, "linestyle": style, "linewidth": 1}
-    return Mark(lambda axes: axes.hist(known, edges, weights=weights, color=MARK, **filled, **_named(name)), name, key)
+    drawn: dict[str, Any] = {
+        "weights": np.full(len(known), 1 / max(1, len(known))),
+        "histtype": "step",
+        "linestyle": style,
+    }
+    key = {"color": MARK, "linestyle": style, "linewidth": 1}
+    return Mark(lambda axes: axes.hist(known, edges, color=MARK, **drawn, **_named(name)), name, key)
 
 
 def cells(

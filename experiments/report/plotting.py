@@ -322,9 +322,7 @@ def panel_figure(
 
 
 def drawn(title: str, figure: Any, caption: str, boxes: Sequence[Box] = ()) -> Figure:
-    """A matplotlib figure as it is on a page and in files; its panels, if they have boxes, stand side by side where a
-    page has room.
-    """
+    """A matplotlib figure as a page and files have it; panels with boxes stand side by side where there is room."""
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE):

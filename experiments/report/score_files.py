@@ -100,7 +100,7 @@ def _lead_figure(scored: ScoredTable) -> Figure | None:
     ]
     name = lead.quantity or lead.metric
     coherent = COHERENCE[lead.metric].coherent if lead.metric in COHERENCE else None
-    caption = "With its interval, of everything that has this number."
+    caption = "This number with its interval, of everything that has it."
     caption += "" if coherent is None else f" Dashed: {coherent:g}, a coherent belief."
     return forest(name[:1].upper() + name[1:], rows, name, caption, reference=coherent)
 

@@ -149,9 +149,7 @@ def load_config(
 
 
 def stored_config(path: Path, allow_code: Sequence[Path] = ()) -> tuple[Experiment, RunConfig]:
-    """The experiment and the complete configuration that a run has stored: data, whose models may run code of their own
-    only if `allow_code` names them, and send nothing to a server.
-    """
+    """What a run has stored: its models run code only if `allow_code` names them, and send nothing to a server."""
     data = read_yaml(path)
     experiment = experiment_of(str(data.get("experiment")), allow_code=allow_code)
     config = parse(experiment.config_type, data, str(path))

@@ -3,8 +3,9 @@
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -180,7 +181,7 @@ def rates_of_runs(out: Path, experiment: str, config: RunConfig) -> Rates | None
         if counts.sampled:
             mixed.append((counts, seconds))
         elif read is None:
-            read = speed, f"{device}, {alike[1]} threads, as {path.name} took it"
+            read = speed, f"{device}, {alike[1]} thread{'s' * (alike[1] != 1)}, as {path.name} took it"
     if read is None:
         return None
     sampling = [(counts.sampled, seconds - counts.operations / read[0]) for counts, seconds in mixed]
@@ -188,19 +189,19 @@ def rates_of_runs(out: Path, experiment: str, config: RunConfig) -> Rates | None
     return Rates(read[0], sampled, read[1])
 
 
-def _finished(out: Path, experiment: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+def _finished(out: Path, experiment: str) -> list[tuple[Path, Mapping[str, Any]]]:
     """Runs that say what was planned and are complete, those of the experiment first, then the latest."""
-
-    def place(manifest: Path) -> tuple[bool, float]:
-        return not manifest.parent.name.startswith(f"{experiment}-"), -manifest.stat().st_mtime
-
-    for manifest in sorted(out.glob(f"*/{MANIFEST}"), key=place):
+    runs = []
+    for manifest in out.glob(f"*/{MANIFEST}"):
         try:
             record = json.loads(manifest.read_bytes())
         except (OSError, ValueError, RecursionError):  # as above
             continue
-        if isinstance(record, dict) and record.get("status") == "complete" and "planned" in record:
-            yield manifest.parent, record
+        planned = record.get("planned") if isinstance(record, dict) else None
+        if isinstance(planned, dict) and record.get("status") == "complete":
+            place = (planned.get("experiment") != experiment, -manifest.stat().st_mtime)
+            runs.append((place, manifest.parent, record))
+    return [(path, record) for _, path, record in sorted(runs, key=itemgetter(0))]
 
 
 def taken(path: Path, totals: Mapping[str, Any]) -> Taken:

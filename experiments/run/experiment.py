@@ -96,14 +96,10 @@ class Experiment(ABC):
 
     @abstractmethod
     def questions(self, config: Any, item: Item) -> list[Question]:
-        """What is asked of one item, as far as it is known before the model has said anything: what a plan counts and a
-        verification recomputes.
-        """
+        """What is asked of an item before the model has said anything: a plan counts it, a check rereads it."""
 
     def settle(self, config: Any, lm: LanguageModel) -> tuple[Any, Mapping[str, Any]]:
-        """Choose settings with the model, before anything that is scored is read: the settings with what was chosen,
-        and how, for the conditions of the manifest.
-        """
+        """Choose settings with the model before anything is read: the settings, and how, for the manifest."""
         return config, {}
 
     def readable(self, config: Any, item: Item, reader: PromptReader) -> list[Question]:
@@ -139,14 +135,16 @@ class Experiment(ABC):
         return AskedNumbers((), 0)
 
     def planned_queries(self, config: Any, item: Item, reader: PromptReader, n_layers: int) -> Sequence[Query]:
-        """Prompts with something put into them, which no question says: all of an item that are read in a tree of their
-        own. What is put in may be missing.
-        """
+        """Prompts into which something is put, all of an item that are read in a tree of their own."""
         return ()
 
     def size(self, config: Any) -> str:
-        """How much is asked of an item, in a line; empty if its questions say so."""
+        """How much is asked, in a line; empty if items and their questions say so."""
         return ""
+
+    def scored(self, item: Item) -> bool:
+        """Whether it counts among those of the registered number: a control, or what a gate is judged by, does not."""
+        return True
 
     # What is made of the answers.
 
@@ -165,15 +163,11 @@ class Experiment(ABC):
         return Findings(self.summary, [Column(self.headline, self.headline.replace("_", " "), "")])
 
     def tables(self, runs: Sequence[RunNumbers]) -> Sequence[PaperTable]:
-        """The tables of the paper that the experiment comes from, as it prints them, of one or many runs together.
-        Empty if it comes from none.
-        """
+        """The tables of the paper that the experiment comes from, of one or many runs; empty if it comes from none."""
         return ()
 
     def answers(self, beliefs: pd.DataFrame) -> pd.DataFrame:
-        """A table to be joined with the user's own: a row for each answer, found by `id`; it is written as
-        `answers.csv`. Empty if there is none.
-        """
+        """A row for each answer, by `id`, to be joined with the user's table: `answers.csv`. Empty if none."""
         return pd.DataFrame()
 
     def listed(self, config: Any) -> Sequence[str]:
@@ -181,9 +175,7 @@ class Experiment(ABC):
         return ()
 
     def rated(self, beliefs: pd.DataFrame, path: Path) -> pd.DataFrame:
-        """The belief table with the ratings of a file, by people, of its steps. Raises UserError for a row that is
-        wrong, and where there are no steps.
-        """
+        """The belief table with people's ratings of its steps. Raises UserError for a wrong row, or no steps."""
         raise UserError(f"{path}: runs of {self.name} have no steps to rate; leave --ratings out")
 
 

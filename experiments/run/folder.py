@@ -231,8 +231,10 @@ class RunFolder(OutputFolder):
 
     @property
     def missing(self) -> int:
-        """How many batches are still to be read before the run can be scored."""
-        return self.manifest["batches"] - len(self.committed())
+        """How many batches are still to be read before the run can be scored. UserError where the folder is gone."""
+        if not (manifest := self.manifest):
+            raise UserError(f"{self.path}: is gone, or holds no {MANIFEST}; bring it back, and run the same again")
+        return manifest["batches"] - len(self.committed())
 
     @property
     def holds_nothing(self) -> bool:
@@ -246,9 +248,7 @@ class RunFolder(OutputFolder):
                 leftover.unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """Take away what a kill left: temporary files. A last commit line that was cut off, and files without a line,
-        are said; their batches are read again.
-        """
+        """Take away a kill's temporary files; a cut commit line, and files without one, are said, and read again."""
         if self.shard != WHOLE:  # another may be writing them
             return
         for leftover in self.path.rglob(f"{TEMPORARY}-*"):
@@ -280,9 +280,7 @@ class RunFolder(OutputFolder):
         return as_beliefs(list(self._tables(set())))
 
     def belief_parts(self) -> BeliefParts:
-        """The same by parts, whose contract is checked once, however often they are read. What is made of them lies in
-        the run's folder, in files without a name.
-        """
+        """The same by parts, checked once; what is made of them lies in the run's folder, in files without a name."""
         checked: set[str] = set()
 
         def parts() -> Iterator[pd.DataFrame]:
@@ -298,9 +296,7 @@ class RunFolder(OutputFolder):
         return BeliefParts(parts, self.path)
 
     def _tables(self, checked: set[str]) -> Iterator[pa.Table]:
-        """One of each batch, in order; what is checked is added to what was. Raises UserError if there is none, or for
-        a file that cannot be read.
-        """
+        """One of each batch, in order, checked once. Raises UserError for none, or one that cannot be read."""
         known = [(name := _file(commit, "beliefs"), commit["files"][name]) for commit in self._in_order()]
         if not known:
             raise UserError(f"{self.path}: holds no beliefs yet; run it first")
@@ -360,9 +356,7 @@ class RunFolder(OutputFolder):
 
 
 def run_at(path: Path) -> RunFolder | None:
-    """The run whose folder, or whose folder of beliefs, this is; None if it is neither. Raises UserError for the folder
-    of a run that has lost its manifest.
-    """
+    """The run whose folder, or folder of beliefs, this is; None if neither. UserError for one without its manifest."""
     folder = path.parent if path.name == "beliefs" else path
     if (folder / MANIFEST).is_file():
         return RunFolder(folder)

@@ -54,12 +54,8 @@ def gallery(
         weights: [n] of the instances: the heaviest come first, NaN last.
         asked: number of an instance -> the read-outs that show it.
         instance: its number and these read-outs -> what a page shows.
-        transcripts: of the run.
         facets: what a reader may choose instances by.
-        score: what the score is called.
         ranking: what the instances are and which come first, for the caption.
-        seed: of the sample.
-        most: its size.
     """
     heavy = np.asarray(weights, dtype=np.float64)
     drawn = np.sort(np.random.default_rng(seed).permutation(len(heavy))[:most])

@@ -68,9 +68,7 @@ def conditions(config: Settings, identity: "Identity", items: list[Any]) -> dict
 
 
 def registered(config: Settings) -> str | None:
-    """The digest of the number that a run was registered for. It is no part of the run's name, so that a run that goes
-    on under another one is found out.
-    """
+    """The digest of the number that a run was registered for, which is no part of the run's name."""
     plan = config.model_dump(mode="json", include={"registered"}).get("registered")
     return None if plan is None else json_digest(plan)
 

@@ -1,11 +1,12 @@
-"""An experiment of one number for each comparison: its mean, at every level of its factors, what levels differ by, its
-verdicts, tables, figure and gallery, all made of a table that the experiment gives.
+"""An experiment of one number for each comparison: its mean, at every level of its factors, what levels differ by, and
+of two factors in every cell, with their interaction; its verdicts, tables, figure and gallery, all made of a table that
+the experiment gives.
 """
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,8 +27,8 @@ from .galleries import gallery
 from .questions import RunConfig
 from .scores import gate, mean_number, resampling
 
-CONTRAST = "_contrast"
-"""What is added to the headline in the difference of two levels."""
+CONTRAST, INTERACTION = "_contrast", "_interaction"
+"""What is added to the headline in the difference of two levels, and in that of two such differences."""
 FEW_LEVELS = 4
 """Of so many levels each two are compared; of more each with the first."""
 
@@ -47,7 +48,7 @@ class Measured(Experiment):
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "headline") and "makes" not in vars(cls):
             alone = cls.own_scores is Measured.own_scores and cls.samples is Experiment.samples
-            cls.makes = (cls.headline, cls.headline + CONTRAST) if alone else None
+            cls.makes = tuple(cls.headline + end for end in ("", CONTRAST, INTERACTION)) if alone else None
 
     @abstractmethod
     def measure(self, config: Any, beliefs: pd.DataFrame) -> pd.DataFrame:
@@ -55,7 +56,6 @@ class Measured(Experiment):
         there are several.
 
         Args:
-            config: of the run.
             beliefs: the belief table of one kind, a row for each read-out and option.
         """
 
@@ -79,15 +79,24 @@ class Measured(Experiment):
         """The headline, tables by level and by contrast, and every row with what was said, the least coherent first."""
         asked = "" if self.coherent is None else f"; {self.coherent:g} is coherent"
         column = Column(self.headline, self._words, f"mean of {self._words}{asked}")
-        levels, contrasts = (
-            list(dict.fromkeys(one.subset for one in numbers if one.metric == metric and one.subset != ALL))
-            for metric in (self.headline, self.headline + CONTRAST)
+        means, contrasts, interactions = (
+            list(dict.fromkeys(number.subset for number in numbers if number.metric == metric and number.subset != ALL))
+            for metric in (self.headline, self.headline + CONTRAST, self.headline + INTERACTION)
         )
-        difference = Column(self.headline + CONTRAST, "difference", f"mean {self._words} of the first less the second")
+
+        def apart(end: str, title: str, explanation: str) -> list[Column]:
+            p = Column(self.headline + end, "p", "that it is zero, by Holm over this table", field="p_adjusted")
+            return [Column(self.headline + end, title, explanation), p]
+
         tables = [
-            Table("Contrasts", PAIRING, [difference], contrasts, leads=True),
-            Table("By factor", "The items of each level.", [column], levels),
-        ]
+            Table("Contrasts", PAIRING, apart(CONTRAST, "difference", "mean of the first less the second"), contrasts,
+                  leads=True),
+            Table("Interaction", CROSSED, apart(INTERACTION, "difference of differences", "the difference of the "
+                  "second factor at the first level of the first, less that at its second level"), interactions,
+                  leads=True),
+            Table("By factor", "The items of each level.", [column], [name for name in means if not self._cell(name)]),
+            Table("By cell", "The items of each level of both.", [column], [*filter(self._cell, means)]),
+        ]  # fmt: skip
         return Findings(
             f"{self.summary[:1].upper()}{self.summary[1:]} A row is {self._words} of an item{asked}.",
             [column],
@@ -100,15 +109,25 @@ class Measured(Experiment):
         """All items and each level, and beside them what levels differ by."""
         methods = {number.method for number in numbers}
 
-        def panel(title: str, metric: str, dashed: float | None) -> tuple[str, list[Row], float | None]:
-            of = [number for number in numbers if (number.metric, number.kind) == (metric, "exact")]
+        def panel(title: str, *metrics: str, dashed: float | None) -> tuple[str, list[Row], float | None]:
+            of = [number for number in numbers if number.metric in metrics and number.kind == "exact"]
+            of = [number for number in of if not self._cell(number.subset) or number.metric != self.headline]
             named = [(f"{number.method}, " * (len(methods) > 1) + number.subset, number) for number in of]
             return title, [(label, number.score, False) for label, number in named], dashed
 
         words = self._words
-        panels = [panel(words, self.headline, self.coherent), panel("difference", self.headline + CONTRAST, 0.0)]
-        caption = f"First the mean of {words}{asked}; then what levels differ by, first less second; dashed is 0."
+        apart = (self.headline + CONTRAST, self.headline + INTERACTION)
+        panels = [panel(words, self.headline, dashed=self.coherent), panel("difference", *apart, dashed=0.0)]
+        caption = (
+            f"The first panel shows the mean of {words}{asked}, the second the differences of levels (first minus "
+            "second); no difference is 0."
+        )
         return forests(f"{words[:1].upper()}{words[1:]}, and what the factors make of it", panels, caption)
+
+    def _cell(self, subset: str) -> bool:
+        """Whether a part is a level of each of two factors."""
+        first, *second = self.factors or ("",)
+        return len(second) == 1 and subset.startswith(f"{first}: ") and f", {second[0]}: " in subset
 
     @property
     def _words(self) -> str:
@@ -130,24 +149,32 @@ class Measured(Experiment):
         return table.assign(cluster=table["item"].map(cluster_of))
 
     def _contrasts(self, config: RunConfig, method: str, kind: str, rows: pd.DataFrame) -> Iterator[Number]:
-        """Differences between the levels of each factor; p by Holm over all of them."""
-        pairs = [(factor, pair) for factor in self.factors for pair in self._pairs(factor, rows)]
-        how = resampling(config)
-        found = {
-            (factor, *pair): _difference(rows, self.headline, (factor, *self.factors), pair, how, len(pairs))
-            for factor, pair in pairs
+        """Differences between the levels of each factor, and of two factors between those; p by Holm over each."""
+        by_factor = {factor: self._pairs(factor, rows) for factor in self.factors}
+        pairs = [(factor, pair) for factor, pairs in by_factor.items() for pair in pairs]
+        crossed = [*product(*by_factor.values())] if len(by_factor) == 2 else []
+        how, value = resampling(config), self.headline
+        contrasts = {
+            f"{factor}: {one} - {two}": _difference(rows, value, (factor, *self.factors), (one, two), how, len(pairs))
+            for factor, (one, two) in pairs
         }
-        for (factor, one, two), score in paired_family(found).items():
-            yield Number(
-                metric=self.headline + CONTRAST,
-                method=method,
-                kind=kind,
-                subset=f"{factor}: {one} - {two}",
-                score=score,
-                quantity=f"{self._words}, {one} less {two}",
-                family=CONTRAST,
-                code="F1",
-            )
+        interactions = {
+            ", ".join(f"{factor}: {one} - {two}" for factor, (one, two) in zip(by_factor, both, strict=True)):
+            _interaction(rows, value, self.factors, both, how, len(crossed))
+            for both in crossed
+        }  # fmt: skip
+        for end, words, scores in ((CONTRAST, "difference", contrasts), (INTERACTION, "interaction", interactions)):
+            for subset, score in paired_family(scores).items():
+                yield Number(
+                    metric=self.headline + end,
+                    method=method,
+                    kind=kind,
+                    subset=subset,
+                    score=score,
+                    quantity=f"{self._words}, {words}",
+                    family=end,
+                    code="F1",
+                )
 
     def _pairs(self, factor: str, rows: pd.DataFrame) -> Sequence[tuple[str, str]]:
         levels = list(dict.fromkeys(rows[factor]))
@@ -191,19 +218,25 @@ class Measured(Experiment):
 
 
 PAIRING = (
-    "Items that have both levels are compared with themselves, at the same levels of the other factors (their means, "
-    "where they have several rows); "
-    "where none has both, the levels are of different items. Clusters are resampled together; p is adjusted by Holm "
-    "over all of a method."
+    "Items that have both levels are compared with themselves, at the same levels of the other factors (by their means "
+    "where they have several rows); where no item has both levels, different items are compared. Clusters are "
+    "resampled together; p is adjusted by Holm over all contrasts of a method."
+)
+CROSSED = (
+    "By how much one factor changes the difference that the other makes, over the items that were read in most of the "
+    "four cells. Clusters are resampled together; p is adjusted by Holm over all interactions of a method."
 )
 
 
 def _parts(rows: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """All rows, then those of each level of each factor."""
+    """All rows, then those of each level of each factor, and of two factors those of each cell."""
     yield ALL, rows
     for factor in factors:
         for level, part in rows.groupby(factor, sort=False):
             yield f"{factor}: {level}", part
+    if len(factors) == 2:
+        for levels, part in rows.groupby([*factors], sort=False):
+            yield ", ".join(f"{factor}: {level}" for factor, level in zip(factors, levels, strict=True)), part
 
 
 def _difference(
@@ -230,9 +263,40 @@ def _difference(
     values, there = means.fillna(0.0).to_numpy(dtype=np.float64), means.notna().to_numpy(dtype=np.float64)
     first, second = (np.column_stack([values[:, k], there[:, k]]) for k in (0, 1))
     score = paired_difference_moments(first, second, _mean, clusters, family_size=family, how=how)
-    if score.status == "ok" and lacking > WORTH_BOUNDS * asked.sum():
-        return replace(score, status="missing_rows")
-    return score
+    return _qualified(score, lacking, asked.sum())
+
+
+def _interaction(
+    rows: pd.DataFrame,
+    value: str,
+    factors: Sequence[str],
+    pairs: Sequence[tuple[str, str]],
+    how: Resampling,
+    family: int,
+) -> PairedDifference:
+    """What two levels of the second factor differ by at one level of the first, less that at another, over the items
+    that have a value in the most of the four cells. Status as that of `_difference`.
+    """
+    by_cell = rows.groupby(["item", *factors], sort=False)[value]
+    cells = pd.MultiIndex.from_product(pairs)
+    means, asked = (of.unstack([1, 2]).reindex(columns=cells) for of in (by_cell.mean(), by_cell.size()))
+    known, asked_in = means.notna().sum(axis=1), asked.notna().sum(axis=1)
+    whole = asked_in == asked_in.max()
+    means = means[known == known.max()] if known.max() else means.iloc[:0]
+    clusters = rows.drop_duplicates("item").set_index("item")["cluster"].reindex(means.index).to_numpy()
+    moments = np.stack([means.fillna(0.0).to_numpy(), means.notna().to_numpy(dtype=np.float64)], axis=2)
+    first, second = (moments[:, k : k + 2].reshape(len(means), 4) for k in (0, 2))
+
+    def apart(sums: Floats) -> Floats:
+        return _mean(sums[:, :2]) - _mean(sums[:, 2:])
+
+    score = paired_difference_moments(first, second, apart, clusters, family_size=family, how=how)
+    return _qualified(score, (whole & (known < asked_in)).sum(), whole.sum())
+
+
+def _qualified(score: PairedDifference, lacking: int, asked: int) -> PairedDifference:
+    """With a status that says so if more than 2% of what was asked lacks a value."""
+    return replace(score, status="missing_rows") if score.status == "ok" and lacking > WORTH_BOUNDS * asked else score
 
 
 def _mean(sums: Floats) -> Floats:

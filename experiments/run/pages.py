@@ -16,6 +16,7 @@ from ...base.text import shown
 from ...base.version import __version__
 from ...metrics import Score
 from ...metrics.claims import Verdict
+from ...metrics.metric import RELIABILITY, WITHHELD
 from ...metrics.number import Key, Number
 from ...metrics.scoring.differences import DIFFERENCE
 from ...metrics.tables.belief_parts import BeliefTable, in_parts
@@ -133,9 +134,7 @@ def run_page(
 def _lead_figure(
     cells: "_Cells", columns: Sequence[Column], methods: Sequence[str], config: RunConfig, experiment: Experiment
 ) -> Figure | None:
-    """The registered number of every method, or the headline, of which a `coherent` agent's may be known, where the
-    page has no column of it.
-    """
+    """The registered number of every method, or the headline, beside its `coherent` value if that is known."""
     plan = config.registered
     registered = [column for column in columns if plan and column.metric == plan.metric and column.field is None]
     column = registered[0] if registered else columns[0]
@@ -187,7 +186,8 @@ class _Cells:
             read_against = _percent(float(read_against))
         below = [f"{column.beside} {read_against}"] if read_against else []
         if math.isnan(score.estimate):
-            return absent(score.status, below, as_row(number))
+            why = number.beside.get(RELIABILITY, "") if score.status == WITHHELD else ""
+            return absent(score.status, [*below, *([f"{RELIABILITY}, before: {why}"] if why else [])], as_row(number))
         written = _percent if column.percent else _whole if column.whole else shown
         if column.to is not None:
             other = self.numbers[column.to, method, subset].score.estimate
@@ -228,7 +228,9 @@ def _headline(
         for method, score in zip(methods, scores, strict=True)
     ]
     titled = [(column.title, column.explanation) for column in columns]
-    settings = "".join(f", {key} {value}" for key, value in scores[0].params.items())
+    settings = ", ".join(f"{key} {value}" for key, value in scores[0].params.items())
+    made_by = scores[0].ci_method
+    interval = f"The interval of {titled[0][0]} is of the method {made_by} (settings: {settings}). " if made_by else ""
     checked = manifest["verification"]
     how = (
         f"{len(checked['readouts'])} read-outs were recomputed by one ordinary forward pass per surface form: largest "
@@ -245,7 +247,7 @@ def _headline(
             notes=titled,
             short=True,
         ),
-        Prose(text=f"Interval of {titled[0][0]}: {scores[0].ci_method}{settings}. {how}", soft=True),
+        Prose(text=f"{interval}{how}", soft=True),
     ]
 
 
@@ -328,8 +330,9 @@ def _provenance(manifest: Mapping[str, Any]) -> str:
     weights = {"adapter": model.get("adapter"), "weights": model.get("quantisation")}
     source = "".join(f" {name.capitalize()}: {text}." for name, text in weights.items() if text)
     return (
-        f"{totals['readouts']} read-outs in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
-        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. By status: {statuses}.{source}"
+        f"{totals['readouts']} conversations in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
+        f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. "
+        f"{sum(manifest['statuses'].values())} beliefs were read, those under edits included: {statuses}.{source}"
     )
 
 

@@ -18,6 +18,7 @@ from ...hooks.model.loading import load_text_side, pick_device
 from ...hooks.model.shape import ModelShape, shape_from, shape_of
 from ...hooks.tree.memory import CPU_PACK, Budgets, budgets_within, memory_of
 from ...hooks.tree.token_tree import cut_into_packs
+from ...metrics.claims import BEHAVIOUR, COHERENCE
 from ...probes.evidence.study import StudyPlan
 from ...probes.features import TOO_FEW
 from .estimate import BYTES, Counts, GpuCard, Rates, Taken, foresee, pass_bytes
@@ -52,9 +53,7 @@ class Plan:
     example: Sequence[Question]
     """The questions of the first item that can be read."""
     registered: Sequence[str] = ()
-    """What so many clusters can show of the registered number, in lines."""
-    size: str = ""
-    """How much is asked of an item, in a line, where an experiment says so."""
+    """What `foreseen` says."""
     counts: Counts = field(kw_only=True)
     """What time, disk and memory depend on."""
     shape: ModelShape | None = None
@@ -78,7 +77,6 @@ class Plan:
         """What it says."""
         items = f"{self.items} items ({experiment.unit})"
         yield f"{experiment.name} on {self.config.model.name}: {items}, {self.readouts} read-outs"
-        yield from filter(None, [self.size])
         fewer = self.tokens_one_by_one / self.tokens_run
         yield f"about {self.tokens_run:,} tokens through the model; a pass for each scored text takes {fewer:.1f} x"
         if self.tokens_sampled:
@@ -173,7 +171,6 @@ def make_plan(
         longest_pass=longest,
         mask_bytes=MASK_BYTES * mask,
         example=example,
-        size=experiment.size(config),
         registered=foreseen(experiment, config, items),
         counts=counts,
         shape=shape,
@@ -211,15 +208,15 @@ def _captured_width(config: RunConfig, shape: ModelShape | None) -> int:
 
 
 def foreseen(experiment: Experiment, config: RunConfig, items: Sequence[Item]) -> list[str]:
-    """What the clusters of these items can show of the registered number, and with `kinds: all` whether they suffice
-    for probes, in lines; none without either.
+    """How much is asked, where the experiment says so; what these clusters can show of the registered number and, with
+    `kinds: all`, whether they suffice for probes.
     """
-    n, least = len({item.cluster for item in items}), StudyPlan().thresholds.groups
+    n, least = len({item.cluster for item in items if experiment.scored(item)}), StudyPlan().thresholds.groups
     plan, shown_first = config.registered, (experiment.headline, *experiment.beside)
-    lines = [] if plan is None else list(plan.foreseen(n))
-    if plan and experiment.makes is None and plan.metric not in shown_first:
+    lines = [*filter(None, [experiment.size(config)]), *([] if plan is None else plan.foreseen(n))]
+    if plan and experiment.makes is None and plan.metric not in {*shown_first, *COHERENCE, *BEHAVIOUR}:
         known = nearest(plan.metric, shown_first)
-        lines.append(f"  whether {experiment.name} makes a number {plan.metric!r} shows once it is scored; {known}")
+        lines.append(f"  whether {experiment.name} makes a number {plan.metric!r} is known once it is scored; {known}")
     if config.kinds == "all" and n < least:
         lines.append(f"kinds: what probes of {n} clusters hold is called {TOO_FEW!r} and struck out; it takes {least}")
     return lines

@@ -149,9 +149,7 @@ def read_questions(
     lm: LanguageModel,
     edits: Edits | None = None,
 ) -> Read:
-    """Read questions of an item in one tree, for the experiment of that name; under edits, too, each branch as methods
-    of its own (`LanguageModel.read`).
-    """
+    """Read questions of an item in one tree; under edits, too, each branch as methods of its own."""
     if lm.spec.thinking == "on" and any(question.thought is None for question in questions):
         if edits:
             raise UserError("edits: a belief after thoughts is read in many passes; set model.thinking=closed")
@@ -204,9 +202,7 @@ def _exact(
 def read_packed_questions(
     config: RunConfig, questions: Sequence[Question], lm: LanguageModel, edits: Edits | None = None
 ) -> PackedReading:
-    """Exact readings in one tree: as they are, as they would be at other temperatures, and as inner layers have them,
-    with the residual stream if the run captures; then the same under edits.
-    """
+    """Exact readings in one tree, at other temperatures and in inner layers, too; then under edits."""
     inside = config.lens.methods or () if config.lens else ()
     compiled = compile_questions(lm.reader, questions, config.capture)
     queries = [replace(query, inner=asked.method in inside) for query, asked in zip(compiled, questions, strict=True)]

@@ -76,18 +76,13 @@ def _settings(config: RunConfig) -> str:
 
 
 def told(folder: Path, began: str) -> Iterator[str]:
-    """In sentences: where the number was fixed, and what lies beside the run.
-
-    Args:
-        folder: of the run.
-        began: when its first session did, as `sessions` has it.
-    """
+    """In sentences: where the number was fixed, and what lies beside the run."""
     path = folder / FILE
     if path.exists():
         record = sealed(path)
         when = "before" if str(record["written"]) <= began else "after"
         yield f"Registered at {record['written']}, {when} anything was read ({began}); digest {record['digest']}."
-    else:
+    elif (_config(folder) or {}).get("registered"):
         yield "The registered number is fixed within this folder alone: no registration file was given."
     others = list(siblings(folder))
     named = "; ".join(others[:MOST]) + (f"; and {len(others) - MOST} more" if len(others) > MOST else "")

@@ -116,9 +116,7 @@ class _Batch:
         return started
 
     def results(self) -> list[Any]:
-        """Give the items what they ask, until none asks any more: what each has read, up to the first that raised an
-        error. Raises what was raised where they asked.
-        """
+        """What each item has read, given what it asks until none asks; up to the first error, which is raised there."""
         while self.failed is None and any(reader.asked for reader in self.readers):
             self._go_on({i: answer for same, wait in self._started for i, answer in zip(same, wait(), strict=True)})
         if self.failed:

@@ -78,8 +78,6 @@ def run(
     those of a run in one piece. On a disk without file locks none does, and `report` is a step of its own.
 
     Args:
-        experiment: what to ask, read and score.
-        config: under which settings.
         out: the folder in which the run's own folder is made, named by experiment, model and settings.
         verify: number of read-outs to recompute by the plain path; the largest difference is recorded.
         shard: the part of the batches to read.
@@ -274,7 +272,7 @@ def _foresee(folder: RunFolder, experiment: str, workers: Workers, tell: Callabl
     expected = None if planned is None else planned.takes(rates)
     if planned is not None and expected:
         tell(f"takes about {expected}" + (f", by {rates.where}" if rates else ""))
-        folder.write_manifest(folder.manifest | {"planned": planned.record})
+        folder.write_manifest(folder.manifest | {"planned": {"experiment": experiment, **planned.record}})
     return expected
 
 

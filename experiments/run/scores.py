@@ -3,9 +3,10 @@ the runner goes through a list of these and knows none by name.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import pandas as pd
 from numpy.typing import ArrayLike
@@ -36,8 +37,6 @@ def gate(config: RunConfig, method: str, kind: str = "exact", **readings: Any) -
 
     Args:
         config: of the run. Coverage has to reach its `low_coverage`; bounds are of its `level`.
-        method: that is judged.
-        kind: of belief.
         readings: as `belief_gate` takes them; what is not given is not asked.
     """
     asked: dict[str, Any] = {"min_coverage": config.low_coverage, "how": resampling(config), **readings}
@@ -64,11 +63,8 @@ def mean_number(
     Args:
         config: of the run: its seed, draws and level.
         metric: the number's name, in `scores.json` and in a column.
-        method: the form of reading.
         values: [n]; NaN is left out and counted.
         clusters: [n] the cluster of each.
-        kind: of belief.
-        subset: the part of the data that it is about.
         within: the least and the largest value that there can be, which no interval exceeds.
         quantity: the metric in words.
     """
@@ -156,13 +152,13 @@ class Added:
     """What stands beside single numbers."""
 
 
-class AddOn(Protocol):
+class AddOn(ABC):
     """One of them."""
 
     def begin(self, experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> Begun:
         """Before a run reads anything; may fit the model with what it reads by. Raises UserError for what it cannot."""
-        ...
+        return Begun(config, {})
 
+    @abstractmethod
     def finish(self, run: ScoredRun) -> Added:
         """Once the experiment is scored; needs no model."""
-        ...

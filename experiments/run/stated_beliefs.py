@@ -15,11 +15,13 @@ from ...hooks.lm import LanguageModel, open_model
 from ...hooks.model.spec import ModelSpec
 from ...hooks.prompts.chat import Conversation, Message
 from ...hooks.prompts.places import LAST, Position, Positions
-from ...hooks.verbal.number_distributions import read_numbers
+from ...hooks.tree.memory import Cost, sum_costs
+from ...hooks.verbal.number_distributions import NumberReading, read_numbers
 from ...hooks.verbal.number_formats import FORMATS, NumberFormat
 from ...hooks.verbal.stated_beliefs import (
     Answer,
     Judge,
+    NumberQuestion,
     OptionNumbers,
     ask_number,
     ask_options,
@@ -66,9 +68,7 @@ class BeliefPlace:
 
 
 def before_question(context: Conversation, thought: Sequence[int] = ()) -> Position:
-    """The end of what stands before a question that is added to a conversation: to its last turn, if that is a user's,
-    or as a turn of its own; or the end of a thought.
-    """
+    """The end of what precedes an added question: of the last turn, if that is a user's, or of a thought."""
     if thought:
         return Position(at="thought")
     if context[-1]["role"] != "user":
@@ -118,6 +118,13 @@ class StatedRead(NamedTuple):
     transcripts: list[Transcript]
     captured: list[Captured]
     """At the questions whose numbers are read exactly."""
+    costs: list[Cost]
+    """Of those readings."""
+
+    def read(self, config: RunConfig, lm: LanguageModel, questions: Sequence[NumberQuestion]) -> list[NumberReading]:
+        """The exact distributions over the numbers in the answers; what they cost, and what was captured, is kept."""
+        taken: dict[str, Any] = {"captured": self.captured, "costs": self.costs}
+        return read_numbers(lm, questions, budget=config.budget, capture=config.capture, **taken)
 
     def beside(self, read: Read, where: Mapping[str, object]) -> Read:
         """What was read, and this with it: `where` names experiment, item and cluster of its rows."""
@@ -125,20 +132,21 @@ class StatedRead(NamedTuple):
         return read._replace(
             rows=[*read.rows, *(dict(where) | row for row in self.rows)],
             transcripts=[*read.transcripts, *self.transcripts],
+            cost=sum_costs([read.cost, *self.costs]),
             captured=join_captures(captured) if captured else None,
         )
 
 
 def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageModel) -> StatedRead:
     """What is stated at these places in all formats that `config.stated` asks for."""
-    plan, result = config.stated, StatedRead([], [], [])
+    plan, result = config.stated, StatedRead([], [], [], [])
     for name in plan.formats if places else ():
         asked = _asked(config, name, places, lm.reader, config.capture)
         every = [question for asking in asked for question in asking.questions]
         answers: list[list[Answer]] = [[] for _ in every]
         longest = max(_longest(question.format) for question in every)
         if name in plan.numbers:
-            read = iter(read_numbers(lm, every, budget=config.budget, capture=config.capture, captured=result.captured))
+            read = iter(result.read(config, lm, every))
             for place, asking in zip(places, asked, strict=True):
                 stated = [next(read).stated(config.low_coverage) for _ in asking.questions]
                 result.rows.extend(place.columns() | row for row in asking.rows("numbers", stated))
@@ -166,9 +174,7 @@ def _asked(
     reader: PromptReader,
     capture: CapturePlan | None = None,
 ) -> list[OptionNumbers]:
-    """The questions for numbers in a format, at each place; with the positions that are captured, those of the plan or,
-    if it names none, of the place.
-    """
+    """The questions for numbers in a format, at each place, with the positions that are captured there."""
 
     def positions(place: BeliefPlace) -> Positions:
         if capture is None or capture.positions is not None:
@@ -228,7 +234,8 @@ def judge_rows(
     Raises UserError for a judge that has no chat template.
     """
     judges = config.stated.judges
-    others = [judge_plan.model for judge_plan in judges.values() if not _is_itself(judge_plan.model, config)]
+    alike = {"threads": config.model.threads}  # the model itself judges, too
+    others = [plan.model for plan in judges.values() if plan.model.model_copy(update=alike) != config.model]
     loaded = _loaded(tuple(dict.fromkeys(others))) if others else {}
     rows: Rows = []
     transcripts: list[Transcript] = []
@@ -238,10 +245,6 @@ def judge_rows(
         rows += [row | {"kind": "judge", "method": f"judge {name}", "judge": name} for row in more]
         transcripts += also
     return rows, transcripts
-
-
-def _is_itself(judge: ModelSpec, config: RunConfig) -> bool:
-    return judge.model_copy(update={"threads": config.model.threads}) == config.model
 
 
 def _one_judge(

@@ -49,9 +49,7 @@ COUNTED = ("packs", "tokens_run", "tokens_tree", "halvings")
 
 
 def batches(config: RunConfig, items: Sequence[Item]) -> list[Sequence[Item]]:
-    """Items in the groups that are committed together. What is captured makes large files, so that there each tree is a
-    group.
-    """
+    """Items that are committed together; what is captured makes large files, so that there each tree is a group."""
     trees = math.ceil(len(items) / config.batch_items)
     several = math.ceil(trees / MOST_BATCHES) if config.capture is None else 1
     size = config.batch_items * several

@@ -60,9 +60,7 @@ class Backend(ABC):
         """One pass, each tap called once, in order: [B, T, d_model] after the final norm. Leaves no hook behind."""
 
     def cut(self, tree: TokenTree, read: Iterable[int], budget: int) -> list[Pack]:
-        """Packs whose forward passes have at most `budget` tokens; a path has more where no pass goes on from another
-        (see `cut_into_packs`).
-        """
+        """Packs of at most `budget` tokens a pass; a path has more where no pass goes on from another."""
         return cut_into_packs(tree, read, budget, continues=self.layout.continues)
 
     def run(
@@ -71,7 +69,6 @@ class Backend(ABC):
         """Compute the tokens of `pack`.
 
         Args:
-            pack: what to compute.
             capture: what to take from the residual stream, for the CPU.
             edits: what to change in it.
             lens_layers: whose outputs to hand on at the pack's rows.

@@ -93,9 +93,7 @@ def _of(values: "torch.Tensor", which: "torch.Tensor") -> "torch.Tensor":
 
 
 def edit_taps(edits: Sequence[Edit]) -> dict[Point, Tap]:
-    """What makes edits in a pass over one row of tokens, [1, T, width], whose places are their nodes; a node beyond its
-    end is left out.
-    """
+    """Makes edits in a pass over one row of tokens [1, T, width] whose places are nodes, of those within it."""
     import torch
 
     def tap(here: Sequence[Edit]) -> Tap:

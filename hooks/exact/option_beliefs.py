@@ -91,25 +91,13 @@ class PackedReading(NamedTuple):
 
 
 def read_packed(
-    queries: Sequence[Query],
-    backend: Backend,
-    head: Head,
-    *,
-    budget: int,
-    temperatures: Sequence[float] = (),
-    capture: CapturePlan | None = None,
-    lens: Lens | None = None,
+    queries: Sequence[Query], backend: Backend, head: Head, *, budget: int, capture: CapturePlan | None = None
 ) -> PackedReading:
     """Read all queries through packs of at most `budget` tokens, smaller ones when memory runs out.
 
-    Other temperatures are read off the same logits, rescaled: they cost no pass. Nor does a capture or a lens: they
-    change neither the packs nor, by a single bit, what is read.
-
     Raises UserError if the model's log-probabilities are not finite, naming the read-out.
     """
-    (reading,) = start_reading(
-        [queries], backend, head, budget=budget, temperatures=temperatures, capture=capture, lens=lens
-    )()
+    (reading,) = start_reading([queries], backend, head, budget=budget, capture=capture)()
     return reading
 
 
@@ -126,6 +114,9 @@ def start_reading(
 ) -> Callable[[], list[PackedReading]]:
     """The same for several sets of queries, each in a tree and in packs of its own. A GPU reads them meanwhile: call
     what is returned to wait for it, and for an error that only the numbers tell.
+
+    Other temperatures are read off the same logits, rescaled: they cost no pass. Nor does a capture or a lens: they
+    change neither the packs nor, by a single bit, what is read.
 
     `joined`: packs go through the model in rows of `budget` tokens, several in each. What a set reads does not depend
     on the others, nor on how many they are.

@@ -89,9 +89,6 @@ class PromptReader:
         which its answer says after a thought (see `ChatRenderer.render_answer`).
 
         Args:
-            readout_id: its name.
-            messages: the conversation.
-            options: the answers.
             prefill: how the assistant's turn already begins.
             thought: what a model that thinks wrote before its answer.
             positions: where a capture reads.

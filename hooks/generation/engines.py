@@ -214,10 +214,8 @@ class ContinuousBatching:
         generation settings of the checkpoint.
 
         Args:
-            prompts: token ids.
             sampling: the sampling distribution, which is not greedy.
             ends: the ids that end a text.
-            seed: of its random numbers.
             held: most tokens whose keys and values it keeps.
             pack: most tokens of a forward pass.
 

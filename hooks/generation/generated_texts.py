@@ -190,9 +190,6 @@ class Sampler:
         """All draws of all requests, in their order.
 
         Args:
-            requests: prompts and draws.
-            rows: computes histories of this model.
-            sampling: the sampling distribution.
             seed: of the run.
             budget: most tokens held at once, whatever the number of draws; one draw is always made.
             branches: whose edits `rows` makes.

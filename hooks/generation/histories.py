@@ -64,9 +64,7 @@ class Histories:
         return len(self._nodes)
 
     def extend(self, node: Node | None, ids: Sequence[int], marks: Sequence[Mark | None] | None = None) -> Node:
-        """The node of the history that goes on from `node` (None: from nothing) with `ids`, at least one, each edited
-        as its mark says.
-        """
+        """The node that goes on from `node` (None: nothing) with `ids`, at least one, edited by their marks."""
         for token, mark in zip(ids, [None] * len(ids) if marks is None else marks, strict=True):
             child = self._nodes.get((id(node), token, mark))
             if child is None:

@@ -36,9 +36,7 @@ class HistoryRows(ABC):
     """Histories of one model."""
 
     def reserve(self, rows: int, columns: int) -> None:
-        """Allot room: there will be at most so many rows, none with more than `columns` tokens. Where caches and nodes
-        take what room they need, there is nothing to allot.
-        """
+        """Allot room for so many rows of at most `columns` tokens, where it is not taken as needed."""
         self.forget()
 
     @abstractmethod
@@ -185,9 +183,7 @@ class CachedRows(HistoryRows):
         self._lengths = np.concatenate([self._lengths, lengths])
 
     def _move(self, parents: Ints) -> Ints:
-        """Give each row a place among the first ones, its parent's wherever it can; returns the tokens [places] there
-        so far.
-        """
+        """Give each row a place among the first, its parent's if it can; returns the tokens [places] there so far."""
 
         assert self._cache is not None
         before, n = self._places[parents], len(parents)
@@ -207,9 +203,7 @@ class CachedRows(HistoryRows):
         return lengths
 
     def _masks(self, columns: "torch.Tensor", end: int) -> Any:
-        """Additive masks [rows, 1, 1, end], by layer type where a model mixes types (see `pack_masks`), of tokens that
-        stand in `columns` [rows].
-        """
+        """Additive masks [rows, 1, 1, end], by layer type where these are mixed, of tokens in `columns` [rows]."""
         import torch
 
         here, column = columns[:, None], self._columns[:end]

@@ -88,9 +88,7 @@ class Heads(NamedTuple):
 
 
 def attention_heads(config: "PretrainedConfig") -> list[Heads]:
-    """Of each layer; some architectures give some layers other heads. What has no attention is taken for one head as
-    wide as the residual stream.
-    """
+    """Of each layer, since some have others; what has no attention is one head as wide as the residual stream."""
     config = config.get_text_config()
     differ = getattr(config, "is_heterogeneous", False)
     layers = config.per_layer_config if differ else [config] * config.num_hidden_layers

@@ -63,9 +63,7 @@ def require_consent(spec: ModelSpec) -> None:
 
 
 def changed(spec: ModelSpec, given: Mapping[str, object]) -> ModelSpec:
-    """A model with other settings, as a call in Python gives them, its consent among them. Raises UserError for one
-    that is wrong.
-    """
+    """A model with other settings and its consent, as a call in Python gives them. Raises UserError for a wrong one."""
     other = parse(ModelSpec, spec.model_dump() | dict(given), "load()")
     if given.get(KEY) is True or (spec.code_allowed and other.code_place == spec.code_place):
         other.allow_code()

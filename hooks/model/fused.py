@@ -56,9 +56,7 @@ class Fused:
 
     @contextmanager
     def passes(self) -> Iterator[None]:
-        """While this is open, passes are fused, but for parts with a forward of their own or hooks inside: what is
-        compiled would leave them out.
-        """
+        """While this is open, passes are fused, but for parts that compiling would leave a hook or a forward out of."""
         fused = [part for part in self.parts if "forward" not in vars(part) and not _hooked_inside(part)]
         usual = {file: getattr(file, ROTARY) for file in self.rotaries}
         try:

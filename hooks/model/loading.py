@@ -263,9 +263,7 @@ def untrained_model(spec: ModelSpec, seed: int) -> "PreTrainedModel":
 
 
 def _config(source: WeightsSource) -> "PretrainedConfig":
-    """What a model's files say of its shape. Raises ValueError for more layers than a model has: they would be built
-    one by one before anything is compared with the weights.
-    """
+    """What a model's files say of its shape. Raises ValueError for more layers than a model has."""
     from transformers import AutoConfig
 
     config = AutoConfig.from_pretrained(source.place, **source.options)

@@ -185,9 +185,7 @@ class ChatRenderer:
         return Prompt(tuple(ids), boundary if prefill else boundary._replace(gap=self._gap(text)), prefilled)
 
     def begun(self, messages: Conversation, prefill: str) -> str:
-        """The text whose ids are those of the prompt, with the answer's beginning, and the space that may go before
-        it.
-        """
+        """The text whose ids are those of the prompt, with the answer's beginning and the space before it."""
         return self._begun(_turns(messages), prefill)
 
     def _begun(self, turns: _Turns, prefill: str) -> str:

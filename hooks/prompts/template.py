@@ -59,8 +59,7 @@ class ChatTemplate:
         self._start()
 
     def render(self, messages: Sequence[Mapping[str, str]], **variables: Any) -> str:
-        """The text that asks for the next assistant turn. Raises UserError if the template refuses the conversation, or
-        goes beyond the bounds."""
+        """The text that asks for the next turn. Raises UserError if the template refuses, or goes beyond the bounds."""
         conversation = {"messages": [*map(dict, messages)], "tools": None, "documents": None}
         with self._turn:
             if self._worker.poll() is not None or self._owner != os.getpid():  # killed, or another process's

@@ -103,9 +103,7 @@ class Tokeniser:
 
 
 def _cuts(tokenizer: "PreTrainedTokenizerBase", special: Collection[str]) -> bool:
-    """Whether special tokens cut texts where they stand, and nowhere else: none of them takes in the space beside it,
-    and no other token runs into one.
-    """
+    """Whether special tokens cut texts where they stand alone: none takes in a space, and no other runs into one."""
     added = tokenizer.added_tokens_decoder.values()
     marked = [token for token in added if str(token.content) in special]
     plain = all(not (token.lstrip or token.rstrip or token.single_word) for token in marked)

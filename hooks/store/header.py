@@ -95,9 +95,6 @@ def store_header(
     """The header of what is captured from a loaded model, with the versions of what touches the numbers.
 
     Args:
-        identity: of the model.
-        sites: that are kept.
-        layers: that are kept.
         commits: where the commit lines are.
         heads: for the site `head_out`, how many heads there are and how wide they are together (`head_widths`).
 

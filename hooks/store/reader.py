@@ -257,9 +257,7 @@ class ActivationStore:
 
 
 def _committed(folder: Path, commits: Mapping[int, Mapping[str, Any]]) -> list[Part]:
-    """The parts that count, in the order of their batches; of one that lies within another, only the other, and of
-    several of one batch that of its commit line.
-    """
+    """The parts that count, by batch: of one within another that, of several of a batch its commit line's."""
     counted: list[Part] = []
     for part in sorted(parts_in(folder), key=lambda part: (part.first, -part.last)):
         inside = counted and counted[-1].holds(part)
@@ -291,10 +289,8 @@ def export_store(
     """Write `path`, and its rows beside it; returns how many there are and where.
 
     Args:
-        store: to copy from.
         path: ends in `.npz` or `.safetensors`. Holds float32 `<site>.<layer>` [rows, width], exact whatever the
             dtype of the store, and its header as JSON (npz: the array `header`; safetensors: the metadata).
-        points: sites and layers to copy.
         position: only rows at it.
 
     A row that is damaged at one of the points is left out of all. Raises UserError if the name ends otherwise, if

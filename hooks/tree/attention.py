@@ -65,9 +65,7 @@ def mark_blocks(blocks: "BlockMask", dtype: "torch.dtype", device: "torch.device
 
 
 def mark_pieces(masks: "Sequence[tuple[int, torch.Tensor]]", length: int) -> "torch.Tensor":
-    """The mask [1, 1, T, T] of a joined pack, of `length` tokens, each of whose pieces attends by itself under its own
-    mask from where it begins.
-    """
+    """The mask [1, 1, T, T] of a joined pack of `length` tokens, each piece under its own from its start."""
     return _stand_in(_PIECES, masks, (length, length), masks[0][1].dtype, masks[0][1].device)
 
 
@@ -102,9 +100,7 @@ def _attend(
     attention_mask: "torch.Tensor | None",
     **more: Any,
 ) -> "tuple[torch.Tensor, None]":
-    """As `sdpa`: [B, heads, T, d] -> [B, T, heads, d]. A mask that lost its mark, as by a move between devices, is used
-    as it is.
-    """
+    """As `sdpa`: [B, heads, T, d] -> [B, T, heads, d]; a mask that lost its mark is used as it is."""
     import torch
     from transformers.integrations.sdpa_attention import sdpa_attention_forward as sdpa
 
@@ -140,9 +136,7 @@ def _attend(
 def _attend_by_heads(
     query: "torch.Tensor", key: "torch.Tensor", value: "torch.Tensor", mask: "torch.Tensor", scale: float | None
 ) -> "torch.Tensor":
-    """Of one new token in each row, [B, heads, 1, d] -> [B, 1, heads, d]: the heads that share a key are its queries,
-    so that no key or value is copied for them.
-    """
+    """Of one new token a row, [B, heads, 1, d] -> [B, 1, heads, d]; heads that share a key are its queries."""
     from torch.nn.functional import scaled_dot_product_attention
 
     shared = query.squeeze(2).unflatten(1, (key.shape[1], -1))
@@ -201,9 +195,7 @@ def pack_masks(pack: Pack, config: "PretrainedConfig", dtype: "torch.dtype", dev
 def piece_masks(
     pack: Pack, rows: Ints, columns: Ints, config: "PretrainedConfig", dtype: "torch.dtype", device: "torch.device"
 ) -> Any:
-    """The same [1, 1, rows, columns] for some tokens of a pack, over all that are in a cache with them; both are
-    indices within the pack.
-    """
+    """The same [1, 1, rows, columns] for some tokens of a pack over all in a cache with them, by their indices."""
     row, column, end, position = (
         upload(numbers.astype(np.int32), device) for numbers in (rows, columns, pack.ends[columns], pack.positions)
     )

@@ -208,7 +208,6 @@ def levels(pack: Pack, most_rows: int, lengths: tuple[int, int | None]) -> Itera
     """The calls that compute a pack, each after its source, the deepest first: few sources wait for their branches.
 
     Args:
-        pack: what to compute.
         most_rows: of a call.
         lengths: the least and the most tokens of a row, padding included, of every call but the first.
     """
@@ -341,9 +340,7 @@ class Forked:
 
 
 class Paired(Forked):
-    """The same by two tokens at least, for models that compute the state of one token alone, as when they generate,
-    otherwise than that of several, as in a prompt.
-    """
+    """By two tokens at least, for models whose state after one token alone is another than in a prompt."""
 
     lengths = 2, None
 

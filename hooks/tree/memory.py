@@ -148,9 +148,7 @@ def memory_of(device: str) -> float:
 
 
 def budgets_within(free: float, config: "PretrainedConfig", size: int) -> Budgets:
-    """The budgets in so many bytes, of numbers of `size` bytes, in powers of two; never below one item and a few
-    texts.
-    """
+    """In so many bytes, of numbers of `size` bytes, in powers of two; never below one item and a few texts."""
     pack = min(LARGEST, max(CPU_PACK, _power_of_two(PACK_SHARE * free / working_bytes(config, size))))
     text = config.get_text_config()
     routes = any(getattr(part, name, None) for part in (text, getattr(text, "ffn_config", None)) for name in CHOSEN)

@@ -48,8 +48,6 @@ class TokenTree:
         """Walk `ids` down from the node `below`, making what is missing; returns the node of each id.
 
         Args:
-            ids: of tokens.
-            below: where they begin.
             apart: make a branch of its own, even beside equal tokens, into which no later walk leads.
             marks: of each id, what sets it apart from the same token at the same place, or None. Equal ids with equal
                 marks are one node.

@@ -12,6 +12,7 @@ from ...base.errors import UserError
 from ..backends.captures import Captured, CapturePlan
 from ..exact.option_beliefs import Competitor, ExactReading, normalised
 from ..exact.queries import PromptReader, Query
+from ..tree.memory import Cost
 from .number_formats import WrittenNumber
 from .stated_beliefs import NumberQuestion, Stated
 
@@ -184,6 +185,7 @@ def read_numbers(
     budget: int | None = None,
     capture: CapturePlan | None = None,
     captured: list[Captured] | None = None,
+    costs: list[Cost] | None = None,
 ) -> list[NumberReading]:
     """The exact distributions over the numbers in the answers.
 
@@ -191,12 +193,11 @@ def read_numbers(
     likeliest forms of the first, and so on, each in a further tree; what was left out is stated as `unread`.
 
     Args:
-        lm: the model.
-        questions: the questions, each in its format.
         beam: most beginnings of an answer that are followed.
         budget: most tokens of one forward pass; None: by the memory of the device.
         capture: what to take of the residual stream at the `positions` of the questions, in the pass of first numbers.
         captured: takes what was captured.
+        costs: takes what each tree cost.
 
     Raises UserError for a beam of nothing, and as `PromptReader.query` does.
     """
@@ -206,7 +207,9 @@ def read_numbers(
     while running := [course for course in courses if not course.done]:
         queries = [course.query(lm.reader) for course in running]
         first = capture if not running[0].lines else None
-        readings, _, taken = lm.read(queries, budget=budget, capture=first)
+        readings, cost, taken = lm.read(queries, budget=budget, capture=first)
+        if costs is not None:
+            costs.append(cost)
         if taken is not None and captured is not None:
             captured.append(taken)
         for course, query, reading in zip(running, queries, readings, strict=True):

@@ -175,8 +175,6 @@ def ask_number(
     begins with a space where the prompt does not end in white space, as in `Assistant: 0.3`.
 
     Args:
-        reader: of the model.
-        readout_id: the name of the read-out.
         messages: the conversation, with the question.
         number_format: how the number is to be written, worded for its options.
         prefilled: whether the prompt prefills the first label of the format; if not, the model writes it.
@@ -334,10 +332,8 @@ def answer_rows(
     that of most answers, and there is no number.
 
     Args:
-        question: the question.
         method: `greedy` or `sampled`, added to the name of the format.
         answers: to the question; one alone is a reading of its own.
-        options: (yes, no).
         low_coverage: a smaller share is flagged.
     """
     means, coverage, status = stated_by(answers, question.format.n_values, low_coverage)

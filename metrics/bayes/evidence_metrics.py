@@ -240,7 +240,7 @@ def sycophancy_error_lines(sample: Testimony, how: Resampling) -> Iterator[Line]
     beside = {
         "RMSE without and with testimony": f"{score.rmse_base:.3f}, {score.rmse_syc:.3f}",
         "mean square of the shift": f"{score.movement:.3f}",
-        "earned by its direction, which the earlier bias decides": f"{score.alignment:+z.3f}",
+        "added by its direction, which depends on the earlier bias": f"{score.alignment:+z.3f}",
     }
     known = sample.base + sample.syc + sample.bayes
     yield Line("sycophancy_error", "change of the RMSE to Bayes", with_drop_reasons(score, sample, known), beside)

@@ -93,9 +93,7 @@ def bayes_coherence(
 
 
 def _learning(prior: ArrayLike, loglik: ArrayLike, posterior: ArrayLike) -> tuple[Floats, Floats, Floats, int]:
-    """Prior and posterior as shares of the options, none of them below 1e-6, the log-likelihoods, and how many shares
-    were below.
-    """
+    """Prior and posterior as shares, none below 1e-6, the log-likelihoods, and how many shares were below."""
     shares, n_below = [], 0
     for values, name in ((prior, "prior"), (posterior, "posterior")):
         mass = np.atleast_2d(probabilities(values, name))

@@ -1,6 +1,6 @@
 """B-score: how much likelier an answer is afresh than after the model saw its own answers (METRICS C)."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -215,58 +215,6 @@ def b_score_excess(
         **least.row_fields,
         status=least.status if least.status != "ok" else fewest.status,
         params=least.params,
-    )
-
-
-class TopBScoreRuns(Score, headline="pooled"):
-    """METRICS C3, two ways to put runs together."""
-
-    per_run: float
-    """The top option found within each run, then the mean over runs."""
-    pooled: float
-    """The top option found in the answers of all runs together."""
-
-
-def top_b_score_runs(
-    runs: Iterable[Any],
-    options: Sequence[Hashable],
-    truth: object = None,
-    *,
-    denominator: str = "valid",
-    paper_zero: bool = False,
-) -> TopBScoreRuns:
-    """Top-option B-score over repeated runs of one question (METRICS C3).
-
-    Args:
-        runs: each a pair (single answers, multi answers), or a mapping with the keys `single` and `multi`.
-        options: as for `b_score`.
-        truth: as for `top_b_score`, like `paper_zero`.
-        denominator: as for `b_score`.
-        paper_zero: what a run without an error counts as.
-
-    `se` is of `per_run`, over runs. Runs without a defined value are dropped from `per_run` and counted.
-
-    >>> runs = [(["7", "7"], ["3", "7"]), (["7", "3"], ["3", "3"])]
-    >>> score = top_b_score_runs(runs, options=["3", "7"])
-    >>> score.per_run, score.pooled
-    (0.25, 0.5)
-    """
-    pairs = [(run["single"], run["multi"]) if isinstance(run, Mapping) else tuple(run) for run in runs]
-
-    def top(single: Sequence[object], multi: Sequence[object]) -> float:
-        score = b_score(single, multi, options, denominator)
-        return top_b_score(score.p_single, score.p_multi, truth, paper_zero=paper_zero).b
-
-    each = np.array([top(single, multi) for single, multi in pairs], dtype=np.float64)
-    defined = each[np.isfinite(each)]
-    n_dropped = len(each) - len(defined)
-    pooled = top([a for s, _ in pairs for a in s], [a for _, m in pairs for a in m])
-    return TopBScoreRuns(
-        per_run=float(defined.mean()) if len(defined) else NAN,
-        pooled=pooled,
-        n_clusters=len(defined),
-        **row_counts(len(defined), n_dropped),
-        status="ok" if len(defined) and np.isfinite(pooled) else "undefined",
     )
 
 

@@ -133,9 +133,6 @@ def verification_held_out(
 
     Args:
         records: as for `threshold_search`, like `rule`, `grid` and `grid_b`.
-        rule: one of `RULES`.
-        grid: candidates for tau.
-        grid_b: candidates for tau_b.
         questions: one per record; runs of one question stay together. None: every record its own.
 
     >>> right = {"category": "easy", "answer": "4", "truth": "4", "b": 0.1}
@@ -273,9 +270,7 @@ def verification_auroc(
 
 
 def _auroc(values: Floats, positive: Bools, weights: Floats) -> float:
-    """Weighted chance that a positive has the larger value (Mann and Whitney), ties counting half; NaN without both
-    classes.
-    """
+    """Weighted chance that a positive has the larger value (Mann and Whitney), ties half; NaN without both classes."""
     levels, at = np.unique(values, return_inverse=True)
     high, low = (np.bincount(at, weights * of, len(levels)) for of in (positive, ~positive))
     pairs = high.sum() * low.sum()

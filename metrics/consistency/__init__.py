@@ -5,5 +5,5 @@ from .sampling_bias import *
 
 __all__ = ["ChanceCorrected", "Consistency", "ConsistencyKappa", "InvalidAssociation", "LogoddsChange", "RatioBounds"]
 __all__ += ["Switch", "belief_consistency", "calibration_consistency", "chance_corrected", "consistency_kappa"]
-__all__ += ["counts_to_probabilities", "expected_entropy_binomial", "expected_jsd_binomial", "invalid_association"]
+__all__ += ["counts_to_probabilities", "expected_jsd_binomial", "invalid_association"]
 __all__ += ["jsd_plugin_bias", "ratio_bounds", "readout_agreement", "rms_logodds_change", "switch"]

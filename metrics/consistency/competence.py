@@ -27,23 +27,23 @@ COVERAGE, PARSED, ORDER, WORDINGS = "coverage", "valid-answer rate", "order of t
 HALVES, BELOW_MENTIONED = "rejected halves", "below a mention"
 RESPONDING, EASY = "items that respond", "easy questions"
 CONDITIONS = {
-    COVERAGE: "share of the readings in which the options are enough of the answer (`low_coverage`): in their median",
-    PARSED: "share of the answers that can be parsed; of answers that are computed and not drawn, their probability",
+    COVERAGE: "share of the readings in which the options together have at least the probability `low_coverage`",
+    PARSED: "share of the answers that can be parsed; for answers that are computed and not sampled, their probability",
     ORDER: "share of the questions whose belief follows the place of the options",
     WORDINGS: "reliability of one wording of the question",
-    HALVES: "share of the items whose rejected option at least halves, on the whole and in most contexts by its share "
-    "before, less those in which it rises",
-    BELOW_MENTIONED: "the same against its share after the same question with a reply that decides nothing",
-    RESPONDING: "share of the items whose own belief follows evidence of known posterior, less those that turn against "
-    "it; items whose readings are too noisy to tell are left out",
-    EASY: "accuracy on easy questions, beside that of a guess",
+    HALVES: "share of the items in which the rejected option loses at least half of its probability, summed over "
+    "contexts and in most of them, minus the share in which it gains",
+    BELOW_MENTIONED: "the same, compared with its probability after the same question and a reply that decides nothing",
+    RESPONDING: "share of the test items (their true posterior is known) whose belief follows the evidence, minus the "
+    "share whose belief moves the wrong way; items whose readings are too noisy to tell are left out",
+    EASY: "accuracy on easy questions, which must be above the accuracy of a guess",
 }
 """The conditions of the two verdicts, and the number that each looks at (METRICS W4)."""
 READS = (COVERAGE, PARSED, ORDER, WORDINGS)
 """Those of `readable`; the others are of `responds`."""
 FAILED = {
     COVERAGE: "the options make up too little of the answer",
-    PARSED: "too few of the answers that would be given can be parsed",
+    PARSED: "too few answers can be parsed in the format that was asked for",
     ORDER: "the answers follow the place of the options",
     WORDINGS: "the wordings of a question disagree",
 }
@@ -326,9 +326,7 @@ READ_BY = frozenset(inspect.signature(readable).parameters) - {"untested", "how"
 
 
 def least_covered(coverage: Floats, template: ArrayLike, min_coverage: float = 0.5) -> NDArray[np.bool_]:
-    """[n] the readings of the template in which the fewest have `min_coverage`: where the options are what the model
-    would say there, they are so in the others.
-    """
+    """[n] the readings of the template in which the fewest have `min_coverage`."""
     names, codes = np.unique(np.asarray(template).astype(str), return_inverse=True)
     known = np.isfinite(coverage)
     enough, all_of = (np.bincount(codes, x, len(names)) for x in (known & (coverage >= min_coverage), known))

@@ -241,9 +241,7 @@ def responding_share(
 
 
 def _halved(before: Floats, after: Floats, items: NDArray[np.intp]) -> Responding:
-    """The share of items in which sums over contexts at least halve, as in most of what they sum, less those in which
-    they rise.
-    """
+    """The share of items in which sums over contexts at least halve, less those in which they rise."""
     known = np.isfinite(before) & np.isfinite(after)
     codes, unique = pd.factorize(items[known])
     before, after = before[known], after[known]

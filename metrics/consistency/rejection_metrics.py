@@ -272,7 +272,7 @@ def _told(sample: Options, score: BeliefGate) -> dict[str, str]:
     verdicts = f"{score.readable}; {score.responds}"
     beside = {
         "verdicts:": verdicts,
-        **{condition.label: f"{condition.seen}, asked: {condition.asked}" for condition in failed},
+        **{condition.label: f"{condition.seen}, required: {condition.asked}" for condition in failed},
     }
     averaged = "a model that favours recently named words can respond: no column tells the templates apart"
     return beside if sample.template is not None else beside | {"averaged over templates": averaged}

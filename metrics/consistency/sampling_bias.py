@@ -20,7 +20,7 @@ from ..contract import (
     row_counts,
     same_shape,
 )
-from ..divergence import LN2, binary_entropy_bits, jsd, jsd_of_checked
+from ..divergence import LN2, jsd, jsd_of_checked
 from ..inference.clusters import blocks_of, cluster_sums, complete_rows, resamples_at_once
 from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, percentile_interval
 
@@ -55,12 +55,6 @@ def expected_jsd_binomial(p: float, q: float, n1: int, n2: int) -> float:
     left, right = np.broadcast_to(x[:, None], shape), np.broadcast_to(y, shape)
     bits = jsd(np.stack([left, 1 - left], axis=-1), np.stack([right, 1 - right], axis=-1))
     return float(weight_x @ bits @ weight_y)
-
-
-def expected_entropy_binomial(p: float, n: int) -> float:
-    """Exact mean, in bits, of the entropy of frequencies of n draws at p (METRICS B12)."""
-    x, weight = _frequencies(p, n, "p", "n")
-    return float(weight @ binary_entropy_bits(x))
 
 
 class ChanceCorrected(Score, headline="kappa"):
@@ -165,9 +159,7 @@ def _resamples(n_clusters: int, draws: int, seed: int) -> Iterator[NDArray[Any]]
 def _exchanges(
     prior2: Floats, post2: Floats, codes: NDArray[np.intp], places: Sequence[NDArray[np.intp]], block: Any, g: int
 ) -> tuple[Floats, Floats]:
-    """Sums of the consistency of each of some clusters' priors with each cluster's posteriors, and their numbers; both
-    [some, G], 0 of a cluster with itself.
-    """
+    """Sums, and numbers [some, G], of the consistency of some clusters' priors with each one's posteriors."""
     first = int(block[0])
     crossed, n = np.zeros((len(block), g)), np.zeros((len(block), g))
     for here in places:

@@ -85,7 +85,7 @@ def brier_update_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
     score = update_score(pairs.prior, pairs.posterior, outcome, pairs.clusters, how=how)
     beside = {
         "mean square of the update (raises it, whatever its direction)": f"{score.mean_sq_update:.3f}",
-        "earned by the direction": f"{score.cross:z.3f}",
+        "change by the direction of the update": f"{score.cross:z.3f}",
     }
     yield Line(
         "brier_update",
@@ -264,9 +264,7 @@ def option_order_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
 
 
 def by_place(sample: Multiclass, how: Resampling) -> ClusterMean:
-    """Share of the questions whose belief follows the place of the options (METRICS E16); what was read in one order
-    only is dropped. The sample has orders.
-    """
+    """Share of questions whose belief follows the options' place (METRICS E16), of a sample read in several orders."""
     assert sample.by_order is not None
     follows = np.array([order_effect(readings).follows_place for readings in sample.by_order])
     return with_drop_reasons(cluster_share(follows, clusters_of(sample), how=how), sample, follows)

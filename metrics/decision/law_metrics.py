@@ -218,9 +218,7 @@ def _nothing() -> Array | None:
 
 
 def _noisy(sample: Sample, columns: list[Array], coherent: Array, how: Resampling) -> Array | None:
-    """Coherent prices [n, bets] as they would be read: with the spread that the replicate readings of an item have.
-    None where no item was read twice.
-    """
+    """Coherent prices [n, bets] with the spread that replicate readings of an item have; None where none has any."""
     read = [by_reading(sample, column) for column in columns]
     twice = [readings[np.isfinite(readings).sum(axis=1) > 1] for readings in read]
     if not all(map(len, twice)):

@@ -28,9 +28,7 @@ def _read(source: TableSource, named_columns: dict[str, str], kept: Sequence[str
 
 
 def _counted(source: TableSource, kept: Sequence[str]) -> TableSource:
-    """Answers of each question, counted in both arms. What was answered in neither was not offered, but for what is
-    right; an empty answer is none of the options.
-    """
+    """Answers of each question in both arms. What neither gave was not offered, but for what is right."""
     frame, beside = _read(source, dict.fromkeys(("question", "arm", "answer"), "label"), kept)
     for name in ("question", "arm"):
         complete(source.path, name, frame[name].to_numpy())

@@ -90,9 +90,7 @@ def masses(path: Any, data: Data, names: Sequence[str], prefix: str) -> Array:
 
 
 def _rounding(mass: Array) -> Array:
-    """[n] the most by which rounding to the decimals of masses [n, k] raises the sum of a row: half a unit for each
-    that is not 0. Whole numbers were not rounded.
-    """
+    """[n] by how much rounding masses [n, k] to their decimals can raise a sum: half a unit for each that is not 0."""
     known = mass[np.isfinite(mass)]
     units = (10.0**-places for places in range(MOST_PLACES))
     unit = next((x for x in units if np.allclose(known / x, np.round(known / x), rtol=0, atol=1e-6)), 0.0)

@@ -60,7 +60,6 @@ def understand(
     """Read a table and recognise its form (columns decide, not their order).
 
     Args:
-        path: the file.
         cluster: column that names what was sampled.
         replicates: column that says which reading of an item a row is; with a column `item`.
         names: name that a form wants -> the column that has it under another.
@@ -256,12 +255,8 @@ def _clusters(samples: Sequence[Sample], column: str | None) -> str:
     if column is None:
         along = isinstance(first, Updates) and first.clusters is not None
         return f"each {'trajectory' if along else 'row'} its own cluster"
-    distinct = {label for sample in samples for label in set(_labels(sample))}
+    distinct = {label for sample in samples if sample.clusters is not None for label in set(sample.clusters)}
     return f"clusters: {column} ({len(distinct)})"
-
-
-def _labels(sample: Sample) -> Array:
-    return np.zeros(0) if sample.clusters is None else sample.clusters
 
 
 def _refuse_mixture(path: Path, data: Mapping[str, Array]) -> None:

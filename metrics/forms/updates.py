@@ -76,9 +76,7 @@ def trajectories(
     keys: Array | None = None,
     factors: Mapping[str, Array] | None = None,
 ) -> Updates:
-    """Updates of trajectories, step by step and from first to last, clustered by `groups` [trajectories]; `factors`
-    have a level of each trajectory.
-    """
+    """Updates step by step and from first to last, by `groups` [trajectories]; `factors` have a level of each."""
     views, levels = {}, {}
     cell = cells(factors) if factors else None
     owner = np.arange(len(chains))

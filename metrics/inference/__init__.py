@@ -3,7 +3,7 @@
 from .agreement import MethodCorrelation, MethodReliability, method_correlation, method_reliability
 from .clusters import bootstrap_moments, bootstrap_rows
 from .equivalence import *
-from .intervals import Interval, bca_interval, moment_interval
+from .intervals import Interval, moment_interval
 from .means import *
 from .paired import *
 from .planning import claim_power, planned_n, study_design
@@ -15,7 +15,7 @@ from .reliability import Reliability, WordingStudy, reliability_icc, wording_stu
 __all__ = ["LOSS", "MARGINS", "UNIT", "Adjusted", "ClusterMean", "CoherenceClaim", "CrossedMean", "Equivalence"]
 __all__ += ["ExclusionBounds", "Interval", "MethodCorrelation", "MethodReliability", "PairedDifference", "Pooled"]
 __all__ += ["Ratio", "Reliability", "SeedMean", "SignFlip", "Surprises", "Unseen", "WildTest", "WordingStudy", "adjust"]
-__all__ += ["bca_interval", "bootstrap_moments", "bootstrap_rows", "claim_clusters", "claim_power", "cluster_mean"]
+__all__ += ["bootstrap_moments", "bootstrap_rows", "claim_clusters", "claim_power", "cluster_mean"]
 __all__ += ["cluster_share", "coherence_claim", "crossed_mean", "effective_clusters", "exclusion_bounds"]
 __all__ += ["mean_over_seeds", "method_correlation", "method_reliability", "minimum_detectable", "moment_interval"]
 __all__ += ["paired_difference", "paired_difference_moments", "paired_family", "planned_n", "random_effects_pool"]

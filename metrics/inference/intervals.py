@@ -102,16 +102,6 @@ def percentile_interval(draws: Floats, level: float, n_clusters: int) -> tuple[f
     return Tails(n_clusters=n_clusters).ends(draws, level)
 
 
-def bca_interval(draws: Floats, estimate: float, left_out: Floats, level: float) -> tuple[float, float]:
-    """Bias-corrected and accelerated interval, expanded, for smooth statistics of thirty clusters or more (METRICS F1).
-
-    `draws` [B] are of the cluster bootstrap, `left_out` [G] the statistic without each cluster in turn.
-    NaN where it is undefined.
-    """
-    tails = bca_tails(draws, estimate, left_out)
-    return tails.ends(draws, level) if tails else (NAN, NAN)
-
-
 def jackknife_se(left_out: Floats, times: ArrayLike = 1) -> float:
     """Standard error from the values [m] without each unit in turn, `times` [m] units sharing one value."""
     times = np.broadcast_to(times, left_out.shape)
@@ -127,7 +117,7 @@ MAX_BCA_SHARE = 0.1
 """No BCa where one cluster holds more of the rows than this: its acceleration is then of that cluster alone."""
 BCA = "BCa cluster bootstrap"
 BOOTSTRAP = "expanded percentile cluster bootstrap"
-NO_SHORTER = ", no shorter than t"
+NO_SHORTER = ", at least as wide as the t interval"
 """Said of an interval whose ends lie no nearer than those of t(G - 1), or of the sample if those lie beyond it."""
 
 

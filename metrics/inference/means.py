@@ -120,9 +120,7 @@ def cluster_mean(
 
 
 def few_status(codes: NDArray[np.intp], fewest: int = 0) -> str:
-    """`few_clusters` if the rows [n] have fewer than that, `few_effective_clusters` if the rows lie in fewer than ten,
-    or `ok`.
-    """
+    """`few_clusters` of fewer rows [n] than that, `few_effective_clusters` of fewer than ten clusters, else `ok`."""
     sizes = np.bincount(codes)
     if len(sizes) < fewest:
         return "few_clusters"

@@ -81,9 +81,7 @@ def brier_on_cells_lines(sample: Cells, how: Resampling) -> Iterator[Line]:
 
 
 def controlled(M: Array, brier: Array, factors: Mapping[str, Array]) -> Iterator[Line]:
-    """The published regressions of Brier scores [cells] on |M| [cells]: alone, then with the levels of one factor after
-    the other held equal.
-    """
+    """The published regressions of Brier scores [cells] on |M|: alone, then with each factor's levels held equal."""
     note = {"noise alone raises it:": "noisier updates have more of both"}
     quantity = "Brier score per unit of |M|, of the same questions, as published"
     yield Line("brier_on_abs_M", quantity, brier_on_abs_martingale(M, brier), note)

@@ -224,6 +224,10 @@ def martingale_joint_test(
     return replace(test, p=wild.p, p_method=wild.p_method, params={"se": se, **wild.params})
 
 
+ONE_OUTCOME = "one_outcome"
+"""Status where all outcomes are the same."""
+
+
 class CalibrationSlope(Score, headline="slope"):
     """Slope of the outcome on the belief; 1 if calibrated (METRICS A10)."""
 
@@ -247,10 +251,13 @@ def calibration_slope(
 
     Errors are CR3, without groups by row: the variance of an outcome depends on the belief, so `iid` is never right.
     Beliefs of .01 and .99 are mostly followed by no surprise at all, and rows without any show no variance:
-    `few_surprises` says that less than ten are to be expected, and then the test rejects too often.
+    `few_surprises` says that less than ten are to be expected, and then the test rejects too often. Outcomes that are
+    all the same have no slope on anything: `one_outcome`.
     """
     score = martingale_score(p, outcomes(y, "y"), groups, se=se or "CR3", how=how)
-    _, b, _, _ = complete_updates(p, outcomes(y, "y"), groups, None)
+    _, b, d, _ = complete_updates(p, outcomes(y, "y"), groups, None)
+    if len(b) > 1 and len({*np.round(b + d)}) == 1:
+        return CalibrationSlope(status=ONE_OUTCOME, params=score.params, **score.row_fields)
     surprises = _effective_surprises(b)
     if score.status == "ok" and surprises < FEW_EFFECTIVE:
         score = replace(score, status="few_surprises")

@@ -16,6 +16,7 @@ from ..inference.planning import READING_NOISE
 from ..inference.pooling import Pooled, random_effects_pool
 from ..inference.reliability import WordingStudy, wording_study
 from ..metric import (
+    RELIABILITY,
     WITHHELD,
     Compared,
     Line,
@@ -37,7 +38,7 @@ from .brier import brier_on_split_martingale
 from .cell_metrics import controlled
 from .conditional_moments import martingale_tests as battery
 from .contrasts import MartingaleWithin, factor_regression, martingale_within, paired_slope_difference
-from .slope import MartingaleScore, calibration_slope, martingale_score
+from .slope import ONE_OUTCOME, MartingaleScore, calibration_slope, martingale_score
 from .trajectories import Drift, drift_covariance, drift_variance
 
 PAIRED = "prior, posterior; or trajectories (b_0, b_1, ...; or trajectory, step, belief)"
@@ -67,6 +68,8 @@ def compare_calibration(name: str, belief: Array, outcome: Array, sample: Sample
     def difference(first: Any, second: Any, clusters: Array, family_size: int, how: Resampling) -> Any:
         test = paired_slope_difference(first[:2], second[:2], clusters, how=how)
         both = [calibration_slope(side[0], side[1], clusters, how=how).status for side in (first, second)]
+        if ONE_OUTCOME in both:
+            return type(test)(status=ONE_OUTCOME, params=test.params, **test.row_fields)
         status = next((first for first in both if first != "ok"), "ok") if test.status == "ok" else test.status
         return replace(test, first=1 + test.first, second=1 + test.second, status=status)
 
@@ -171,9 +174,7 @@ def _slope(
 
 
 def _slope_of_noise(prior: Array, cell: Array | None) -> float:
-    """How far `READING_NOISE` nat lowers the slope of a perfect updater (METRICS A5): one less the reliability of the
-    priors, within cells; 0 where they do not vary.
-    """
+    """How far `READING_NOISE` nat lowers the slope of a perfect updater (METRICS A5), within cells."""
     of = pd.DataFrame({"prior": prior, "cell": 0 if cell is None else cell}).dropna()
     spread = float((of["prior"] - of.groupby("cell")["prior"].transform("mean")).pow(2).mean())
     noise = float((READING_NOISE * of["prior"] * (1 - of["prior"])).pow(2).mean())
@@ -187,18 +188,18 @@ def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:
         beside["between cells"] = f"{score.M_between:.3f}, with {score.between_share:.0%} of the spread of the priors"
         beside["over all rows, which mixes the two,"] = f"{score.M_pooled:.3f}"
     if np.isfinite(score.effective_clusters):
-        beside["clusters that carry it"] = f"{score.effective_clusters:.1f} of {score.n_clusters}"
+        beside["effective number of clusters"] = f"{score.effective_clusters:.1f} of {score.n_clusters}"
     if np.isfinite(score.mde):
         beside["minimum detectable effect (80% power)"] = f"{score.mde:.3f}"
     if isinstance(score, MartingaleScore) and np.isfinite(score.p_iid):
         beside["p as papers print it (rows independent, equal spread)"] = f"{score.p_iid:.3g}"
     if -1 < slope < 0:
-        beside[f"a prior reading of reliability {1 + slope:.2f}"] = "would show this alone"
+        beside["reliability of the prior at which noise alone makes this M"] = f"{1 + slope:.2f}"
     if study is None:
         beside["reliability over wordings"] = "not measured"
     elif np.isfinite(study.reliability_one):
-        beside["reliability of one wording"] = f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"
-        beside[f"of the mean of {study.n_wordings}"] = f"{study.reliability_mean:.2f}"
+        beside[RELIABILITY] = f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"
+        beside[f"reliability of the mean of {study.n_wordings} wordings"] = f"{study.reliability_mean:.2f}"
     return beside
 
 
@@ -324,9 +325,7 @@ def brier_on_martingale_lines(sample: Updates, how: Resampling) -> Iterator[Line
 
 
 def as_cells(sample: Updates) -> Cells:
-    """M of each combination of the factors of a sample that has outcomes, with its error and the Brier score of its
-    posteriors (martingale-score, Figure 4).
-    """
+    """M, its error and Brier score in each combination of factors (martingale-score, Figure 4)."""
     assert sample.factors is not None
     cell = cells(sample.factors)
     fits = list(_by_cell(sample, cell).values())

@@ -33,6 +33,8 @@ TIED = 0.02
 """Two kinds tie in a cluster in which they are apart by no more than this share of the largest distance."""
 MOST_TIES = 0.5
 """Share of clusters that tie above which what makes a difference is rare."""
+UNSEEN = "rare clusters that point the other way and may not have been sampled"
+"""What the interval and p of a difference allow for where most clusters tie."""
 DIFFERENCE = "_difference"
 """What is added to a metric's name in the difference of two samples."""
 Comparable = Mapping[str, Mapping[str, tuple[Sample, Compared]]]
@@ -120,8 +122,8 @@ class Pair:
             p=max(score.p, bound.p),
             ci_lo=min(score.ci_lo, bound.lo),
             ci_hi=max(score.ci_hi, bound.hi),
-            ci_method=f"{score.ci_method}, and the chance to have missed what pulls the other way",
-            p_method=f"{score.p_method}, and the chance to have missed what pulls the other way",
+            ci_method=f"{score.ci_method}, widened for {UNSEEN}",
+            p_method=f"{score.p_method}, raised for {UNSEEN}",
             status="ties_dominate" if score.status == "ok" else score.status,
         )
 
@@ -173,9 +175,7 @@ class Pair:
         )
 
     def _few_surprises(self, ours: Array, theirs: Array) -> bool:
-        """Whether the spread of a difference of losses rests on fewer outcomes than are sure to be seen, by the beliefs
-        of either kind.
-        """
+        """Whether the spread of a difference of losses rests on fewer outcomes than beliefs are sure to see."""
         if self.first.foreseen is None or self.second.foreseen is None:
             return False
         (p, lost), (q, other) = self.first.foreseen, self.second.foreseen
@@ -187,9 +187,7 @@ class Pair:
 
     @property
     def moments(self) -> tuple[Array, Array, Callable[[Array], Array]]:
-        """The difference as a function of sums: moments [n, k] of the common rows, their clusters, and the function
-        from sums [m, k] to differences [m].
-        """
+        """Moments [n, k] of the common rows, their clusters, and what makes differences [m] of sums [m, k]."""
         ours, theirs = self.rows
         k = self.first.moments.shape[1]
         both = np.hstack([self.first.moments[ours], self.second.moments[theirs]])
@@ -201,9 +199,7 @@ class Pair:
         return both, self.first.clusters[ours], difference
 
     def influence(self) -> dict[str, float]:
-        """Cluster -> by how much the difference falls when it is left out, the largest before all; those of undefined
-        rows are left out.
-        """
+        """Cluster -> by how much the difference falls without it, the largest first; undefined ones are left out."""
         both, clusters, difference = self.moments
         known = np.isfinite(both).all(axis=1)
         names, codes = np.unique(clusters[known].astype(str), return_inverse=True)
@@ -227,7 +223,6 @@ def pairs_of(comparable: Comparable, rivals: Sequence[Collection[str]], samples:
     """Every two samples that are rivals, by each number that both have.
 
     Args:
-        comparable: what was measured.
         rivals: names of samples that are compared with each other; none: all are.
         samples: all that there are, by which their names are shortened.
     """
@@ -311,9 +306,7 @@ def _labels(samples: Sequence[Sample]) -> dict[str, str]:
 
 
 def _are_rivals(first: Sample, second: Sample) -> bool:
-    """What is read inside is compared with the exact belief by the same method and with what the model states or acts
-    on, and with nothing else that is read inside.
-    """
+    """What is read inside meets the exact belief of its method and what is stated or acted on, nothing else inside."""
     inner = [sample for sample in (first, second) if sample.kind in INNER_KINDS]
     if not inner:
         return True

@@ -318,7 +318,6 @@ def score_samples(
 
     Args:
         samples: no two of the same type share kind, method, subset and run. They are taken one at a time.
-        how: everything is resampled.
         metric: one by its name, or `all`.
         until: of each metric, the last number that is wanted: what it says after it is not computed. Empty: all.
         compared: the numbers whose differences between samples are told; None: all that can be compared.

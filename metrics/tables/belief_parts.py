@@ -38,9 +38,7 @@ def read_part(data: bytes) -> pa.Table:
 
 
 def as_beliefs(parts: Sequence[pa.Table]) -> pd.DataFrame:
-    """Parts as one belief table of this version: texts are categories, lists tuples. A condition that is text in one
-    part is text in all.
-    """
+    """Parts as one belief table of this version: texts are categories, or text if one part has text; lists tuples."""
     if len({VARIANT in part.schema.names for part in parts}) > 1:  # an earlier version has begun the run
         return pd.concat([as_beliefs([part]) for part in parts], ignore_index=True)
     texts = {field.name for part in parts for field in part.schema if pa.types.is_dictionary(field.type)}
@@ -64,9 +62,7 @@ class BeliefParts:
     """The beliefs of a run, by parts of whole items in their order, of which one is in memory."""
 
     def __init__(self, parts: Callable[[], Iterable[pd.DataFrame]], room: Path | None = None) -> None:
-        """Parts can be had again and again; what is computed of them lies in a file without a name in `room`, or where
-        temporary files do.
-        """
+        """Parts that can be had repeatedly; what is computed of them is a file without a name in `room`."""
         self._parts, self._room = parts, room
         self._once: dict[Callable[[BeliefParts], Any], Any] = {}
 

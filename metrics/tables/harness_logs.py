@@ -156,9 +156,7 @@ def _options(
     right: Sequence[bool],
     conditions: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[Row]:
-    """A row for each option, with its share of the probability of all; in the order of their texts, so that logs that
-    list them otherwise are alike.
-    """
+    """A row for each option with its share of all, in the order of the texts, so that all logs list them alike."""
     given = np.full(len(texts), -np.inf) if logp is None else np.array(logp, dtype=np.float64)
     known = bool(given.max() > -np.inf)
     share = softmax(given) if known else np.full(len(texts), np.nan)
@@ -284,9 +282,7 @@ def _asked(sample: Mapping[str, Any], texts: Sequence[str]) -> tuple[str, Sequen
 
 
 def model_of(path: Path) -> str | None:
-    """The model that a log names, or that lm-eval names beside a sample file; empty where none does, None of a table
-    that is no log.
-    """
+    """The model that a log, or lm-eval beside a sample file, names; empty where none does, None of no log."""
     with path.open("rb") if path.is_file() else io.BytesIO() as file:
         beginning = file.read(300) if path.suffix == ".json" else b""
     if path.suffix == INSPECT or (b'"version"' in beginning and b'"status"' in beginning):

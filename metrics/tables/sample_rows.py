@@ -126,17 +126,13 @@ def joined(*parts: Array) -> Array:
 
 
 def texts(keys: Array) -> Array:
-    """Names of rows as texts, of which each is in memory once, however many arrays have it: numpy's own have as many
-    letters as the longest.
-    """
+    """Names of rows as texts, each once in memory, where numpy's own have as many letters as the longest."""
     labels = keys.astype(object, copy=False)
     return labels if all(isinstance(key, str) for key in labels) else labels.astype(str).astype(object)
 
 
 def with_key(sample: Sample, digests: Mapping[str, str]) -> Sample:
-    """The sample, its keys followed by the digest of the item that they begin with: then only rows about the same
-    content pair, whatever items are called in other runs.
-    """
+    """The sample with the digest of its item after each key: then only rows of the same content pair."""
     if isinstance(sample, Updates):
         return replace(sample, views={name: with_key(view, digests) for name, view in sample.views.items()})
     if sample.keys is None:

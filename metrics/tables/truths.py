@@ -65,9 +65,7 @@ def told_truth(
 
 
 def ways_of(truths: Iterable[ToldTruth | None]) -> frozenset[Way]:
-    """The ways in which every truth of a table can be read: where options are numbers, or letters, one row alone does
-    not say what is meant.
-    """
+    """The ways in which every truth of a table can be read, since one row alone does not say what is meant."""
     every = [frozenset(truth.readings) for truth in truths if truth]
     return frozenset.intersection(*every) if every else frozenset()
 
@@ -76,7 +74,6 @@ def true_option(truth: ToldTruth, ways: frozenset[Way], chosen: Way | None = Non
     """The index of the option that is meant, among its places.
 
     Args:
-        truth: the truth of a row.
         ways: in which every truth of the file can be read (`ways_of`).
         chosen: the way that is taken where several are left.
         advice: what a user can do where it stays open.

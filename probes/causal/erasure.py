@@ -26,9 +26,7 @@ class Dependence(NamedTuple):
 
     @property
     def weaker(self) -> tuple[Contrast, Contrast, Contrast]:
-        """What has the sign of the slope before, and is not 0, if an outcome depends less than it did: a slope that
-        turns round and grows does not.
-        """
+        """Has the sign of the slope before if an outcome depends less than it did; not if it turns round and grows."""
         return self.before, self.fall, self.total
 
 

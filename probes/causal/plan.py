@@ -147,8 +147,7 @@ class CausalData:
         return self.of(arm, outcome) - self.of(PLAIN, outcome)
 
     def effect(self, arm: Arm, outcome: str) -> Floats:
-        """[n] half the difference between an arm and the same with its dose turned round: what depends on the sign, not
-        on the size of the disturbance."""
+        """[n] half the difference between an arm and the same with its dose turned round: what depends on the sign."""
         return (self.of(arm, outcome) - self.of(arm._replace(dose=-arm.dose), outcome)) / 2
 
     def asked(self, outcome: str) -> bool:

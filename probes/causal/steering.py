@@ -34,9 +34,7 @@ def slope_through_zero(x: ArrayLike, y: ArrayLike, groups: ArrayLike, *, how: Re
 
 
 def slope_within(x: ArrayLike, y: ArrayLike, groups: ArrayLike, *, how: Resampling = RESAMPLING) -> Ratio:
-    """The same of x [n, k] and y [n, k] about their means in each of n contexts [n] with its group; a context with a
-    hole is dropped.
-    """
+    """The same of x [n, k] and y [n, k] about their means in each context [n]; a context with a hole is dropped."""
     x, y = floats(x), floats(y)
     whole = np.isfinite(x + y).all(axis=1, keepdims=True)
     u, v = (
@@ -98,9 +96,7 @@ def with_estimation(effect: Effect, without: Floats, level: float) -> Effect:
 
 
 def per_dose(data: CausalData, outcome: str, plan: CausalPlan) -> Ratio:
-    """Change of an outcome for each standard deviation of the registered direction, over all doses. The interval
-    carries the direction's estimation, as that of the gain does.
-    """
+    """Change for each standard deviation along the registered direction, whose estimation the interval carries."""
     arms = [Arm("steer", plan.directions[0], dose) for dose in plan.signed]
     dose = np.repeat([arm.dose for arm in arms], len(data.groups))
     answered = np.concatenate([data.change(arm, outcome) for arm in arms])
@@ -179,9 +175,7 @@ def enough(n: int, level: float) -> bool:
 
 
 def exceeded_by_few(values: ArrayLike, level: float) -> float:
-    """The one of values [n] that another drawn like them exceeds with a chance of at most 1 - level; the largest if n
-    is not `enough` for that.
-    """
+    """The value [n] that another like them exceeds with chance 1 - level at most; of few, the largest."""
     ranked = np.sort(floats(values))
     return float(ranked[min(len(ranked), int(np.ceil((len(ranked) + 1) * level - TIE))) - 1])
 

@@ -5,14 +5,16 @@ with the way back (PROBES 6, METRICS A5).
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from ...metrics.beliefs import condition_columns, read_exactly
 from ...metrics.contract import NAN, RESAMPLING, Floats, Resampling, Score, floats
 from ...metrics.divergence import clipped_logit
 from ...metrics.inference.clusters import complete_rows
 from ...metrics.inference.equivalence import Equivalence, tost
 from ...metrics.inference.intervals import moment_interval
-from ..dataset import EPS
+from ..dataset import EPS, READ_BY, READINGS
 from .crossfit import Refitted, recalibration
 
 SLOPE_BAND = (0.8, 1.25)
@@ -91,11 +93,11 @@ class LogoddsSpread(NamedTuple):
     def fault(self) -> str:
         """In words what is wrong with it: of what an interval lies beyond its bound; empty where of nothing."""
         if self.hi < SPREAD:
-            return f"drawn together: its log-odds spread {self.ratio:.2f} of the exact ones"
+            return f"drawn together: its log-odds have {self.ratio:.2f} of the spread of the exact ones"
         if self.lo > 1 / SPREAD:
-            return f"spread too far: its log-odds spread {self.ratio:.2f} of the exact ones"
+            return f"spread too far: its log-odds have {self.ratio:.2f} times the spread of the exact ones"
         if self.slope_hi < SPREAD**2:
-            return f"apart from the exact belief: its log-odds move {self.slope:.2f} for 1 of the exact ones"
+            return f"apart from the exact belief: its log-odds move by {self.slope:.2f} where the exact ones move by 1"
         return ""
 
     @property
@@ -126,6 +128,44 @@ def spread(read: ArrayLike, known: ArrayLike, cells: ArrayLike, groups: ArrayLik
     ratio = moment_interval(moments, groups, lambda sums: np.sqrt(sums[:, 0] / sums[:, 1]), kind="percentile")
     slope = moment_interval(moments, groups, lambda sums: sums[:, 2] / sums[:, 1], kind="percentile")
     return LogoddsSpread(float(np.sqrt(squares / known_squares)), ratio.lo, ratio.hi, product / known_squares, slope.hi)
+
+
+class Reach(NamedTuple):
+    """Whether the log-odds that a probe of the exact belief reads go with the exact ones."""
+
+    text: str = ""
+    """What is wrong, or that it cannot be told; empty where nothing is, and of other targets."""
+    wrong: bool = False
+
+
+def reach(target: str, read: pd.DataFrame, beliefs: pd.DataFrame) -> Reach:
+    """Of the rows that a probe of a target has `read`, beside the belief table of their run: in each scenario, within
+    options and the conditions that are met in half of the groups or more, such as the word that is ruled out, which
+    moves log-odds further than all that a probe may not know.
+    """
+    exact = read_exactly(beliefs)
+    exact = exact.assign(of=exact["readout_id"].astype(str))[["of", "option", "prob"]]
+    both = read.merge(exact, on=["of", "option"], suffixes=("", "_exact")).dropna(subset=["prob", "prob_exact"])
+    if target != "exact" or both.empty:
+        return Reach()
+    of = {str(name): _spread_of(rows) for name, rows in both.groupby("scenario", observed=True)}
+    if faults := [f"{found.fault} (`{name}`)" if name else found.fault for name, found in of.items() if found.fault]:
+        return Reach("; ".join(faults), wrong=True)
+    varied = [found for found in of.values() if np.isfinite(found.ratio)]
+    if varied and all(found.known for found in varied):
+        return Reach()
+    few = both["cluster"].nunique()
+    return Reach(f"not shown to spread as far as the exact belief ({few} groups are too few to tell)")
+
+
+def _spread_of(rows: pd.DataFrame) -> LogoddsSpread:
+    groups = rows["cluster"].astype(str)
+    shared = ["option_index"]
+    for name in condition_columns(rows.drop(columns=["prob_exact", *READ_BY, *READINGS], errors="ignore")):
+        met = groups.groupby(rows[name].astype(str), observed=True).nunique()
+        shared += [name] if met.min() * 2 >= groups.nunique() else []
+    cells = rows.groupby(shared, dropna=False, observed=True).ngroup()
+    return spread(rows["prob"], rows["prob_exact"], cells, groups)
 
 
 # What the errors of a probe do to the slope of an update, and the way back (PROBES 6, METRICS A5).

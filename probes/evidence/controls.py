@@ -156,8 +156,7 @@ def learning_curve(
     codes, n_groups = cluster_codes(groups, len(y))
     rng = np.random.default_rng(seed)
     curve = []
-    for share in shares:
-        size = max(MIN_FOLDS, round(share * n_groups))
+    for size in dict.fromkeys(max(MIN_FOLDS, round(share * n_groups)) for share in shares):
         r2 = []
         for _ in range(repeats if size < n_groups else 1):
             chosen = np.isin(codes, rng.permutation(n_groups)[:size])

@@ -116,10 +116,7 @@ def study(data: ProbeData, at: ReadAt, folds: NDArray[np.intp], plan: StudyPlan,
     """Everything about one place.
 
     Args:
-        data: what to decode.
-        at: the registered place.
         folds: [n] of `grouped_folds`.
-        plan: under which settings.
         beside: features besides those of the place.
     """
     x, target = data.read(at), data.target

@@ -31,8 +31,8 @@ READ = ("config.yaml", "items.jsonl", "manifest.json", "commits.jsonl", "beliefs
 
 @pytest.fixture(scope="module")
 def setting(tiny_folder: Path) -> tuple[Any, Any]:
-    wanted = ["items=3", "batch_items=1", "bootstrap_draws=20", "capture={layers: [0]}", "fork.methods=[]"]
-    wanted += ["methods={free: {forms: ['{option}']}}"]
+    wanted = ["items=3", "batch_items=1", "bootstrap_draws=20", "capture={layers: [0]}"]
+    wanted += ["fork.methods=[]", "methods={free: {forms: ['{option}']}}"]
     return load_config("consistency", wanted, str(tiny_folder))
 
 

@@ -13,7 +13,6 @@ from doxascope.metrics import (
     BeliefGate,
     PairedDifference,
     Resampling,
-    bca_interval,
     belief_gate,
     bootstrap_moments,
     brier_on_split_martingale,
@@ -33,6 +32,7 @@ from doxascope.metrics import (
     wild_cluster_test,
     word_identity_null,
 )
+from doxascope.metrics.inference.intervals import bca_tails
 
 seeds = st.integers(0, 10_000)
 
@@ -177,18 +177,24 @@ def test_a_family_does_not_know_the_order_of_its_comparisons(p: list[float]) -> 
     assert all(x.p <= x.p_adjusted <= 1 for x in plain.values())
 
 
+def bca_ends(draws: np.ndarray, estimate: float, left_out: np.ndarray, level: float) -> tuple[float, float]:
+    tails = bca_tails(draws, estimate, left_out)
+    assert tails is not None
+    return tails.ends(draws, level)
+
+
 @settings(max_examples=20, deadline=None)
 @given(seeds, st.floats(0.1, 10), st.floats(-5, 5))
 def test_bca_moves_with_the_units_and_turns_with_the_sign(seed: int, unit: float, shift: float) -> None:
     rng = np.random.default_rng(seed)
     x = rng.lognormal(size=40)
     draws, left_out = x[rng.integers(0, 40, (999, 40))].mean(axis=1), (x.sum() - x) / 39
-    lo, hi = bca_interval(draws, x.mean(), left_out, 0.95)
-    moved = bca_interval(unit * draws + shift, unit * x.mean() + shift, unit * left_out + shift, 0.95)
+    lo, hi = bca_ends(draws, x.mean(), left_out, 0.95)
+    moved = bca_ends(unit * draws + shift, unit * x.mean() + shift, unit * left_out + shift, 0.95)
     assert moved == pytest.approx((unit * lo + shift, unit * hi + shift))
-    turned = bca_interval(-draws, -x.mean(), -left_out, 0.95)
+    turned = bca_ends(-draws, -x.mean(), -left_out, 0.95)
     assert turned == pytest.approx((-hi, -lo))
-    wider = bca_interval(draws, x.mean(), left_out, 0.99)
+    wider = bca_ends(draws, x.mean(), left_out, 0.99)
     assert wider[0] <= lo <= hi <= wider[1]
 
 

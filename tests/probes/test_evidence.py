@@ -78,9 +78,9 @@ def test_ten_groups_of_one_row_say_what_cannot_be_computed(planted: Callable[...
     assert found.selectivity == pytest.approx(baseline_r2(x, target.logit, folds, PENALTIES) - found.control)
     assert "known groups: cannot be computed: each group has one row" in found.told
     assert "nan" not in found.told
-    for one in compare_estimators(x, target, groups, folds, PENALTIES, how=Resampling(0, 20)):
-        assert not one.skill.known or one.skill.lo > -1000, one.estimator  # of labels that vary
-        assert one.skill.known == one.auc.known
+    for fit in compare_estimators(x, target, groups, folds, PENALTIES, how=Resampling(0, 20)):
+        assert not fit.skill.known or fit.skill.lo > -1000, fit.estimator  # of labels that vary
+        assert fit.skill.known == fit.auc.known
 
 
 def test_scores_are_recalibrated_on_rows_that_they_were_not_fitted_on(planted: Callable[..., ProbeData]) -> None:
@@ -115,7 +115,7 @@ def test_the_spread_is_the_root_of_what_a_calibrated_reading_knows_and_nothing_i
     calibrated = spread(expit(read + away), expit(read + missed + away), option, groups)
     assert calibrated.ratio == pytest.approx(0.8, abs=0.02)
     assert calibrated.slope == pytest.approx(0.64, abs=0.03)
-    assert calibrated.fault.startswith("drawn together: its log-odds spread 0.8")
+    assert calibrated.fault.startswith("drawn together: its log-odds have 0.8")
     assert spread(expit(away), expit(read + away), option, groups).ratio == pytest.approx(0.0, abs=1e-12)
     exact = spread(expit(read + away), expit(read + away), option, groups)
     assert (exact.ratio, exact.slope, exact.fault, exact.known) == (pytest.approx(1), pytest.approx(1), "", True)
@@ -265,18 +265,18 @@ def test_every_estimator_is_judged_on_the_same_folds(planted: Callable[..., Prob
     pairs = pair_rows(data.rows["pair"], data.rows["negated"])
     pooled = np.stack([np.random.default_rng(0).normal(size=x.shape), x], axis=1)
     given: Any = {"pooled": pooled, "pairs": pairs, "how": Resampling(0, 20)}
-    found = {one.estimator: one for one in compare_estimators(x, data.target, data.groups, folds, PENALTIES, **given)}
+    found = {fit.estimator: fit for fit in compare_estimators(x, data.target, data.groups, folds, PENALTIES, **given)}
     assert len(found) == 7
-    for name, one in found.items():
+    for name, fit in found.items():
         if "mean," not in name:
-            assert one.auc.value > 0.85, name
-            assert one.auc.lo > 0.5, name
-            assert one.skill.lo <= one.skill.value <= one.skill.hi
+            assert fit.auc.value > 0.85, name
+            assert fit.auc.lo > 0.5, name
+            assert fit.skill.lo <= fit.skill.value <= fit.skill.hi
     crossed = cross_fit(x, data.target, folds, PENALTIES)
     assert found["ridge on log-odds"].auc.value == pytest.approx(auc(data.target.prob, crossed.logit), abs=0.02)
     nothing = make_target("noise", np.random.default_rng(1).integers(0, 2, len(x)))
     noise = compare_estimators(x, nothing, data.groups, folds, PENALTIES, **given)
-    assert all(one.skill.value < 0.05 and one.skill.lo < 0 for one in noise)
+    assert all(fit.skill.value < 0.05 and fit.skill.lo < 0 for fit in noise)
 
 
 def test_recall_on_neutral_chat_needs_a_direction_that_chat_has_not(planted: Callable[..., ProbeData]) -> None:
@@ -285,7 +285,9 @@ def test_recall_on_neutral_chat_needs_a_direction_that_chat_has_not(planted: Cal
     plan = StudyPlan(permutations=19, refits=20, penalties=(1.0,), control_draws=1, transfer=())
     neutral = np.random.default_rng(0).normal(size=(200, x.shape[1]))
     given = [neutral, neutral + 3 * np.eye(x.shape[1])[0]]  # the second looks as true as what is true
-    apart, alike = (study(data, data.points[0], folds, plan, Beside(neutral=one)).numbers["recall"] for one in given)
+    apart, alike = (
+        study(data, data.points[0], folds, plan, Beside(neutral=chats)).numbers["recall"] for chats in given
+    )
     assert apart.value > 0.6
     assert apart.lo > 0.01
     assert alike.value < 0.1
@@ -297,7 +299,7 @@ def test_the_learning_curve_rises_while_groups_are_missing(planted: Callable[...
     data = planted({0: 1.0}, layers=1, groups=120)
     x, folds = read(data)
     curve = learning_curve(x, data.target.logit, data.groups, folds, PENALTIES)
-    assert [one.groups for one in curve] == [15, 30, 60, 120]
+    assert [point.groups for point in curve] == [15, 30, 60, 120]
     assert curve[0].r2 < curve[-1].r2
 
 

@@ -21,6 +21,7 @@ from ....base.files import unsealed
 from ....base.settings import Settings, parse, read_yaml
 from ....base.text import shown
 from ....metrics import PairedDifference, paired_difference, paired_family
+from ....metrics.beliefs import read_exactly
 from ....metrics.consistency.competence import READABLE, RESPONDS
 from ....metrics.contract import Resampling
 from ....metrics.number import Number
@@ -29,7 +30,7 @@ from ....probes.report_card import Card
 from ...run.folder import RunFolder
 from ...run.joint_scores import short
 from ...run.manifest import ITEMS, item_digests
-from .. import Comparison, Group, Record, Side, compare
+from .. import Comparison, Group, Side, compare
 from ..findings import ALPHA
 
 Changes = dict[str, Any]
@@ -284,17 +285,14 @@ def _registered(comparison: Comparison) -> Iterator[Tested]:
     for group in comparison.groups:
         (first, _) = _sides(group)
         plan = first.run.config.registered if first.run else None
+        if plan is None:
+            continue
         for record in comparison.confirmed:
-            if plan and _is_of(record, first) and record.pair.metric == plan.metric:
-                sample = record.pair.one
-                if (sample.method, sample.kind) == (plan.method, plan.kind):
-                    yield Tested(
-                        group.name, f"{plan.metric} of {plan.method}", record.score, plan.coherent, plan.margin or 0
-                    )
-
-
-def _is_of(record: Record, side: Side) -> bool:
-    return any(record.pair.one is sample for sample in side.samples)
+            sample = record.pair.one
+            named = (record.pair.metric, sample.method, sample.kind) == (plan.metric, plan.method, plan.kind)
+            if named and any(sample is other for other in first.samples):
+                name = f"{plan.metric} of {plan.method}"
+                yield Tested(group.name, name, record.score, plan.coherent, plan.margin or 0)
 
 
 def _sides(group: Group) -> tuple[Side, Side]:
@@ -305,9 +303,7 @@ def _sides(group: Group) -> tuple[Side, Side]:
 
 
 def _valid(group: Group, family_size: int) -> Tested:
-    """The share of all answers that are one of the options, a mean over items, on those that both have. A read-out that
-    failed holds no valid answer: it counts 0, and is told.
-    """
+    """The mean over items of the share of answers that are an option; a read-out that failed counts 0, and is told."""
     before, now = (_coverage(side) for side in _sides(group))
     both = before.add_suffix("_before").join(now.add_suffix("_now"), how="inner")
     how = _sides(group)[0].how or Resampling()
@@ -320,8 +316,8 @@ def _valid(group: Group, family_size: int) -> Tested:
 
 
 def _coverage(side: Side) -> pd.DataFrame:
-    exact = side.beliefs[(side.beliefs["kind"] == "exact") & (side.beliefs["option_index"] == 0)]
-    exact = exact[exact["of"].astype(str) == ""]
+    exact = read_exactly(side.beliefs)
+    exact = exact[exact["option_index"] == 0]
     known = item_digests(side.run.folder.recorded(ITEMS)) if side.run else {}
     exact = exact.assign(
         item=[f"{item} {known.get(str(item), '')}" for item in exact["item"]],

@@ -89,8 +89,8 @@ def _lead_figure(card: ModelCard) -> Figure | None:
         if rows and plan:
             panels.append((f"{name}: {plan.metric}", rows, plan.coherent))
     caption = (
-        "The registered number of each experiment by kind of belief, with its interval. Dashed: coherent. Hollow:"
-        " cannot be read."
+        "The registered number of each experiment by kind of belief, with its interval. On the dashed line a "
+        "belief is coherent; a hollow mark cannot be read."
     )
     return forests("What was registered", panels, caption) if panels else None
 
@@ -116,7 +116,7 @@ def _numbers(card: ModelCard) -> TableBlock:
             "n",
         ],
         rows,
-        caption="The registered number of each experiment, as each kind of belief has it. Struck out: fails its gate.",
+        caption="The registered number of each experiment, for each kind of belief. What is struck out fails its gate.",
         short=True,
     )
 
@@ -140,14 +140,11 @@ def _gaps(card: ModelCard) -> Iterator[Block]:
         for group in comparison.groups:
             yield from left_out(group)
         if comparison.confirmed:
-            yield differences(f"Gaps: {name}", _family(comparison), comparison.confirmed)
+            caption = f"Paired on the same items; {adjusted_over(comparison.confirmed[0].score.family_size)}."
+            yield differences(f"Gaps: {name}", caption, comparison.confirmed)
         named = [record for record in comparison.struck if record.pair.metric in comparison.family]
         if named:
             yield differences(f"Gaps, struck out: {name}", STRUCK, named)
-
-
-def _family(comparison: Comparison) -> str:
-    return f"Paired on the same items; {adjusted_over(comparison.confirmed[0].score.family_size)}."
 
 
 def _probe(card: ModelCard) -> Iterator[Block]:

@@ -56,9 +56,7 @@ class QuestionColumns(Settings):
 
 
 def id_column(rows: Sequence[Row], given: str | None = None) -> str | None:
-    """The column, as the table calls it, that names each question: the one that is `given`, else the first whose name
-    is known; None if there is none.
-    """
+    """The table's column that names each question: the `given` one, else the first known one, else None."""
     present = {str(name).strip().lower(): str(name) for row in rows for name in row}
     if given is not None:
         return present.get(given.strip().lower(), given)

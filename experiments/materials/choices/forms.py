@@ -125,9 +125,7 @@ def _listed(choice: Choice, form: ChoiceForm, order: Order) -> list[str]:
 
 
 def option_positions(choice: Choice, form: ChoiceForm, order: Order) -> dict[str, Position]:
-    """Where each option's own text ends in the turn that lists them, by its number whatever its place; none where none
-    are listed.
-    """
+    """Option number -> where its own text ends in the turn that lists them; none where none are listed."""
     content = user_turn(choice, form, order)["content"]
     shown = _listed(choice, form, order)
     start, positions = content.find(form.between.join(shown)), {}

@@ -137,9 +137,7 @@ def _parsed_at(number: int, row: Row, columns: QuestionColumns, ids: str | None,
 def _parsed(
     number: int, cells: Row, columns: QuestionColumns, ids: str | None, called: Mapping[str, str]
 ) -> _Parsed | None:
-    """The parts of a row, whose id stands in the column `ids` and whose columns the file has `called`; None where two
-    options read the same.
-    """
+    """The parts of a row, with its columns as the file has `called` them; None where two options read the same."""
     names = {part: column_of(part, getattr(columns, part), cells) for part in NAMES if part != "options"}
     if ids is not None and (id_column := ids.strip().lower()) in cells:
         names["id"] = id_column

@@ -169,9 +169,7 @@ STORIES = (
 
 
 def worlds(n: int, seed: int = 0) -> list[Scenario]:
-    """`n` worlds, a story in its turn; their truths have the probabilities that they state. More of them begin with the
-    same ones.
-    """
+    """`n` worlds, a story in its turn, true as often as they state; more of them begin with the same ones."""
     return [_world(i, np.random.default_rng([seed, i])) for i in range(n)]
 
 

@@ -55,7 +55,8 @@ class Network:
         joint = self.joint([variable], evidence)
         total = float(joint.sum())
         if not total > 0:
-            raise UserError(f"evidence {_told(evidence)}: has probability zero; take some of it away")
+            given = ", ".join(f"{name} = {state}" for name, state in evidence.items())
+            raise UserError(f"evidence {given}: has probability zero; take some of it away")
         return joint / total
 
     def joint(self, variables: Sequence[str], evidence: Evidence) -> Floats:
@@ -214,10 +215,6 @@ def _product(factors: Sequence[Factor], without: str | None = None) -> Factor:
 def _arranged(factor: Factor, variables: Sequence[str]) -> Floats:
     names, table = factor
     return np.transpose(table, [names.index(name) for name in variables])
-
-
-def _told(evidence: Evidence) -> str:
-    return ", ".join(f"{name} = {state}" for name, state in evidence.items())
 
 
 # The world that a Bayesian network is.

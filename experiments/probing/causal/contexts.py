@@ -126,8 +126,7 @@ class Background(NamedTuple):
 
 
 class WithoutFold(NamedTuple):
-    """A probe as it is without a fold of what it was fitted on: by all of them the estimation of its direction enters
-    the interval of its gain."""
+    """A probe without a fold of what it was fitted on: how far its direction depends on the rows."""
 
     readout: LinearReadout
     background: Background
@@ -203,8 +202,6 @@ class Session:
         erasers, layers, d] at the probe's token, unedited and under each erasure.
 
         Args:
-            context: what is asked.
-            arms: what is done, each beside the others.
             whole: whether actions and stated beliefs are read, too, besides the exact belief.
         """
         questions = [asdict(context.belief), whole and [a and asdict(a) for a in (context.action, context.verbal)]]
@@ -343,11 +340,7 @@ def arms_of(reading: Arrays) -> list[Arm]:
 
 
 def readings_of(n: int, numbered: Iterable[tuple[int, Arrays]]) -> dict[Arm, Floats]:
-    """Arm -> [n, outcomes], the unedited branch among them; NaN in contexts where it was not made.
-
-    Args:
-        numbered: number of a context, and what was read in it.
-    """
+    """Arm -> [n, outcomes], the unedited branch among them; NaN in contexts where it was not made."""
     readings: dict[Arm, Floats] = {}
     for i, reading in numbered:
         for arm, values in zip((PLAIN, *arms_of(reading)), reading["values"], strict=True):

@@ -137,8 +137,6 @@ class Arms:
         """Everything but random directions.
 
         Args:
-            session: at the context's place.
-            group: of the context.
             fold: without which it is erased; -1: it is not.
             swapped: what the probe reads in the context that this one is paired with; None: it has none.
         """
@@ -186,8 +184,7 @@ class Arms:
         }
 
     def off_target(self, session: Session) -> Edits:
-        """What is done to neutral prompts: the registered direction both ways, random ones, whose sign is arbitrary,
-        one way."""
+        """Of neutral prompts: the registered direction both ways, random ones, whose sign is arbitrary, one way."""
         first, at = self.first, session.on_neutral()
         steered: Edits = {
             Arm("steer", first.name, sign * self.plan.dose): session.steer(
@@ -214,8 +211,7 @@ def unrelated_step(unrelated: Any, x: Floats, length: float) -> Floats | None:
 
 
 def erasing_folds(groups: np.ndarray, target: Floats, plan: CausalPlan) -> np.ndarray | None:
-    """[n] folds by which a target is erased; None if it is not known of all, is the same in all, or there are too few
-    groups."""
+    """[n] folds by which a target is erased; None if it is not known of all, alike in all, or of too few groups."""
     if not plan.erase or not np.isfinite(target).all() or len(set(groups.tolist())) < plan.folds:
         return None
     return None if target.min() == target.max() else grouped_folds(groups, plan.folds, plan.seed)

@@ -31,7 +31,7 @@ from ..page import of_card
 from ..rereading import require_same_model
 from ..settings import CausalAction, CausalJob, CausalStated, ProbeJob, job_folder
 from .check import causal_check
-from .contexts import Background, CausalContext, CausalPlace, CausalQuestion, Keep
+from .contexts import Background, CausalContext, CausalPlace, CausalQuestion
 from .interventions import by_turns
 from .page import page
 
@@ -84,7 +84,7 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
                 neutral=_neutral(job),
                 background=_background(loaded, probe),
                 budget=config.token_budget,
-                keep=_keeper(folder.path / "read"),
+                keep=lambda name, make: kept(folder.path / "read" / f"{name}.npz", make),
                 advance=advance,
             )
         verdict = CausalVerdict(checked.used, _evidence(checked), FALSIFIER)
@@ -200,11 +200,6 @@ def _direction(path: Path) -> Any:
 
     with in_one_line(path, "give a .npy file of one direction"):
         return Vector(np.load(path, allow_pickle=False), path.stem, str(path))
-
-
-def _keeper(folder: Path) -> Keep:
-    """Keeps what was read on the disk."""
-    return lambda name, make: kept(folder / f"{name}.npz", make)
 
 
 def _evidence(checked: CausalCheck) -> str:

@@ -38,9 +38,7 @@ BBQ, WITH_B, OPTIONS = "bbq", "  w/ B-score (Δ)", " options"
 
 
 def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
-    """Tables 2 to 4 and T3 to T6, and what Figures 3 and F2 draw; those whose columns are models have a row for each of
-    the paper's, with a column for each way of reading a model.
-    """
+    """Tables 2 to 4 and T3 to T6, and what Figures 3 and F2 draw; a model's ways of reading are rows, or columns."""
     sizes = [
         PaperColumn(subset, name, metric, subset, written=".2f")
         for subset in _subsets(runs, "top_single", OPTIONS)

@@ -210,10 +210,12 @@ def _place(order: Iterable[str]) -> Callable[[str], tuple[int, str]]:
 
 
 def setup_figure(samples: Iterable[Cells]) -> Figure | None:
-    """The Brier score against |M| with its standard error, a panel for each sample; None where no cell has both."""
+    """The Brier score against |M| with its standard error, a panel for each sample of which two cells
+    have both; None without one.
+    """
     panels = []
     for sample in samples:
-        if sample.brier is None:
+        if sample.brier is None or np.isfinite(sample.value + sample.brier).sum() < 2:
             continue
         size, brier = np.abs(sample.value), sample.brier
         kinds = [name for name in ("domain", "reasoning", "technique") if name in sample.factors]

@@ -282,9 +282,7 @@ def across(
     labels: Sequence[str],
     mean: str,
 ) -> PaperTable:
-    """A column for each method of each run that any of the rows (labels, and the cell of a method) holds; and of a
-    method that several runs have their mean, under the name `mean`.
-    """
+    """A column for each method of each run that some row holds, and the `mean` of a method that several runs have."""
     ways = [(run, method) for run in runs for method in run.methods]
     made = [(names, [cell(*way) for way in ways]) for names, cell in rows]
     kept = [i for i in range(len(ways)) if any(cells[i].text != DASH for _, cells in made)]
@@ -370,9 +368,7 @@ def _grouped(heads: Sequence[str]) -> list[str]:
 
 
 def as_blocks(tables: Sequence[PaperTable]) -> list[TableBlock]:
-    """Those that hold anything, each with its intervals below its numbers and with what its marks mean; the first is
-    told in a terminal, too.
-    """
+    """Those that hold anything, each with its intervals and what its marks mean; the first in a terminal, too."""
     return [_block(table, first=i == 0) for i, table in enumerate(table for table in tables if not table.empty)]
 
 

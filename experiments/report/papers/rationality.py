@@ -21,9 +21,7 @@ CONTROL = "with the outcome, given the evidence (control)"
 
 
 def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
-    """Tables 1 to 5 and Figure 2; of several data sets Tables 3 and 4 end with the mean over them, that of
-    a model with an interval, since data sets are sampled apart.
-    """
+    """Tables 1 to 5 and Figure 2; of several data sets Tables 3 and 4 end with the mean over them."""
     rmse = "RMSE: diff π vs π_0"
     found = [
         (

@@ -35,7 +35,7 @@ from ...report.findings import Column, Figure
 from ...report.marks import Axis, Mark, line, points, ranges, rule, span
 from ...report.plotting import INK
 from ..experiment import Experiment, Item, Question, RunConfig
-from ..scores import Added, Begun, ScoredRun
+from ..scores import Added, AddOn, Begun, ScoredRun
 from .inner_readouts import (
     Inner,
     Layer,
@@ -154,13 +154,15 @@ def inner_blocks(columns: Sequence[Column], profiles: Sequence[Profile], gate: G
     passed = sum(layer.gate.passed for *_, layer in read)
     figure = profile_figure(columns[0], profiles)
     text = (
-        "What inner layers would answer: by the logit lens (raw: as they are), by the tuned lens (translated: an "
-        "affine map that was fitted on text without the items' words) and, where asked for, by their mean Jacobian on "
-        "that text. "
-        f"Gates: {judged} of {clusters} clusters judge, the others score. {passed} of "
-        f"{len(read)} read-outs pass: coverage at least {gate.coverage:g}, correlation with the exact log-odds beyond "
-        f"the words at least {gate.partial_corr:g}, the exact answer's response to evidence, in more than half of "
-        "the clusters, where five or more say. What fails is no belief and enters no other number of this page."
+        "The figure shows what inner layers would answer: by the logit lens (raw: the layer as it is), by the tuned "
+        "lens "
+        "(translated: by an affine map that was fitted on text without the items' words) and, where the settings ask "
+        "for it, by their mean Jacobian on that text. "
+        f"The gates are judged on {judged} of {clusters} clusters, and the others are scored. {passed} of {len(read)} "
+        f"read-outs pass: their coverage is at least {gate.coverage:g}, their correlation with the exact log-odds "
+        f"beyond the words at least {gate.partial_corr:g}, and they respond to evidence as the exact answer does, in "
+        "more than half of the clusters (where five clusters or more have evidence). A read-out that fails is no "
+        "belief and enters no other number of this page."
     )
     scored = [(column.title, column.explanation) for column in columns]
     judges = [(name, "") for name in ("coverage", "beyond the words", "evidence, nat", "share that responds", "fails")]
@@ -196,11 +198,11 @@ def profile_figure(column: Column, profiles: Sequence[Profile]) -> Figure:
     return chart(
         f"Inner layers: {column.title}",
         panels,
-        f"{column.title.capitalize()}: {column.explanation}. The model's own answer is the solid line with its "
-        "interval, the words alone without any context the dotted one. Filled: the layer passes its gates. Hollow: it "
-        "fails, and the crosses below say which (coverage: the options hold too little; words: too little like the "
-        "answer is left once each word's usual share is taken out; evidence: what it is about does not move as in the "
-        "answer; items: it does so in too few of them). A hollow point is no belief, however high it lies.",
+        f"{column.title.capitalize()}: {column.explanation}. The solid line is the model's own answer with "
+        "its interval, the dotted line the words alone without any context. A filled point passes its gates. A hollow "
+        "point fails, and the crosses below say at which gate (coverage: the options have too little probability; "
+        "words: without each word's usual share too little of the answer is left; evidence: the belief does not follow "
+        "evidence as the answer does; items: it does so in too few items). A hollow point is no belief, however high.",
         x=Axis("layer", whole=True),
         y=Axis("", limits, [*crosses.values(), *ticks], names, size=6.5),
         columns=2,
@@ -260,13 +262,13 @@ def _interval(estimate: float, lo: float, hi: float) -> str:
 # Inner layers as an add-on of a run (METRICS W3).
 
 
-class InnerLayers:
+class InnerLayers(AddOn):
     """Beliefs that inner layers hold, admitted through gates; for a run with `lens`."""
 
     def begin(self, experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> Begun:
         """Fit, or find, the maps to the last layer. Raises UserError for what cannot be read inside."""
         if config.lens is None:
-            return Begun(config, {})
+            return super().begin(experiment, config, items, lm)
         from ....hooks.lens.lens import Lens
 
         inner = _declaration(experiment)

@@ -73,12 +73,7 @@ ADJUSTED = "p after Holm"
 
 
 def named_apart(rows: pd.DataFrame, methods: Sequence[str], conditions: Sequence[str]) -> pd.DataFrame:
-    """The rows of inner read-outs in the contexts of the exact ones, under methods of their own.
-
-    Args:
-        methods: [rows] that of the exact read-out, `/`, and a name.
-        conditions: those that exact read-outs do not have.
-    """
+    """The rows of inner read-outs in the contexts of the exact ones, under methods of their own."""
     return rows.assign(method=methods).drop(columns=[name for name in conditions if name in rows])
 
 
@@ -87,9 +82,6 @@ def scored_beside(
 ) -> list[Number]:
     """The numbers of inner read-outs that take other beliefs of the same contexts, and their differences from these;
     none of an experiment that declares none. All p that are not adjusted yet are adjusted together.
-
-    Args:
-        inner: those of the inner read-outs that may enter other numbers, named apart.
     """
     if not isinstance(experiment, ReadInside) or experiment.inner.beside is None or inner.empty:
         return []
@@ -203,9 +195,7 @@ def judging(clusters: pd.Series, gate: Gate, seed: int) -> set[str]:
 
 
 def _contexts(inner: Inner, beliefs: pd.DataFrame) -> pd.DataFrame:
-    """The rows of the declared contexts that are read inside, exact and inner, with `exact`, the name of the exact
-    read-out, and `rejected_option`, what its context is evidence about.
-    """
+    """The exact and inner rows of the declared contexts, with `exact`, whose each is, and `rejected_option`."""
     inside = beliefs[beliefs["kind"] == "lens"]
     if (inside["of"] == "").any():
         raise UserError("beliefs: inner read-outs do not say what they are of, as those of earlier versions; run again")

@@ -9,13 +9,12 @@ import pandas as pd
 
 from ....base.text import shown_error
 from ....hooks.checks.certificate import Certificate
-from ....hooks.lm import LanguageModel
 from ....metrics.number import Key, Number
 from ....metrics.tables.belief_parts import BeliefTable
 from ...report.document import Prose
-from ..experiment import Experiment, Item, RunConfig
+from ..experiment import Experiment, RunConfig
 from ..manifest import CERTIFICATE
-from ..scores import Added, Begun, ScoredRun, score_run
+from ..scores import Added, AddOn, ScoredRun, score_run
 
 DRAWS = 2
 """Perturbed tables that are scored."""
@@ -25,12 +24,8 @@ NONE = (
 )
 
 
-class NoiseFloors:
-    """The numerical error beside each score, if the run has a certificate."""
-
-    def begin(self, experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> Begun:
-        """Nothing: the run keeps its model's certificate anyway."""
-        return Begun(config, {})
+class NoiseFloors(AddOn):
+    """The numerical error beside each score, if the run has a certificate, which it keeps anyway."""
 
     def finish(self, run: ScoredRun) -> Added:
         """Score perturbed tables."""
@@ -68,11 +63,6 @@ def score_floors(
 ) -> dict[Key, float]:
     """Key of a number -> the largest change of its estimate in `DRAWS` tables in which every option's log-probability
     is `nat` higher or lower, by a coin of its own; NaN where an estimate is undefined. A size, not a bound.
-
-    Args:
-        config: the run's; its seed throws the coins.
-        numbers: those of the run, as `score_run` gives them.
-        nat: the numerical error of a log-probability, from a certificate.
     """
     plain = config.model_copy(update={"bootstrap_draws": 2})  # estimates hardly ever need the intervals
     before = {number.key: number.score.estimate for number in numbers}
@@ -107,9 +97,7 @@ def _moved(beliefs: BeliefTable, nat: float, seed: Sequence[int]) -> BeliefTable
 
 
 def perturbed(beliefs: pd.DataFrame, nat: float, rng: np.random.Generator) -> pd.DataFrame:
-    """The same table with every log-probability `nat` higher or lower, normalised anew over each read-out's options;
-    what was written rather than computed has none and stays.
-    """
+    """Every log-probability `nat` higher or lower, normalised anew by read-out; what was written stays."""
     readouts, _ = pd.factorize(beliefs["readout_id"])
     computed = beliefs["logp"].notna().to_numpy()
     shift = np.where(computed, rng.choice((-nat, nat), len(beliefs)), 0.0)

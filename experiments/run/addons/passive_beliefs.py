@@ -9,7 +9,7 @@ against the exact belief that is asked for at the same place; the numbers are of
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,9 +17,8 @@ import pandas as pd
 from ....base.errors import UserError, in_one_line
 from ....base.text import as_csv
 from ....hooks.lens.plan import Gate
-from ....hooks.lm import LanguageModel
 from ....metrics import ReadoutGate, Score, check_belief_table, query_effect, readout_gate
-from ....metrics.beliefs import condition_columns, condition_keys
+from ....metrics.beliefs import condition_keys, read_exactly
 from ....metrics.consistency import competence
 from ....metrics.contract import Resampling
 from ....metrics.forms.belief_table import groups_of
@@ -27,22 +26,20 @@ from ....metrics.number import Number
 from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.belief_parts import as_beliefs, read_part
 from ....metrics.tables.samples import ALL
-from ....probes.dataset import READINGS
-from ....probes.evidence.calibration import LogoddsSpread, spread, update_behind_probe
+from ....probes.dataset import READ_BY, READINGS, TOKEN
+from ....probes.evidence.calibration import reach, update_behind_probe
 from ....probes.evidence.token_lead import lead_in_tokens
-from ....probes.features import NO_BELIEF, OF_OPTION, READ_OUT
+from ....probes.features import NO_BELIEF, OF_OPTION, READ_OUT, TARGETS, WHERE
 from ....probes.probe import ProbeMeta
 from ...report.cells import score_cell
 from ...report.document import Block, Cell, Prose, grid
-from ..experiment import Experiment, Item, RunConfig
+from ..experiment import RunConfig
 from ..folder import RunFolder
-from ..scores import Added, Begun, ScoredRun, as_taken, resampling
+from ..scores import Added, AddOn, ScoredRun, as_taken, resampling
 from .inner_readouts import GATE, GATE_FAILED, judging, named_apart, numbers_table, scored_beside
 from .side_by_side import (
     DISAGREEMENT,
-    OWN,
     PROBES_FOLDER,
-    TOKEN,
     disagreements,
     furthest,
     said_numbers,
@@ -63,8 +60,6 @@ def beside_asked(
     the updates behind the errors of reading.
 
     Args:
-        table: rows of what was read in passing, with the condition `token`.
-        name_read: of what read them; it follows the name of each method of asking.
         trajectories: whether they may be compared step by step: only where they were read before the question.
     """
     passive = by_place(table, [*PLACE, "cluster"])
@@ -88,17 +83,15 @@ def beside_asked(
         both = passive.merge(asked, on=PLACE, suffixes=("", "_asked"))
         for method, places in both.groupby("method", sort=False):
             effect = query_effect(places["prob"], places["prob_asked"], places["cluster"].to_numpy(), how=how)
-            how_asked = "asked" if kind == "exact" else "stated"
-            yield number(str(method), "query_effect", effect, f"{how_asked} less read in passing")
+            how_asked = "exact belief when asked" if kind == "exact" else "stated belief"
+            yield number(str(method), "query_effect", effect, f"{how_asked} minus the reading before the question")
             if trajectories and places["step"].nunique() > 1:
                 for metric, score, quantity, beside, code in _along(places.sort_values("step"), kind, how):
                     yield number(str(method), metric, score, quantity, beside, code)
 
 
 def _along(places: pd.DataFrame, kind: str, how: Resampling) -> Iterator[tuple[str, Score, str, dict[str, str], str]]:
-    """Metric, score, what it is in words, what qualifies it and its code, of trajectories that were read at two steps
-    or more.
-    """
+    """Metric, score, quantity, what qualifies it and its code, of trajectories that were read at two steps or more."""
     chain = places["item"] + "\0" + places["scenario"] + "\0" + places["chain"]
     if not chain.duplicated().any():
         return
@@ -106,22 +99,22 @@ def _along(places: pd.DataFrame, kind: str, how: Resampling) -> Iterator[tuple[s
     groups = places["cluster"].to_numpy()
     lead = lead_in_tokens(passive, asked, token, step, chain.to_numpy(), groups, how=replace(how, draws=None))
     beside = {"by chance": f"{lead.by_chance:.1f}", "never settles": str(lead.n_never)}
-    yield "lead", lead, f"tokens by which it settles before the {kind} belief", beside, "W6"
+    yield "lead", lead, f"number of tokens by which the reading settles before the {kind} belief", beside, "W6"
     if kind == "exact":
         after = places.groupby(chain, sort=False)[["prob", "prob_asked"]].shift(-1)
         there = after["prob"].notna().to_numpy()
         read, known_there = after["prob"].to_numpy()[there], after["prob_asked"].to_numpy()[there]
         behind = update_behind_probe(passive[there], read, asked[there], known_there, groups[there], how=how)
         beside = {"as read": f"{behind.M_read:.3f}", "of a coherent belief": f"{behind.M_coherent:.3f}"}
-        yield "M_behind", behind, "slope of the update behind the errors of reading", beside, "A5"
+        yield "M_behind", behind, "slope of the update, corrected for errors of reading", beside, "A5"
 
 
 def by_place(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """The mean belief in the first option at each place, over wordings and orders."""
     first = rows[rows["option_index"] == 0]
     first = first.assign(
-        place=condition_keys(first, (*OWN, *READINGS)),
-        chain=condition_keys(first, (*OWN, *READINGS, *OF_STEP)),
+        place=condition_keys(first, (*READ_BY, *READINGS)),
+        chain=condition_keys(first, (*READ_BY, *READINGS, *OF_STEP)),
         **{TOKEN: first.get(TOKEN, 0)},
         **{name: first[name].astype(str) for name in ("method", "item", "scenario", "option", "cluster")},
     )
@@ -152,12 +145,8 @@ PASSING_FOLDER = PASSING = "passing"
 PRIOR = -1
 
 
-class LensInPassing:
-    """Lens beliefs with nothing appended, if they were read."""
-
-    def begin(self, experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> Begun:
-        """Nothing: they are read once a run is there."""
-        return Begun(config, {})
+class LensInPassing(AddOn):
+    """Lens beliefs with nothing appended, if they were read once the run was there."""
 
     def finish(self, run: ScoredRun) -> Added:
         """The gate and the numbers of every layer, and a section for each position."""
@@ -174,7 +163,7 @@ class LensInPassing:
 def _lens_numbers(run: ScoredRun, table: pd.DataFrame, record: dict[str, Any]) -> Iterator[Number]:
     gate = Gate.model_validate(record["gate"])
     judges = table["cluster"].isin(judging(table["cluster"], gate, run.config.seed))
-    exact = run.every[(run.every["kind"] == "exact") & (run.every["of"].astype(str) == "")]
+    exact = read_exactly(run.every)
     early = record["site"] == "before the question"
     for (lens, layer), of_layer in table.groupby(["lens", "layer"], sort=False):
         subset = f"{lens}@{layer}"
@@ -221,8 +210,8 @@ def _wide(rows: pd.DataFrame) -> pd.DataFrame:
     """A row for each place: its chain, step and truth, the log-probabilities of its options and their names."""
     where = rows["item"].astype(str) + "\0" + rows["scenario"].astype(str) + "\0"
     rows = rows.assign(
-        key=where + rows["step"].astype(str) + condition_keys(rows, (*OWN, *READINGS)),
-        chain=where + condition_keys(rows, (*OWN, *READINGS, *OF_STEP)),
+        key=where + rows["step"].astype(str) + condition_keys(rows, (*READ_BY, *READINGS)),
+        chain=where + condition_keys(rows, (*READ_BY, *READINGS, *OF_STEP)),
         truth=rows["truth"].astype(float) if "truth" in rows else np.nan,
         **{name: rows[name].astype(str) for name in ("option", "cluster")},
     )
@@ -239,9 +228,9 @@ def _lens_section(record: dict[str, Any], numbers: Sequence[Number]) -> list[Blo
     return [
         Prose(
             title=f"What lenses read in passing at {record['position']!r}",
-            text=f"Nothing is appended: what inner layers would say next, which lies {record['site']}. {passed} of "
-            f"{len(gates)} read-outs pass their gates, judged on other clusters than the numbers are of; what fails is "
-            "no belief.",
+            text="No question is appended: these numbers are of what inner layers would say next at that place, which "
+            f"{WHERE[record['site']]}. {passed} of {len(gates)} read-outs pass their gates, which are judged on other "
+            "clusters than the numbers; a read-out that fails is no belief.",
         ),
         grid(
             "",
@@ -265,12 +254,8 @@ LEFT_OUT = f"{PROBES_FOLDER}/left-out.json"
 AGAIN = "apply the probe again"
 
 
-class ProbeBeliefs:
-    """Beliefs of kind `probe`, if a probe was applied to the run."""
-
-    def begin(self, experiment: Experiment, config: RunConfig, items: Sequence[Item], lm: LanguageModel) -> Begun:
-        """Nothing: probes are applied once a run is there."""
-        return Begun(config, {})
+class ProbeBeliefs(AddOn):
+    """Beliefs of kind `probe`, if a probe was applied to the run once it was there."""
 
     def finish(self, run: ScoredRun) -> Added:
         """The numbers of every probe, and a section for each."""
@@ -291,7 +276,7 @@ class ProbeBeliefs:
             known = {number.key for number in scored}
             scored += [number for number in _as_said(run, named) if number.key not in known]
             numbers += scored
-            together = reach(meta, table, run.beliefs).text
+            together = reach(meta.target, table, run.beliefs).text
             blocks += _probe_section(meta, table, scored, together)
             notes |= {("probe", str(method)): together for method in named["method"].unique() if together}
             if why := unreadable(meta):
@@ -322,7 +307,7 @@ def left_out(folder: RunFolder) -> dict[str, str]:
 
 def _probe_scores(run: ScoredRun, table: pd.DataFrame) -> list[Number]:
     """Every metric that fits what the probe's beliefs are: updates, trajectories, forecasts."""
-    plain = table.drop(columns=[name for name in OWN if name in table])
+    plain = table.drop(columns=[name for name in READ_BY if name in table])
     try:
         samples, _ = groups_of(run.folder.path, plain)
     except UserError:  # one reading per item and no outcome: nothing to score
@@ -331,9 +316,7 @@ def _probe_scores(run: ScoredRun, table: pd.DataFrame) -> list[Number]:
 
 
 def _as_said(run: ScoredRun, named: pd.DataFrame) -> list[Number]:
-    """The numbers that the experiment makes of what is said, of what the probe reads in the same places. A report card
-    judges it, and no gate of answers; nothing is outside of what it reads.
-    """
+    """The numbers that the experiment makes of what is said, of a probe; its report card judges it, no gate."""
     taken = as_taken(run.experiment, pd.concat([run.beliefs, named], ignore_index=True))
     probed = [sample for sample in run.experiment.samples(run.config, taken) if sample.kind == "probe"]
     scored = score_samples(probed, resampling(run.config), compared=set()).numbers
@@ -346,46 +329,10 @@ def unreadable(meta: ProbeMeta) -> str:
     return f"its report card: {meta.called} ({meta.n_groups} groups)" if meta.called in NO_BELIEF else ""
 
 
-class Reach(NamedTuple):
-    """Whether the log-odds that a probe of the exact belief reads go with the exact ones."""
-
-    text: str = ""
-    """What is wrong, or that it cannot be told; empty where nothing is, and of other targets."""
-    wrong: bool = False
-
-
-def reach(meta: ProbeMeta, table: pd.DataFrame, beliefs: pd.DataFrame) -> Reach:
-    """In each scenario, within options and the conditions that are met in half of the groups or more: such as the word
-    that is ruled out, which moves log-odds further than all that a probe may not know.
-    """
-    exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
-    exact = exact.assign(of=exact["readout_id"].astype(str))[["of", "option", "prob"]]
-    both = table.merge(exact, on=["of", "option"], suffixes=("", "_exact")).dropna(subset=["prob", "prob_exact"])
-    if meta.target != "exact" or both.empty:
-        return Reach()
-    of = {str(name): _spread_of(rows) for name, rows in both.groupby("scenario", observed=True)}
-    if faults := [f"{found.fault} ({name})" if name else found.fault for name, found in of.items() if found.fault]:
-        return Reach("; ".join(faults), wrong=True)
-    varied = [found for found in of.values() if np.isfinite(found.ratio)]
-    if varied and all(found.known for found in varied):
-        return Reach()
-    return Reach(f"not shown to spread as far as the exact belief: {both['cluster'].nunique()} groups do not tell")
-
-
-def _spread_of(rows: pd.DataFrame) -> LogoddsSpread:
-    groups = rows["cluster"].astype(str)
-    shared = ["option_index"]
-    for name in condition_columns(rows.drop(columns=["prob_exact", *OWN, *READINGS], errors="ignore")):
-        met = groups.groupby(rows[name].astype(str), observed=True).nunique()
-        shared += [name] if met.min() * 2 >= groups.nunique() else []
-    cells = rows.groupby(shared, dropna=False, observed=True).ngroup()
-    return spread(rows["prob"], rows["prob_exact"], cells, groups)
-
-
 def by_exact_method(meta: ProbeMeta, table: pd.DataFrame, beliefs: pd.DataFrame) -> pd.DataFrame:
     """The rows of a probe by the form of the exact read-out, one of `beliefs`, that each is of."""
     form = beliefs.drop_duplicates("readout_id").set_index("readout_id")["method"].astype(str)
-    return named_apart(table, [f"{form[name]}/{meta.name}" for name in table["of"]], OWN)
+    return named_apart(table, [f"{form[name]}/{meta.name}" for name in table["of"]], READ_BY)
 
 
 def _probe_section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Number], note: str) -> list[Block]:
@@ -394,8 +341,9 @@ def _probe_section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Numbe
     return [
         Prose(
             title=f"Read by the {what} {meta.name}",
-            text=f"{readouts} read-outs at {meta.at}, by a probe of {meta.target}. What it reads, by its report card: "
-            f"{meta.called}. Groups that it was trained on are read by fits without them."
+            text=f"A probe of {TARGETS.get(meta.target, meta.target)} read {readouts} read-outs at {meta.at}. Its "
+            f"report card "
+            f"calls what it reads: {meta.called}. Groups that it was trained on are read by fits without them."
             + (f" It is {note}." if note else ""),
         ),
         numbers_table(f"Numbers of {meta.name}", numbers),

@@ -13,11 +13,11 @@ from ....hooks.store import ActivationStore
 from ....hooks.store.reader import FOLDER
 from ....hooks.verbal.number_formats import RANKING
 from ....metrics import UNIT, cluster_mean
-from ....metrics.beliefs import condition_columns, condition_keys
+from ....metrics.beliefs import condition_columns, condition_keys, read_exactly
 from ....metrics.claims import COHERENCE, UPPER_BOUNDS, barred, verdicts
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
-from ....probes.dataset import READINGS
+from ....probes.dataset import READ_BY, READINGS
 from ....probes.features import OF_OPTION
 from ....probes.probe import Probe
 from ...report.cells import NONE, score_cell, scored_table
@@ -61,21 +61,12 @@ PROBES_FOLDER = "probes"
 """In a run: what probes read there,"""
 KEPT = f"{PROBES_FOLDER}/kept"
 """and the probes themselves, of `kinds: all`."""
-TOKEN = "token"
-"""The condition of a belief that was read in passing: at which token of the prompt,"""
-OWN = ("probe", "lens", TOKEN)
-"""and by what."""
-HOW = (*OWN, *READINGS, *MIXED)
+HOW = (*READ_BY, *READINGS, *MIXED)
 """Conditions that say how, not where, a belief is read."""
 
 
 def said_numbers(run: ScoredRun, every: pd.DataFrame, probed: Sequence[pd.DataFrame] = ()) -> Iterator[Number]:
-    """What is said, beside the other kinds: what it sums to, and how far it lies from what is computed and held.
-
-    Args:
-        every: of `disagreements`.
-        probed: rows of probes, by the method of the exact belief that each is of.
-    """
+    """What is said, beside the other kinds: what it sums to, and how far it lies from what is computed and held."""
     yield from _excess_numbers(run)
     yield from _sums_of_options(run, probed)
     yield from _apart_numbers(run, every)
@@ -110,7 +101,7 @@ def _sums_of_options(run: ScoredRun, probed: Sequence[pd.DataFrame]) -> Iterator
         whole = places["prob", "count"] == places["k", "first"]
         excess, clusters = (places["prob", "sum"] - 1).where(whole), places["cluster", "first"].to_numpy()
         score = cluster_mean(excess, clusters, how=resampling(run.config))
-        quantity, out = "P of all options, each asked for by itself, summed, less 1", int((~whole).sum())
+        quantity, out = "sum of P over all options, each asked for by itself, minus 1", int((~whole).sum())
         beside = {"sums left out, for an option that has no belief": f"{out} of {len(whole)}"} if out else {}
         about: dict[str, Any] = {"quantity": quantity, "code": "F1", "beside": beside}
         yield Number(metric=SUM, method=str(method), kind=str(kind), score=score, **about)
@@ -175,8 +166,9 @@ def side_by_side(
         title=f"What it {does}",
         short=True,
         name="Kinds of belief",
-        caption="The same numbers of every kind of belief, of the same conversations. What is struck out is no belief, "
-        "or cannot be read; the reason stands under its name. How well it answers counts all the same.",
+        caption="The same numbers for every kind of belief, from the same conversations. What is struck out is no "
+        "belief, or cannot be read; the reason stands under its name. How good its answers are (accuracy, Brier, "
+        "log-loss) is shown and compared even then.",
         head=[("", ""), *((metric.replace("_", " "), "") for metric in metrics)],
         rows=[
             [
@@ -193,11 +185,11 @@ def side_by_side(
     drawn = forest(
         f"{quantity[:1].upper()}{quantity[1:]}: what it {does}",
         [
-            (label[kind, method], whole[kind, method, shown].score, struck(kind, method, shown))
+            (label[kind, method], whole[kind, method, shown].score, (kind, method) in failed)
             for kind, method in known_of
         ],
         axis if len(axis) <= AXIS else shown.replace("_", " "),
-        "Each with its interval; hollow: cannot be read."
+        "Each number with its interval; a hollow mark cannot be read, or is no belief."
         + (f" No number: {', '.join(none)}." if none else "")
         + (f" Dashed: {coherent:g}, a coherent belief." if coherent is not None else ""),
         reference=coherent,
@@ -214,8 +206,9 @@ def side_by_side(
         doubts,
         short=True,
         title="How far is what it says from what it computes and holds?",
-        caption="Mean distance (total variation) of the two distributions over the options, at the same places: 0 "
-        "alike, 1 nothing in common.",
+        caption="Mean distance (total variation) of the two distributions over the options, in the same read-outs: 0 "
+        "if "
+        "they are equal, 1 if they have nothing in common.",
     )
     return [table, *([lengths] if far else []), *without], drawn
 
@@ -258,11 +251,9 @@ def _kinds(whole: Named, metric: str) -> set[str]:
 
 def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """A row for each option of each place at which a probe reads a belief and one is stated in numbers: `said`, `held`
-    and `computed` P, and by how much the two distributions differ (`distance`, total variation in [0, 1]), the furthest
-    first. Readings of a place, by wording and order, are averaged.
-
-    Args:
-        probes: name -> what it reads.
+    and `computed` P, and how far what is said lies from what is held (`distance`, total variation in [0, 1]), the
+    furthest first, and from what is computed (`distance_computed`). Readings of a place, by wording and order, are
+    averaged.
     """
     stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
     tables = []
@@ -280,12 +271,12 @@ def disagreements(run: ScoredRun, probes: Mapping[str, pd.DataFrame]) -> pd.Data
     if every.empty:
         return every
     by = ["place", "method", "stated", "probe"]
-    every["distance"] = (every["said"] - every["held"]).abs()
-    every["distance"] = every["distance"].groupby([every[column] for column in by]).transform("sum", min_count=1)
-    every["distance"] /= 2
+    for distance, other in (("distance", "held"), ("distance_computed", "computed")):
+        each = (every["said"] - every[other]).abs().groupby([every[column] for column in by])
+        every[distance] = each.transform("sum", min_count=1) / 2
     every = every.sort_values(["distance", *by, "option_index"], ascending=[False, *[True] * 5], kind="stable")
     about = ["item", "cluster", "scenario", "step", "readout_id", *by[1:], "option", "said", "held", "computed"]
-    return every[[*about, "distance"]].reset_index(drop=True)
+    return every[[*about, "distance", "distance_computed"]].reset_index(drop=True)
 
 
 def _apart_numbers(run: ScoredRun, every: pd.DataFrame) -> Iterator[Number]:
@@ -293,7 +284,7 @@ def _apart_numbers(run: ScoredRun, every: pd.DataFrame) -> Iterator[Number]:
     of the two distributions over the options, 0 alike, 1 nothing in common, over places that both have.
     """
     stated = run.every[(run.every["kind"] == "verbal") & (run.every["estimate"] == NUMBERS)]
-    exact = run.every[(run.every["kind"] == "exact") & (run.every["of"].astype(str) == "")]
+    exact = read_exactly(run.every)
     if stated.empty or exact.empty:
         return
     known = {column for column in condition_columns(exact) if exact[column].notna().any()}
@@ -345,18 +336,20 @@ def furthest(run: ScoredRun, every: pd.DataFrame, doubted: Mapping[str, str]) ->
             f"{row.option}: says {row.said:.2f}, computes {row.computed:.2f}, holds {row.held:.2f}"
             for row in rows.itertuples()
         ]
+        apart = f"said lies {rows['distance_computed'].iloc[0]:.2f} from computed"
         instances.append(
             Instance(
                 facets=[method, stated, str(rows["scenario"].iloc[0])],
                 score=float(rows["distance"].iloc[0]),
-                facts="; ".join(filter(None, [*beliefs, along.get((readout_id, probe)), doubted.get(probe)])),
+                facts="; ".join(filter(None, [*beliefs, apart, along.get((readout_id, probe)), doubted.get(probe)])),
                 conversations=[
                     (f"asked for its answer, {method}", texts[name]) for name in (readout_id,) if name in texts
                 ],
             )
         )
     caption = (
-        f"The {len(instances)} of {len(places)} places at which they are furthest apart; all are in {DISAGREEMENT}."
+        f"The {len(instances)} of {len(places)} read-outs in which the kinds are furthest apart; {DISAGREEMENT} has "
+        f"all."
         + (
             " Along the prompt: what the probe reads of the options, in their order, at each kept token."
             if along

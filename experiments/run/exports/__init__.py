@@ -25,8 +25,6 @@ def export(run: "RunFolder", to: str, out: Path) -> list[str]:
     """Write a run in another tool's format; needs no model. Beliefs are kept to the bit.
 
     Args:
-        run: whole and scored.
-        to: one of `FORMATS`.
         out: the folder of the files; what is not ours in it stays.
 
     Returns a line for each thing that a reader should know: what was written where, and what is left out.

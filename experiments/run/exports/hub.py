@@ -16,8 +16,9 @@ CARD = """---
 
 {verdict}
 
-Read by doxascope {version} from {began} to {ended}. What a column means is said
-by its documentation of the belief table; each file is a configuration:
+Read by doxascope {version} from {began} to {ended}. The columns of
+`beliefs` are explained in doxascope's docs/architecture.md ("A row of the belief
+table"), the columns of `scores` in docs/sweeps.md. Each file is a configuration:
 
 | configuration | a row for each | rows |
 |---|---|---|

@@ -20,11 +20,14 @@ def write(exported: Exported, out: OutputFolder) -> list[str]:
             dataset_name=f"doxascope {exported.experiment}", metric_type=number["metric"],
             metric_name=f"{number['quantity'] or number['metric']}, {number['method']}",
             metric_value=number["estimate"],
-            metric_args={name: number[name] for name in ("ci_lo", "ci_hi", "n_rows", "n_clusters", "status")},
+            metric_args={name: number[name] for name in ("ci_lo", "ci_hi", "n_rows", "n_clusters", "status")}
+            | {"readable": exported.readable(number)},
         )
         for number in exported.made_for
     ]  # fmt: skip
-    data = ModelCardData(model_name=exported.hub_name, eval_results=results)
+    weights = str(exported.conditions["model"].get("quantisation") or "").partition(",")[0]
+    named, quantised = exported.hub_name, f"Read with {weights}, not with the weights that are on the Hub. "
+    data = ModelCardData(model_name=f"{named} ({weights})" if weights else named, eval_results=results)
     keep_foreign(lambda card: b"type: doxascope-" in card.read_bytes(), out.path / "model-index.md")
-    out.write("model-index.md", f"---\n{data.to_yaml()}\n---\n{exported.verdict}\n")
+    out.write("model-index.md", f"---\n{data.to_yaml()}\n---\n{quantised if weights else ''}{exported.verdict}\n")
     return [f"{out.path / 'model-index.md'}: {len(results)} results; put its head into that of the model's README.md"]

@@ -164,6 +164,12 @@ class Exported:
         """What is said of the whole."""
         return str((self.scores.get("lead") or {}).get("verdict", ""))
 
+    def readable(self, number: Mapping[str, Any]) -> str:
+        """Whether the method of a number can be read as a belief, as its verdict says."""
+        judged = (self.scores.get("lead") or {}).get("verdicts", ())
+        own = (verdict for verdict in judged if all(verdict[name] == number[name] for name in ("method", "kind")))
+        return str(next(own, {"readable": "not judged"})["readable"])
+
     def readouts(self) -> Iterator[ReadOut]:
         """All read-outs, in their order."""
         said = {line["readout_id"]: line for line in self.folder.said()}

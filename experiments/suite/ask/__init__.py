@@ -18,9 +18,9 @@ from ...run.scores import gate, resampling
 from .ask import fit_form, item_of, questions, read_item, readable, stated_places
 from .config import AskConfig, AskForm
 from .page import findings
-from .samples import answer_table, answered, multiclass, samples
+from .samples import answer_table, answered, multiclass, samples, values_by
 
-UNTOLD = {RESPONDING: "nothing is told that a belief could follow"}
+UNTOLD = {RESPONDING: "no evidence is given that a belief could follow"}
 """Of questions without evidence."""
 
 
@@ -116,7 +116,9 @@ def _form(config: AskConfig, method: str) -> AskForm:
 
 def _drawn(config: AskConfig) -> list[Item]:
     """All questions of the source, in an order that the seed draws."""
-    items = [item_of(question) for question in config.questions.questions()]
+    every = config.questions.questions()
+    values_by(config, [(each.choice.topic, each.more) for each in every])  # refused before a model is loaded
+    items = [item_of(question) for question in every]
     return [items[i] for i in np.random.default_rng(config.seed).permutation(len(items))]
 
 

@@ -309,9 +309,7 @@ def askable_places(config: AskConfig, item: Item) -> list[BeliefPlace]:
 
 
 def stated_places(config: AskConfig, item: Item) -> list[BeliefPlace]:
-    """Where the probabilities of the options are asked for: after the question as the first method asks it, letters and
-    proposals apart, its options in their given order.
-    """
+    """After the question as the first method asks it, letters and proposals apart, its options as given."""
     asked, form = asked_of(item), next(iter(config.plain), None)
     if not config.stated.formats or form is None or not form.can_ask(asked.choice):
         return []

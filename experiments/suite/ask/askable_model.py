@@ -228,9 +228,7 @@ def _several(answers: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _items(questions: Questions, columns: Mapping[str, Any] | None) -> tuple[list[Item], dict[str, Any], str]:
-    """The questions, what their ids are in the user's table, and what that calls them: a data frame without ids has its
-    index for them.
-    """
+    """The questions, their ids in the user's table, and its name for them: a data frame's index if it has none."""
     named = parse(QuestionColumns, dict(columns or {}), "columns")
     if isinstance(questions, str | Path):
         questions = AskedSource(file=str(questions), columns=named)

@@ -34,9 +34,11 @@ def reliability_figure(numbers: Sequence[Number]) -> list[Figure]:
     if not errors:
         return []
     caption = (
-        "Each dot holds as many questions as any other: the mean probability of the likeliest option against the share "
-        "in which it is the true one. On the dashed line a model is calibrated; of a calibrated model the dots lie in "
-        "the band (95%, wider where clusters make questions alike)."
+        "All dots stand for equal numbers of questions. A dot shows the mean probability of the likeliest option, and "
+        "the "
+        "share of these questions in which it is true. The dashed line is perfect calibration; the dots of a "
+        "calibrated "
+        "model lie in the band (95%, wider where questions of a cluster are alike)."
     )
     panels = []
     for method, error in errors:
@@ -59,27 +61,34 @@ ORDERS = {
 COLUMNS = (
     Column("accuracy", "accuracy", "share of questions whose likeliest option is the true one", percent=True,
            beside=GUESS),
-    Column("brier_multiclass", "Brier", "squared distance from the truth, over all options, in [0, 2]", beside=EVEN),
+    Column("brier_multiclass", "Brier", "squared distance of the belief from the truth, summed over all options, in "
+           "[0, 2]", beside=EVEN),
     Column("log_loss", "log-loss", "-log of the probability of the true option, nats", beside=EVEN),
-    Column("calibration_error", "calibration error", "RMS over bins of confidence, less what chance adds",
+    Column("calibration_error", "calibration error", "RMS distance of confidence and frequency over bins, minus the "
+           "part that chance adds",
            beside=UNBINNED),
-    Column("calibration_error", "ECE", "as published; few questions in a bin make it large", field="ece"),
+    Column("calibration_error", "ECE", "expected calibration error, as published; few questions in a bin make it "
+           "large", field="ece"),
     Column("confidence", "confidence", "mean probability of the likeliest option", percent=True),
-    Column("coverage", "coverage", "how much of what the model would say the options are", percent=True),
+    Column("coverage", "coverage", "probability that the answer is one of the options", percent=True),
     Column("by_place", "by place", "share of questions whose belief follows the place of the options", percent=True),
     Column("order_effect", "order effect", "how far the order of the options moves the belief (total variation)"),
 )  # fmt: skip
 TOO_FEW = (
-    f"With fewer than {LEAST_ORDERED} questions of different content nothing is called readable: whether the answers "
-    "follow the place of the options cannot be told."
+    f"With fewer than {LEAST_ORDERED} questions of different content nothing is called readable, since so few cannot "
+    "show whether the answers follow the place of the options."
 )
 PROPOSED = Table(
     "Is this the right answer?",
-    "Of options that are proposed one by one: P(yes) against whether the option is right.",
+    "Each option is proposed by itself; the scores compare P(yes) with whether the option is right.",
     (
         Column("brier", "Brier", "squared distance of P(yes) from the truth"),
-        Column("calibration", "calibration slope", "1 is calibrated"),
-        Column("p_yes", "P(yes)", "mean over all options"),
+        Column(
+            "calibration",
+            "calibration slope",
+            "slope of the outcome on the belief, in log-odds; a calibrated model has 1",
+        ),
+        Column("p_yes", "P(yes)", "mean P(yes) over all options"),
     ),
     (ALL,),
 )
@@ -91,7 +100,7 @@ def findings(config: AskConfig, beliefs: pd.DataFrame, numbers: Sequence[Number]
     had = {number.metric for number in numbers}
     columns = [column for column in COLUMNS if column.metric in had]
     subsets = list(dict.fromkeys(number.subset for number in numbers if number.subset != ALL))
-    by = [Table(f"By {config.by}", "Interval over questions.", columns, subsets)] if subsets else []
+    by = [Table(f"By {config.by}", "Intervals are over questions.", columns, subsets)] if subsets else []
     first = next(iter(asked.values()))
     question = (
         f"{len(first)} questions, each with its own options, are asked {ORDERS[config.orders]}; the exact probability "
@@ -125,7 +134,7 @@ def low_coverage(config: AskConfig, asked: dict[str, list[Answered]]) -> Iterato
 
 
 def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: Transcripts) -> Gallery | None:
-    """The questions as asked in the given order, with what was read; that which surprises most comes first."""
+    """The questions as asked in the given order, with what was read; the most surprising comes first."""
     every = [
         (method, answer)
         for method, answers in asked.items()
@@ -142,7 +151,7 @@ def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: T
         question = shorten(transcript["messages"][-1]["content"], LONGEST, placeholder=" ...")
         read = _read(answer)
         facets = [method, answer.topic, _right(answer)]
-        conversations = [(f"as asked first; the belief: {read}", transcript)]
+        conversations = [(f"belief from all readings: {read}; the first reading", transcript)]
         return Instance(facets, answer.value_of_truth, f"{question}\n{read}", conversations)
 
     return gallery(
@@ -152,7 +161,7 @@ def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: T
         transcripts,
         facets=["method", "topic", "right"],
         score="P(true option)",
-        ranking="questions; those whose true option is least probable come",
+        ranking=f"questions{' by method' * (len(asked) > 1)}; those whose true option is least probable come",
         seed=config.seed,
     )
 

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ....base.errors import UserError, nearest
 from ....metrics import option_scores, order_effect
 from ....metrics.beliefs import distinct_conditions
 from ....metrics.contract import Floats
 from ....metrics.tables.cells import padded
 from ....metrics.tables.sample_rows import joined
 from ....metrics.tables.samples import ALL, Multiclass, Sample, YesNo
+from ...materials.choices.columns import NAMES as COLUMN_NAMES
 from .ask import PROPOSED
 from .config import AskConfig
 
@@ -180,13 +182,30 @@ def samples(config: AskConfig, beliefs: pd.DataFrame) -> Iterator[Sample]:
 def parts(config: AskConfig, asked: Sequence[Answered]) -> dict[str, list[Answered]]:
     """All questions, then those of each value of the column that the settings name."""
     by_value = {ALL: list(asked)}
-    if config.by is not None:
-        for question in asked:
-            by = config.by.strip().lower()
-            named = {name.strip().lower(): cell for name, cell in question.more.items()}
-            value = question.topic if by == "topic" else named.get(by)
-            by_value.setdefault(f"{config.by}: {value}", []).append(question)
+    values = values_by(config, [(each.topic, each.more) for each in asked])
+    for question, value in zip(asked if values else (), values, strict=True):
+        by_value.setdefault(f"{config.by}: {value}", []).append(question)
     return by_value
+
+
+def values_by(config: AskConfig, asked: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Any]:
+    """[n] of each (topic, further columns) the value of the column `by`; empty without `by`.
+
+    The column that topics were read from is called `topic`, or as it is in the file. Raises UserError for a name that
+    no question has.
+    """
+    if config.by is None:
+        return []
+    by = config.by.strip().lower()
+    cells = [{name.strip().lower(): cell for name, cell in more.items()} for _, more in asked]
+    known = {name: None for row in cells for name in row}
+    if by in known:
+        return [row.get(by) for row in cells]
+    named = {*COLUMN_NAMES["topic"], (config.questions.columns.topic or "").strip().lower()}
+    if by in named and any(topic for topic, _ in asked):
+        return [topic for topic, _ in asked]
+    topics = ["topic"] if any(topic for topic, _ in asked) else []
+    raise UserError(f"by: no question has a column {config.by!r}; {nearest(by, [*topics, *known])}")
 
 
 def multiclass(method: str, subset: str, asked: Sequence[Answered]) -> Multiclass:

@@ -109,9 +109,7 @@ def planned_confidence(config: BScoreConfig, item: Item, reader: PromptReader) -
 
 
 def _confidence_questions(config: BScoreConfig, item: Item, reader: PromptReader) -> list[NumberQuestion]:
-    """The question how sure it is, after each option as the answer to the first order; none of a named distribution: a
-    draw is nothing to be sure of.
-    """
+    """How sure it is, after each option as the answer to the first order; none of a named distribution."""
     name = next(iter(config.methods))
     if config.confidence is None or choice_of(item).target:
         return []
@@ -255,9 +253,7 @@ UNPARSED = -1
 
 
 def parsed(text: str, options: Sequence[Option], written: Written) -> int:
-    """The option that an answer gives between the first marks, letter case and blanks aside; `UNPARSED` if there are no
-    marks, or no option between them.
-    """
+    """The option between an answer's first marks, letter case and blanks aside; `UNPARSED` if there is none."""
     given, marked = text, True
     if written.open:
         _, begun, rest = text.partition(written.open)

@@ -75,16 +75,24 @@ def _likeliest(asked: Asked, distribution: Floats) -> str:
     return ", ".join(f"{asked.options[i]} {distribution[i]:.2f}" for i in likeliest)
 
 
-EXCESS = Column("b_excess", "B beyond its controls", "B of the option that is likeliest afresh, less the largest B "
-                "that a history of equal length makes without its earlier answers being heard")  # fmt: skip
+EXCESS = Column("b_excess", "B beyond its controls", "B of the option that is likeliest afresh, minus the largest B "
+                "that a control history of equal length makes, in which its earlier answers are not heard")  # fmt: skip
 TOP = Column("top_b", "B of the likeliest", "P(afresh) - P(in conversation) of the option that is likeliest afresh")
-WRONG = Column("top_b_wrong", "where it is wrong", "the same, of questions whose likeliest option is not the true one")
-HELD_OUT = Column("top_b_held_out", "on other answers", "counted answers; chosen by those that go with the question's "
-                  "other conversations, so without luck")  # fmt: skip
-SIZE = Column("mean_abs_b", "mean |B|", "over the answers afresh")
+WRONG = Column("top_b_wrong", "where it is wrong", "the same over questions whose likeliest option is not the true one")
+HELD_OUT = Column("top_b_held_out", "on other answers", "B of counted answers, with the option chosen by the answers "
+       "of "
+                  "the question's other conversations, so that luck does not raise it")  # fmt: skip
+SIZE = Column("mean_abs_b", "mean |B|", "mean of |B| over the answers that were given afresh")
 MEANS = (
-    Column("top_single", "P afresh", "of that option, over the orders of the turns", percent=True),
-    Column("top_multi", "P in turns", "of that option, over the same orders", percent=True),
+    Column(
+        "top_single",
+        "P afresh",
+        "probability of that option when asked afresh, mean over the orders of the turns",
+        percent=True,
+    ),
+    Column(
+        "top_multi", "P in turns", "probability of that option in conversation, mean over the same orders", percent=True
+    ),
 )
 COVERAGE = (
     Column("coverage_single", "coverage afresh", "probability that the answer is any option", percent=True),
@@ -122,24 +130,28 @@ def _question(config: BScoreConfig, every: Sequence[MethodView]) -> str:
         ""
         if config.written is None
         else (
-            f" Written answers are the published way: sampled at temperature {config.written.temperature:g}, in talks "
-            "that hold what the model wrote, and parsed; what is no option is in no share, and lowers the coverage."
+            " Written answers are read as published: they are sampled at temperature "
+            f"{config.written.temperature:g}, in conversations that contain what the model wrote, and parsed; an "
+            f"answer "
+            "that is no option is in no share, and lowers the coverage."
         )
     )
-    cut = "" if config.keep_turns is None else f" A turn sees the last {config.keep_turns} of those before it alone."
+    cut = "" if config.keep_turns is None else f" A turn sees only the last {config.keep_turns} turns before it."
     return (
         f"{len(talks) - laws} questions{drawn} are asked afresh, in up to {orders} orders of their options, and again "
         f"and again, in {config.runs} conversations of {config.turns} turns each, whose options are shuffled anew at "
-        f"every turn; past turns stay as they were and hold the answer alone.{cut} At each turn the exact distribution "
-        "given what was sampled before is compared with the exact distribution afresh in the same order of the "
-        "options; B is the mean of these differences, and 0 for a model that ignores its history, however it leans to "
-        "a place in the list. Above 0, an answer becomes rarer in conversation, for which a model need hear no more "
-        "than its last answer, or that time goes by: what B exceeds such control histories by is the headline, if they "
-        "were read. Which history "
-        "was drawn is the only noise. Beside it stand answers that are counted as they were published "
-        f"({config.queries} afresh and one conversation): the likeliest option is then chosen and scored on the same "
-        "answers, which makes B positive by luck; chosen on the answers that go with the question's other "
-        f"conversations, it is not.{written}"
+        f"every turn; past turns stay as they were and contain only the answer.{cut} At each turn the exact "
+        "distribution given the answers that were sampled before is compared with the exact distribution afresh, in "
+        "the "
+        "same order of the options. B is the mean of these differences; it is 0 for a model that ignores its history, "
+        "even one that prefers a place in the list. Where B is above 0, an answer becomes rarer in conversation. For "
+        "that a model need hear only its last answer, or that a conversation goes on; so where control histories were "
+        "read, the headline is the part of B beyond them. The only noise is which history was drawn. Beside it stand "
+        f"answers that are counted as published ({config.queries} afresh and one conversation): the likeliest option "
+        f"is "
+        "then chosen and scored on the same answers, so that B is positive by luck; it is not if the option is chosen "
+        "on "
+        f"the answers of the question's other conversations.{written}"
     )
 
 
@@ -149,8 +161,9 @@ def _tables(config: BScoreConfig, names: Sequence[str], every: Sequence[MethodVi
     tables = [
         Table(
             "By category",
-            "Interval over questions. The published Table 2 has easy and hard questions where the likeliest answer is "
-            "wrong; the exact rows choose it by the distribution over all orders, so that luck has no part in it.",
+            "Intervals are over questions. The published Table 2 has easy and hard questions where the likeliest "
+            "answer is "
+            "wrong; exact rows choose that answer by the distribution over all orders, so that luck has no part in it.",
             (*([EXCESS] if config.controls else []), TOP, *MEANS, WRONG, HELD_OUT, SIZE),
             plain,
         ),
@@ -170,8 +183,8 @@ def _tables(config: BScoreConfig, names: Sequence[str], every: Sequence[MethodVi
             "When does it settle?",
             "A model that draws its answers from what it believes, and learns from them as it should, has a "
             "martingale: the next distribution cannot be foreseen from this one. The turn from which the slope M "
-            "stays within 0.02, and its interval over questions, which ends one turn after the last that is judged "
-            "where it need not settle at all.",
+            "stays within 0.02, and its interval over questions; where the belief need not settle at all, the interval "
+            "ends one turn after the last turn that is judged.",
             (Column("settles", "from turn", "first turn from which no start shows more than the margin", whole=True),),
             [ALL, *names],
         ),
@@ -183,52 +196,68 @@ def _tables(config: BScoreConfig, names: Sequence[str], every: Sequence[MethodVi
         ),
         Table(
             "What does the order of the options do?",
-            "Distance: how far an order's distribution is from the mean over orders. Share: of what tells options "
-            "apart, over all orders, the part that is their order.",
+            "Distance: how far the distribution in an order is from the mean over orders. Share: the part of the "
+            "variance between options, over all orders, that the order explains.",
             (
-                Column("order_effect", "distance", "total variation, mean over orders"),
-                Column("order_share", "share", "of the variance between options", percent=True),
+                Column("order_effect", "distance", "mean over orders of the total variation from the mean over orders"),
+                Column(
+                    "order_share", "share", "share of the variance between options that the order makes", percent=True
+                ),
             ),
             [ALL, *plain],
         ),
         Table(
             "Can an answer be accepted by a threshold?",
-            "Accuracy, each category weighing the same, of thresholds that were tuned on the other questions. Exact "
-            "rows weigh every option by its probability afresh; counted ones take the first answer, as it was "
-            "published. An answer to a random question counts as right if it is not over-represented: that label is "
-            "made of the single-turn probability itself, and a rule that accepts what is frequent cannot do well on "
-            "it. Read the rows without that category, and the rate of rejecting everything, beside it.",
+            "Accuracy of thresholds that were tuned on the other questions; every category has the same weight. Exact "
+            "rows weigh every option by its probability afresh; counted rows take the first answer, as published. An "
+            "answer to a random question counts as right if it is not over-represented. Since the single-turn "
+            "probability itself makes that label, a rule that accepts frequent answers cannot do well on it: read the "
+            "rows without that category, and the rate of rejecting everything, beside it.",
             (
-                Column("accept_accuracy", "accuracy", "of accepting by the rule", percent=True),
-                Column("accept_accuracy_not_random", "without random", "the same of the others", percent=True),
+                Column("accept_accuracy", "accuracy", "accuracy when answers are accepted by the rule", percent=True),
+                Column(
+                    "accept_accuracy_not_random",
+                    "without random",
+                    "the same without the category `random`",
+                    percent=True,
+                ),
             ),
             RULES,
         ),
         Table(
             "Rejecting everything",
-            "What a rule has to beat; accepting everything scores the rest to one.",
-            (Column("reject_all", "rejecting", "share of the answers that are to be rejected", percent=True),),
+            "The accuracy that a rule has to beat; the accuracy of accepting everything is 1 minus this.",
+            (
+                Column(
+                    "reject_all",
+                    "rejecting",
+                    "accuracy of rejecting everything: the share of answers that are wrong",
+                    percent=True,
+                ),
+            ),
             names,
         ),
         Table(
             "How sure does it say it is?",
-            "The mean of the exact distribution over the numbers that it may write, given each option as its answer; "
-            "and the correlation with |B| over options.",
+            "Confidence is the mean of the exact distribution over the numbers that the model may write, given each "
+            "option as its answer. Beside it stands its correlation with |B| over options.",
             (
-                Column("confidence", "confidence", "mean over options and questions"),
+                Column("confidence", "confidence", "mean confidence over options and questions"),
                 Column("confidence_b", "with |B|", "correlation over options"),
-                Column("confidence_greedy", "greedy", "the likeliest number"),
+                Column("confidence_greedy", "greedy", "likeliest number, mean over options and questions"),
                 Column("confidence_b_greedy", "greedy with |B|", "correlation over options"),
             ),
             [ALL, *plain],
         ),
         Table(
             "How far from the named distribution?",
-            "Total variation; of a turn, and of the mean over a conversation, which a model may balance.",
+            "Total variation from the named distribution, of a single turn and of the mean over a conversation, since "
+            "a "
+            "model may balance its answers over turns.",
             (
-                Column("tv_single", "afresh", "of the exact distribution"),
-                Column("tv_turn", "of a turn", "mean over turns"),
-                Column("tv_multi", "of a conversation", "of its mean"),
+                Column("tv_single", "afresh", "distance of the exact distribution when asked afresh"),
+                Column("tv_turn", "of a turn", "distance of a turn's distribution, mean over turns"),
+                Column("tv_multi", "of a conversation", "distance of the mean distribution of a conversation"),
             ),
             [question.item for question in every[0].asked if question.target is not None],
         ),
@@ -285,8 +314,10 @@ def course_figure(view: MethodView, scores: Scores) -> Figure:
     return chart(
         f"When does it change? {view.method}",
         panels,
-        "B of the option that is likeliest afresh, at each turn, with its interval over questions. Dashed: no effect "
-        "of the history; the upright line is the turn from which the distribution is a martingale, if there is one.",
+        "B of the option that is likeliest afresh, at each turn, with its interval over questions. The dashed "
+        "line is no effect of the history; the upright line, if there is one, marks the turn from which the "
+        "distribution "
+        "is a martingale.",
         x=Axis("turn", whole=True),
         y=Axis("B of the likeliest", most=4),
     )
@@ -297,8 +328,10 @@ def slope_figure(view: MethodView, scores: Scores) -> Figure:
     return chart(
         f"Does it settle? {view.method}",
         [(name or ALL, _course(view, scores, "M_turn", name, _turns(view)[:-1])) for name in _subsets(view)],
-        "Slope of the update after each turn on the distribution at it. A model that has settled draws from what "
-        "it believes and learns nothing foreseeable: 0. Below 0 it returns to the mean, above it runs away.",
+        "Slope of the update after each turn on the distribution at that turn. It is 0 for a model that has settled: "
+        "its "
+        "answers are drawn from its belief and teach it nothing foreseeable. Below 0 the distribution returns to the "
+        "mean, above 0 it moves away from it.",
         x=Axis("turn", whole=True),
         y=Axis("M", most=4),
     )
@@ -318,8 +351,9 @@ def confidence_figure(view: MethodView) -> Figure:
             for name, asked in _by_category(view)
             if name != DISTRIBUTION
         ],
-        "A dot is an option; lines join those of a question. If confidence told what history will take back, it would "
-        "differ between the options of one question.",
+        "A dot is an option; lines join the options of a question. If confidence foretold the effect of the history, "
+        "it "
+        "would differ between the options of one question.",
         x=unit("stated confidence"),
         y=Axis("|B|", (0, None)),
     )
@@ -340,8 +374,9 @@ def size_figure(view: MethodView, scores: Scores) -> Figure:
         ways,
         wanted,
         "probability, or difference of two",
-        "Of the option that is likeliest afresh, with its interval over questions; of counted answers it is chosen and "
-        "scored on the same ones, which raises both. An unbiased model has a P of one in the number of options.",
+        "Both numbers are of the option that is likeliest afresh, with intervals over questions. For counted answers "
+        "it is "
+        "chosen and scored on the same answers, which raises both. An unbiased model has a P of 1 / number of options.",
         reference=0,
     )
 

@@ -185,9 +185,7 @@ def _parsed(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Num
 
 
 def _of_paper(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Number]:
-    """Of exact and of counted answers, the mean of Table 2 over its categories; and of the latter the shares of the
-    likeliest option, afresh and in turns.
-    """
+    """The mean of Table 2 over its categories; of counted answers the likeliest option's shares, too."""
     if not view.held:
         return
     if WRITTEN in ways_of(view):
@@ -198,7 +196,11 @@ def _of_paper(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[N
         named = replace(make, method=f"{view.method} {way}".strip())
         kind = "verbal" if way else "exact"
         for subset, asked in (parts(view.held) | by_size).items():
-            sample = counted_answers(view, asked, subset, None, way) if way else _exact(view, asked, subset)
+            sample = (
+                counted_answers(view, asked, subset, None, way)
+                if way
+                else exact_answers(view, asked, subset, slice(None))
+            )
             by = sample.single if sample.chosen_by is None else sample.chosen_by
             of_b = _of_top(sample, by, sample.single - sample.multi, wrong=subset in (EASY, HARD))
             items = sample.keys if sample.item is None else sample.item
@@ -219,10 +221,6 @@ def _of_paper(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[N
                 kind=kind,
                 quantity="mean over categories of B of the likeliest; 0 of one that is never wrong",
             )
-
-
-def _exact(view: MethodView, asked: Sequence[Asked], subset: str) -> Answers:
-    return exact_answers(view, asked, subset, slice(None))
 
 
 def _of_top(sample: Answers, by: Array, values: Array, *, wrong: bool = False) -> Floats:

@@ -270,9 +270,7 @@ def control_histories(
 def control_questions(
     config: BScoreConfig, item: Item, name: str, answers: Sequence[Sequence[int]], others: Sequence[Sequence[int]] = ()
 ) -> list[Question]:
-    """Every turn but the first of every conversation once more, after each control history (arguments:
-    `control_histories`).
-    """
+    """Every turn but the first of every conversation once more, after each control history (`control_histories`)."""
     choice, method, controls = choice_of(item), config.methods[name], []
     for run, turn, control, answered in control_histories(config, item, answers, others):
         about, orders = choice, [orders_of(choice)[number] for number in turn_orders(config, item, run)]

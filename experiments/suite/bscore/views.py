@@ -79,8 +79,7 @@ class Asked:
 
     @cached_property
     def adjusted(self) -> Floats:
-        """[R, N, k] the distribution at each turn without what its order alone does: constant for a model that ignores
-        history."""
+        """[R, N, k] each turn's distribution without what its order does: constant for who ignores history."""
         return self.balanced - self.b
 
     def b_of(self, control: str, turns: slice) -> Floats:

@@ -65,9 +65,7 @@ def tables(beliefs: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _stored(table: pd.DataFrame) -> pd.DataFrame:
-    """With categories in the order in which texts come, which does not depend on the parts, and names of read-outs as
-    texts, since each has its own.
-    """
+    """With categories in the texts' own order, whatever the parts, and names of read-outs as texts."""
     columns: dict[str, Any] = {}
     for name, values in table.items():
         category = isinstance(values.dtype, CategoricalDtype)
@@ -237,9 +235,7 @@ def _hidden(rows: pd.DataFrame) -> "pd.Series[int]":
 
 
 def second_table(beliefs: pd.DataFrame) -> pd.DataFrame:
-    """One row per method and context with two rejections, with `SECOND_METRICS`; `p_invalid_*` is the mass of both
-    rejected words.
-    """
+    """A row per method and context with two rejections; `p_invalid_*` is the mass of both rejected words."""
     twice = beliefs[beliefs["scenario"] == SECOND]
     rows = readouts_of(twice)
     after = option_masses(twice).loc[rows["readout_id"]].to_numpy()

@@ -48,10 +48,8 @@ def gallery(
     """Every instance, or a sample and the lowest; the lowest first.
 
     Args:
-        config: of the run.
         every: `method` and `c2` of each instance, by its number.
         look_up: from the numbers of some instances to their columns `SHOWN`.
-        transcripts: of the run.
     """
     shown = look_up(_shown(every, config.seed))
     shown = shown.assign(
@@ -111,18 +109,25 @@ def _instance(row: Mapping[Hashable, Any], facets: Iterable[str], texts: Mapping
 
 C2 = Column("c2", "consistency", "1 - JSD of the two words that remain, before and after; 1 is a kept ratio")
 C3 = Column("c3", "3-class", "the same with the rejected word's mass counted against it")
-INVALID = Column("p_invalid_norm", "rejected word", "its share of the three words after it was rejected", percent=True)
-GIVEN = Column("p_invalid_raw", "given", "probability of the rejected word after, of all answers", percent=True)
+INVALID = Column(
+    "p_invalid_norm",
+    "rejected word",
+    "share of the rejected word among the three words, after it was rejected",
+    percent=True,
+)
+GIVEN = Column(
+    "p_invalid_raw", "given", "probability of the rejected word among all answers, after it was rejected", percent=True
+)
 ENTROPIES = (
-    Column("entropy_prior", "entropy before", "of the two words, in bits; 1 is undecided"),
-    Column("entropy_post", "entropy after", "of the two words, in bits"),
+    Column("entropy_prior", "entropy before", "entropy of the two words that remain, in bits; 1 is undecided"),
+    Column("entropy_post", "entropy after", "entropy of the two words that remain, in bits"),
 )
 GAIN = Column("kappa_word", "gain over words", "(3-class - null) / (1 - null), null: each word's usual share, whatever "
               "was said; 0 is word taste, 1 coherent")  # fmt: skip
-RMS = Column("rms_logodds", "change of log-odds", "root mean square, in nats, of the two words that remain; 0 is a "
-             "kept ratio, and what the words alone have")  # fmt: skip
-OPEN = Column("rms_lower", "bounds", "least and largest change that the mass on other answers leaves open: it may be "
-              "of either word", to="rms_upper")  # fmt: skip
+RMS = Column("rms_logodds", "change of log-odds", "root mean square change, in nats, of the log-odds of the two words "
+       "that remain; 0 is a kept ratio, and a belief that depends on the words alone has 0, too")  # fmt: skip
+OPEN = Column("rms_lower", "bounds", "least and largest change that is possible if the probability of other answers "
+       "belonged to either word", to="rms_upper")  # fmt: skip
 COLUMNS = (
     GAIN,
     RMS,
@@ -134,67 +139,73 @@ COLUMNS = (
 QUESTION = (
     "The model is told to choose one of three words and keep it secret. Then one word is ruled out. Nothing was "
     "said about the other two, so a coherent belief keeps their ratio. Each row is a form of asking, on the same "
-    "items, and none is chosen for its coverage. All are exact next-token distributions but those called sampled "
-    "(answers drawn and matched with the words) and expected (the exact chance, along these answers, that each word is "
-    "the first to be named). Where coverage is low, the answer is mostly something else, and the ratio is that of a "
-    "rare event."
+    "items, and no form is chosen for its coverage. All rows are exact next-token distributions, except `sampled` "
+    "(answers are drawn and matched with the words) and `expected` (the exact probability, along these answers, that "
+    "each word is the first to be named). Where coverage is low, the answer is mostly something else, and the ratio is "
+    "a ratio of rare events."
 )
 TABLES = (
     Table(
         "By rejection",
-        "The paper's weights are three to six; balanced, both templates weigh the same.",
+        "The paper weighs the two templates three to six; in the balanced row both have the same weight.",
         (INVALID, RMS, OPEN, *ENTROPIES),
         (ALL, BALANCED, "reject", "narrow"),
     ),
     Table(
         "As published: consistency",
-        "It forgives where beliefs are extreme (odds 10,000 times as large, from 1e-6 to .01, score .995), and word "
-        "taste scores as high as a belief.",
+        "Consistency hardly falls where beliefs are extreme (if they go from 1e-6 to .01, so that the odds grow "
+        "10,000-fold, the score is .995), and a mere preference for words scores as high as a belief.",
         (
             C2,
-            Column("c2_lower", "bounds", "the mean had every undefined instance scored 0, or 1", to="c2_upper"),
+            Column("c2_lower", "bounds", "the mean if every undefined instance had scored 0, or 1", to="c2_upper"),
             Column("kappa", "above chance", "(score - chance) / (1 - chance); chance: the posterior of another triple"),
             C3,
-            Column("leak", "leak", "the part of 1 - (3-class) that is the rejected word alone, in bits"),
+            Column("leak", "leak", "the part of 1 - (3-class) that the rejected word alone makes, in bits"),
             INVALID,
         ),
         (ALL, BALANCED, "reject", "narrow"),
     ),
     Table(
         "Is the rejected word given where it was likely before?",
-        "Shares of the rejected word among the three, before and after; at a rate of 1 they have nothing to do with "
-        "each other.",
+        "Shares of the rejected word among the three, before and after it is rejected; a rate of 1 means that the "
+        "two shares are unrelated.",
         (Column("invalid_association", "rate", "mean (before x after) / (mean before x mean after)"), GIVEN, INVALID),
         (ALL,),
     ),
     Table(
         "How much does the order of the words matter?",
-        "Of the variance of consistency, the share between the orders of one triple.",
+        "Share of the variance of consistency that lies between the orders of one triple.",
         (Column("order_share", "share", "1 - ICC of the orders of a triple"),),
         (ALL,),
     ),
     Table(
         "What does a second rejection do?",
-        "One word is left; 3-class consistency is measured from certainty, and the rejected share is that of both.",
-        (C3, GIVEN, INVALID, Column("p_error_post", "no word", "answers that are none of the three", percent=True)),
+        "Only one word is left: 3-class consistency is measured from certainty, and the rejected share is of both "
+        "words.",
+        (
+            C3,
+            GIVEN,
+            INVALID,
+            Column("p_error_post", "no word", "share of the answers that are none of the three words", percent=True),
+        ),
         (ONE_REJECTION, TWO_REJECTIONS),
         metric="p_error_post",
     ),
     Table(
         "Are the thoughts finished?",
         "A thought that is cut off at the limit gives no belief.",
-        (Column("unclosed", "unfinished", "share of the thoughts", percent=True),),
+        (Column("unclosed", "unfinished", "share of the thoughts that are unfinished", percent=True),),
         (ALL,),
     ),
     Table(
         "Is there a choice at all?",
         'Each word is asked for in a branch of its own ("Is it X?"). A kept choice says yes with the probability with '
-        "which the reveal names the word. Commitment is 1 when one word would surely be revealed; the paper reads the "
-        "opposite, entropy, as good. Control: the choice is written into the system text.",
+        "which the reveal names the word. Commitment is 1 when one word would surely be revealed; the paper takes the "
+        "opposite, entropy, for good. In the control the choice is written into the system text.",
         (
-            Column("fork_rms", "distance", "root mean square of P(yes) less P(reveal); 0 is a kept choice"),
-            Column("fork_excess", "excess", "sum of P(yes) over the words, less 1"),
-            Column("fork_corr", "correlation", "of P(yes) and P(reveal) over the words"),
+            Column("fork_rms", "distance", "root mean square of P(yes) - P(reveal); 0 is a kept choice"),
+            Column("fork_excess", "excess", "sum of P(yes) over the words, minus 1"),
+            Column("fork_corr", "correlation", "correlation of P(yes) and P(reveal) over the words"),
             Column("commitment", "commitment", "1 - entropy of the reveal, in units of log 3"),
             Column("fork_coverage", "yes or no", "probability that the answer is yes or no", percent=True),
         ),
@@ -203,13 +214,19 @@ TABLES = (
     Table(
         "Sampled beside exact",
         "Agreement is 1 - JSD of the sampled and the exact belief of the same context. Two samples of one belief "
-        "diverge by chance; corrected takes that off, to first order: trust it where each word is named several times.",
+        "diverge by chance; `corrected` subtracts that, to first order, and can be trusted where each word is named "
+        "several times.",
         (
             C2,
             Column("c2_corrected", "corrected", "consistency plus the mean divergence of two samples of one belief"),
-            Column("agreement_prior", "agreement before", "1 - JSD of sampled and exact"),
+            Column("agreement_prior", "agreement before", "1 - JSD of the sampled and the exact distribution"),
             Column("agreement_posterior", "agreement after", "the same after the rejection"),
-            Column("p_error_prior", "no word before", "answers that name none or several", percent=True),
+            Column(
+                "p_error_prior",
+                "no word before",
+                "share of the answers that name none of the words, or several",
+                percent=True,
+            ),
             Column("p_error_post", "no word after", "the same after the rejection", percent=True),
         ),
         (ALL,),
@@ -223,7 +240,7 @@ CONDITIONED = (
     C2,
     INVALID,
     *ENTROPIES,
-    Column("coverage", "coverage", "the smaller of before and after", percent=True),
+    Column("coverage", "coverage", "the smaller of the coverage before and the coverage after", percent=True),
 )
 
 
@@ -248,17 +265,18 @@ def condition_tables(config: ConsistencyConfig) -> list[Table]:
     orders = ("012", "021", "102", "120", "201", "210")
     asked = (
         ("By coverage", "Instances whose coverage reaches the threshold before and after. They are chosen by what the "
-         "model said: a picture of how much rests on rare answers, not a better estimate.",
+         "model said, so that the table shows how much depends on rare answers, and is no better estimate.",
          [f"coverage >= {t:g}" for t in config.coverage_thresholds]),
         ("By temperature", "The same logits, rescaled.",
          [f"T = {t:g}" for t in sorted({1.0, *config.temperatures})] if config.temperatures else []),
         ("By the likelihood of the prefilled turn", "Instances above and below the median probability of the prefilled "
          "answer, within each template. A turn that the model would hardly have said is off-policy.",
          [LIKELIER, UNLIKELIER]),
-        ("By order of the words", "Digits: the places that the first, second and third word had when drawn.",
+        ("By order of the words", "The digits are the places that the first, second and third word had when they were "
+               "drawn.",
          [f"order {order}" for order in orders] if config.orders != "one" else []),
-        ("By likelihood of the words", "Windows of their ranks in the eyes of the reference model (1 is the likeliest "
-         "word).", [window_name(window) for window in windows] if len(windows) > 1 else []),
+        ("By likelihood of the words", "Windows of the words' ranks by the reference model (1 is the likeliest "
+               "word).", [window_name(window) for window in windows] if len(windows) > 1 else []),
     )  # fmt: skip
     return [Table(title, caption, CONDITIONED, tuple(subsets)) for title, caption, subsets in asked if subsets]
 
@@ -272,21 +290,15 @@ SWITCHED = (("switch", "switch", ALL), ("beyond an unchanged belief", "hswitch",
 
 
 def figures(tables: StoredTables, numbers: Sequence[Number], conditions: Sequence[Table]) -> list[Figure]:
-    """All of a run.
-
-    Args:
-        tables: what the run's numbers are made of.
-        numbers: all of the run.
-        conditions: the tables by condition; each gets a figure.
-    """
+    """All of a run."""
     scores, methods = scores_of(numbers), tables.methods(INSTANCES)
     templates = [str(template) for template in _rows(tables, methods[0], "template")["template"].unique()]
     drawn = [
         _ratios(
             "Is the ratio kept?", tables, ("alpha_prior", "alpha_post"),
-            "Share of the first of the two remaining words, before and after the rejection; each square counts "
-            "instances, stronger is more. A coherent belief lies on the dashed line; one that leans to the word named "
-            "first, to the upper right.",
+            "Share of the first of the two remaining words, before and after the rejection; a darker "
+            "square has more instances. A coherent belief lies on the dashed line; a belief that leans to the word "
+            "named first lies in the upper right.",
         ),
         score_figure(
             "Does the rejection's wording matter?", scores, methods,
@@ -295,13 +307,13 @@ def figures(tables: StoredTables, numbers: Sequence[Number], conditions: Sequenc
         ),
         _ratios(
             "Is the rejected word still given?", tables, ("rejected_prior_share", "p_invalid_norm"),
-            "Share of the rejected word among the three, before and after it was ruled out: after, it should be 0.",
+            "Share of the rejected word among the three, before and after it was ruled out; afterwards it should be 0.",
         ),
         _entropies(tables),
         score_figure(
             "Would one answer before and one after disagree?", scores, methods, SWITCHED, "probability",
-            "Probability that one draw before and one after name different words; and the part that a belief which "
-            "does not move would not have.",
+            "Probability that one draw before and one after name different words, and the part of it that an unchanged "
+            "belief would not have.",
         ),
         score_figure(
             "Does the place in the list decide?", scores, methods, PLACES, "share of the three words",
@@ -314,8 +326,8 @@ def figures(tables: StoredTables, numbers: Sequence[Number], conditions: Sequenc
                 (name, {"before": 1 - rows.drop_duplicates("item")["p_error_prior"], "after": 1 - rows["p_error_post"]})
                 for name, rows in _by_method(tables, "item", "p_error_prior", "p_error_post")
             ],
-            f"Read-outs, sorted; of more than {QUANTILES}, their quantiles. The bar is the median. What is missing to "
-            "1 is some other answer.", unit("coverage"),
+            f"Read-outs, sorted (quantiles where there are more than {QUANTILES}). The bar is the median. The rest, up "
+            "to 1, is the probability of other answers.", unit("coverage"),
         ),
         *(
             score_figure(t.title, scores, methods, [(s, "rms_logodds", s) for s in t.subsets], AXIS, t.caption)

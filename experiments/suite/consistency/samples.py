@@ -96,13 +96,7 @@ def _of_method(
 
 
 def parts(config: ConsistencyConfig, table: pd.DataFrame) -> dict[str, pd.Series]:
-    """Which instances meet a condition: temperature, coverage, order and likelihood of the words, and likelihood of the
-    prefilled turn.
-
-    Args:
-        config: says which conditions.
-        table: instances of one method at all temperatures.
-    """
+    """Which instances meet a condition: temperature, coverage, order, likelihood of words and of the prefilled turn."""
     plain = table["temperature"] == 1
     windows = config.entities.windows
     chosen = {f"T = {t:g}": table["temperature"] == t for t in sorted(table["temperature"].unique())}
@@ -182,9 +176,7 @@ def _beside_exact(tables: StoredTables, method: str) -> Readouts:
 
 
 def _beside_closed(config: ConsistencyConfig, tables: StoredTables, method: str) -> Iterator[Readouts]:
-    """A method whose answers are free, exact or sampled, and each that is answered with labels, in the same contexts at
-    temperature 1 (belief-consistency, Table 7).
-    """
+    """Free answers, exact or sampled, and those with labels, in the same contexts (belief-consistency, Table 7)."""
     if config.methods[method.removesuffix(f" {SAMPLED}")].labels:
         return
     key = ["item", "place"]
@@ -266,9 +258,7 @@ def order_share(config: ConsistencyConfig, table: pd.DataFrame) -> OrderShare:
 
 
 def own_scores(config: ConsistencyConfig, beliefs: BeliefTable) -> Iterator[Number]:
-    """Of each method: coverage, what the order of the words makes, the prior's shares by position, thoughts that were
-    not closed, and second rejections.
-    """
+    """Coverage, the order of the words, the prior by position, thoughts not closed, second rejections."""
     tables = stored_tables(beliefs)
     for method in tables.methods(INSTANCES):
         table = tables.read(

@@ -31,10 +31,12 @@ def map_figure(mapped: Map) -> Figure:
     return chart(
         "Where is the change carried?",
         [("", [map_cells(mapped)])],
-        "Transfer: share of the change in log-odds from base to source that comes along when one span's rows are "
-        "patched at one layer, both directions averaged. 1: the cell carries all of it; 0: nothing. Spans in their "
-        "order in the prompt. Framed and bold: the band over all cells (max-T) leaves out 0, and what is moved is "
-        "above numerical error; a framed .00 is little, not nothing.",
+        "Transfer is the share of the change in log-odds from base to source that appears when the rows of one span "
+        "are "
+        "patched at one layer, averaged over both directions: 1 if the cell carries all of it, 0 if nothing. Spans are "
+        "in the order of the prompt. In framed, bold cells the band over all cells (max-T) excludes 0, and the change "
+        "is "
+        "above numerical error; a framed .00 is small, but not zero.",
         x=x,
         y=y,
         side=(width * len(layers), height * len(spans)),
@@ -83,8 +85,9 @@ def profile_figure(mapped: Map, controls: Mapping[str, Map]) -> Figure:
     return chart(
         "How does each span's share go over the layers?",
         panels,
-        "Transfer with the band that holds for all cells of the map at once; -1 is before the first block. Controls: "
-        f"{names or 'none'}.",
+        "Transfer, with the band that holds for all cells of the map at once; -1 is before the first block. The "
+        "controls "
+        f"are: {names or 'none'}.",
         x=Axis("after block"),
         y=Axis("transfer", (low - margin, high + margin)),
         columns=4,
@@ -104,13 +107,15 @@ def _number(transfer: float) -> str:
 
 QUESTION = (
     "Two contexts that differ in a word lead to different answers: the base speaks for one option, the source for "
-    "another. The source's residual stream, all of it, is put in place of the base's at the tokens of one span after "
-    "one block, and the base is read again; and the other way round. What moves the answer there carries what the "
-    "answer depends on. All read-outs are exact."
+    "another. At the tokens of one span after one block, the whole residual stream of the base is replaced by the "
+    "source's, and the base is read again; then the other way round. A place at which this moves the answer carries "
+    "what the answer depends on. All read-outs are exact."
 )
 COLUMNS = (
-    Column(UPDATE, "update", "mean change of log-odds from base to source, in nats; what transfer is a share of"),
-    Column(SHARE, "change of share", "of the first option among the two when the context speaks against it"),
+    Column(
+        UPDATE, "update", "mean change of log-odds from base to source, in nats; transfer is a share of this change"
+    ),
+    Column(SHARE, "change of share", "share of the first option among the two when the context speaks against it"),
     Column(EVERYTHING, "total effect", "transfer of all spans at all layers at once; must be 1"),
 )
 SOURCE = "source"
@@ -135,9 +140,10 @@ def _control_table(controls: Mapping[str, Map]) -> Table:
     first = next(iter(controls))
     return Table(
         "Do the controls carry anything?",
-        "The same cells with rows of other contexts, as a share of the same change. A source with the same answer "
-        "should bring nothing. An unrelated one brings no answer but takes away the own one; where a cell is all that "
-        "counts, that alone is worth a half, for both directions meet in the middle. Intervals are of each cell alone.",
+        "The same cells, patched with rows of other contexts; numbers are shares of the same change. A source with the "
+        "same answer should not change anything. An unrelated source takes away the base's answer without bringing "
+        "another; where a single cell decides, this alone makes a half, since both directions meet in the middle. Each "
+        "interval is for its cell alone.",
         (
             Column(metric_name(DONOR), SOURCE, f"transfer from the {SOURCE}"),
             *(Column(metric_name(name), name, f"transfer from the {name}") for name in controls),

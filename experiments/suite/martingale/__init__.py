@@ -4,7 +4,6 @@ An item is a question; its trajectories, under each kind of reasoning and system
 kind of belief, from a context that holds the steps so far and nothing later.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain, groupby
@@ -14,6 +13,7 @@ from typing import Any
 from ....base.errors import UserError
 from ....hooks.backends.captures import join_captures
 from ....hooks.lm import LanguageModel
+from ....hooks.tree.memory import sum_costs
 from ....metrics.consistency.competence import COVERAGE, PARSED, RESPONDING
 from ...materials.questions import BinaryQuestion
 from ...materials.trajectories import SampleSource, Trajectory, chains, debates, thoughts
@@ -35,13 +35,12 @@ from .ask import (
     starts,
     thought_request,
 )
-from .config import MartingaleConfig, Reasoning
+from .config import GATE, MartingaleConfig, Reasoning
 from .page import findings
 from .readings import rated
 from .samples import own_scores, samples
 from .trajectories import as_transcript, control_rows, stored_trajectories
 
-log = logging.getLogger("doxascope")
 Key = tuple[Reasoning, str]
 
 
@@ -70,11 +69,23 @@ class Martingale(Experiment):
                 "strong as the model (-o 'stated.judges={Qwen/Qwen3-4B: {query: trajectory}}'), or set "
                 "requires_judge=false"
             )
-        for domain, source in config.sources.items():
-            if source.kind != "computed" and (n := len(loaded(domain, source))) != config.items:
-                read = f"{config.items} of {n} questions" if n > config.items else f"all of its {n} questions"
-                log.warning("%s: %s are read; items=%d are asked for of each domain", domain, read, config.items)
         return config, {}
+
+    def size(self, config: MartingaleConfig) -> str:
+        """How many questions are read of each domain that is not computed."""
+        known = {
+            name: len(loaded(name, source)) for name, source in config.sources.items() if source.kind != "computed"
+        }
+        return "; ".join(
+            f"{name}: all {n} questions are read"
+            if n <= config.items
+            else f"{name}: {config.items} of {n} questions are read, by `items`"
+            for name, n in known.items()
+        )
+
+    def scored(self, item: Item) -> bool:
+        """Not the urns of the gate."""
+        return item.content["domain"] != GATE
 
     def items(self, config: MartingaleConfig) -> list[Item]:
         """The questions, domain by domain."""
@@ -105,7 +116,7 @@ class Martingale(Experiment):
         every = [each for several in by_key.values() for each in several]
         places = [each for key, several in by_key.items() for each in along(config, item, *key, several)]
         exact = read_questions(self.name, config, item, exact_questions(config, places), lm)
-        rows, spoken, taken = stated_rows(config, places, lm)
+        rows, spoken, taken, costs = stated_rows(config, places, lm)
         judged, heard = judge_rows(config, lambda judge: shown(item, every, places, whole=judge.sees_all), lm)
         rows += judged
         if config.doob.continuations:
@@ -116,7 +127,7 @@ class Martingale(Experiment):
         return Read(
             [*({**row, **outcome} for row in exact.rows), *({**where, **row, **outcome} for row in rows)],
             [*map(as_transcript, every), *exact.transcripts, *spoken, *heard],
-            exact.cost,
+            sum_costs([exact.cost, *costs]),
             join_captures([exact.captured, *taken]) if exact.captured else None,
         )
 

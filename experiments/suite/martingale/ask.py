@@ -142,9 +142,7 @@ def chain_request(config: MartingaleConfig, item: Item, prompt: str) -> ChainReq
 
 
 def thought_request(config: MartingaleConfig, item: Item, prompt: str) -> ThoughtRequest:
-    """What a thought is asked for: the first method in its first wording, options in their order, and all evidence told
-    at once.
-    """
+    """A thought is had under the first method in its first wording, options in order, all evidence told at once."""
     question, method = question_of(item), next(iter(config.methods.values()))
     asked = method.ask[0].format(first=question.option_yes, second=question.option_no)
     return ThoughtRequest(name_of(item, "thought", prompt), [*_system(config, prompt), _user(_whole(question))], asked)
@@ -319,9 +317,7 @@ def _positions(place: BeliefPlace) -> Positions:
 
 
 def shown(item: Item, trajectories: Sequence[Trajectory], places: Sequence[BeliefPlace], *, whole: bool) -> list[Shown]:
-    """What a judge is shown at each place: the steps up to it, or all. With the whole in view even the start is of one
-    trajectory, and so a place for each.
-    """
+    """What a judge is shown at each place: the steps up to it, or all, and then every trajectory has its own start."""
     text = question_text(question_of(item))
     of_name: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:

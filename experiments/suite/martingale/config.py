@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -16,6 +16,8 @@ SMOKE = ("forecasting", "values", "review")
 """The domains of which questions come with doxascope."""
 GATE = "gate"
 """The domain of the urns that the gate is judged by, which enter no other number."""
+A_FEW, EVERY_QUESTION = 6, 10**7
+"""Questions of each domain, to try the pipeline on; and as many as a table of one's own may have."""
 Reasoning = Literal["cot", "thought", "debate", "evidence"]
 Computed = Literal["urns", "arithmetic", "weekdays", "comparisons"]
 DRIFT_CHAINS = 8
@@ -67,9 +69,7 @@ class MartingaleWording(Settings):
 
 
 class MartingaleMethod(Settings):
-    """A form of reading the exact belief: in every wording, twice, with the options in either order; the mean of all is
-    scored.
-    """
+    """A form of reading: in every wording, in both orders of the options; the mean of all is scored."""
 
     ask: Annotated[tuple[str, ...], Field(min_length=1)]
     """One wording, or paraphrases: a random facet, of which five say how much hangs on the wording (METRICS F7).
@@ -121,7 +121,7 @@ class Doob(Settings):
 
 
 class MartingaleConfig(RunConfig):
-    """Configuration of `martingale`. `items` counts questions per domain."""
+    """Configuration of `martingale`. `items` counts questions per domain; null: all of `questions`, else a few."""
 
     reads_stated: ClassVar[bool] = True
     reads_judges: ClassVar[bool] = True
@@ -156,6 +156,13 @@ class MartingaleConfig(RunConfig):
     """A verbal method or judge whose answers are no number more often is unreadable; an exact one whose options hold
     less than `low_coverage` (METRICS W4)."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _reads_all_of_a_table(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or given.get("items") is not None:
+            return given
+        return {**given, "items": A_FEW if given.get("questions") is None else EVERY_QUESTION}
+
     @property
     def sources(self) -> Mapping[str, QuestionSource]:
         """Where questions come from, by domain."""
@@ -168,9 +175,7 @@ class MartingaleConfig(RunConfig):
 
     @property
     def tests_drift(self) -> bool:
-        """Whether there are chains enough, drawn from the model's own distribution: else drift within a question means
-        nothing.
-        """
+        """Whether chains are many enough and the model's own: else drift within a question means nothing."""
         return self.chains >= DRIFT_CHAINS and self.generation.faithful
 
     @model_validator(mode="after")

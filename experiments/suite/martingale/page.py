@@ -1,7 +1,7 @@
 """What the report of a run shows beside the numbers."""
 
 from collections.abc import Mapping, Sequence
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ....metrics.tables.samples import ALL
 from ...report.cells import as_row
 from ...report.figures import Scores, chart, matrix, score_figure, scores_of
 from ...report.findings import Column, Figure, Findings, Table
-from ...report.marks import PALE, Axis, histogram, line, points, rule, unit
+from ...report.marks import PALE, Axis, line, points, rule, unit
 from ...report.papers.martingale import as_cells, setup_figure, setups
 from ...report.plotting import DASHED, INK
 from ...run.experiment import Transcripts
@@ -30,71 +30,91 @@ from .trajectories import METHOD, paths
 M = Column(
     "M",
     "M, first to last",
-    "slope of the update on the prior over whole trajectories, each cell with an intercept of its own; 0: nothing to "
-    "foresee. By leaving out questions (CR3), t over those that carry it",
+    "slope of the update on the prior over whole trajectories, each cell with an intercept of its own; 0: the update "
+    "cannot be foreseen from the prior. Its interval is a jackknife over questions (CR3), by t with G* - 1 degrees of "
+    "freedom",
 )
-P = Column("M", "p of M", "of this slope, t over the questions that carry it", field="p")
+P = Column("M", "p of M", "p of M = 0, by t with G* - 1 degrees of freedom", field="p")
 CARRY = Column("M", "G*", "effective number of questions that carry the slope", field="effective_clusters")
-TESTED = Column("tests", "p of any test", "smallest of this slope's, the joint and the conditional-moment test, first "
-                "to last, adjusted (Holm)", field="p")  # fmt: skip
-LEAST = Column("M", "minimum detectable effect", "smallest |M| that so many questions show with 80% power", field="mde")
+TESTED = Column("tests", "p of any test", "smallest p of three tests, first to last, adjusted (Holm): of this slope, "
+                "the joint test, and the conditional-moment test", field="p")  # fmt: skip
+LEAST = Column(
+    "M", "minimum detectable effect", "smallest |M| that this many questions would find with 80% power", field="mde"
+)
 COLUMNS = (
     M,
     P,
     CARRY,
     LEAST,
     TESTED,
-    Column("M_balanced", "M per step", "the same from each step to the next, questions weighing the same"),
-    Column("mean_update", "mean update", "posterior less prior; a drift that is the same for all is not in M"),
-    Column("reliability_wording", "reliability", "of one wording, over paraphrases: 1 less it is how far one wording's "
-           "noise pulls M down"),
-    Column("bias", "order bias", "P(yes) with the options in one order less that in the other; of a claim, framing "
-           "bias"),
-    Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
-    Column("unparsed", "no belief", "read-outs without any answer that can be parsed", percent=True),
+    Column("M_balanced", "M per step", "the same slope from each step to the next; every question has the same weight"),
+    Column("mean_update", "mean update", "mean of posterior minus prior; a shift that all questions share does not "
+           "change M"),
+    Column("reliability_wording", "reliability", "share of the variance of the prior in one wording that is not due to "
+           "the wording; 1 - reliability is the amount by which the noise of one wording lowers M"),
+    Column("bias", "order bias", "P(yes) with the options in one order minus P(yes) in the other; for a claim, the "
+           "framing bias"),
+    Column("coverage", "coverage", "probability (of sampled answers the share) of answers that can be read",
+           percent=True),
+    Column("unparsed", "no belief", "share of the read-outs in which no answer can be parsed", percent=True),
 )  # fmt: skip
 TABLE_1 = (
-    Column("M_step", "as published", "slope per step over all rows"),
-    Column("M_step", "its p as published", "independent rows of equal spread, as papers print it", field="p_iid"),
-    Column("M_balanced", "headline", "the same slope within cells, questions weighing the same, CR3 by question"),
-    Column("M_balanced", "p of headline", "of this slope, t over the questions that carry it", field="p"),
-    Column("M_balanced", "G*", "how many these are, in effect", field="effective_clusters"),
-    Column("M_balanced", "minimum detectable effect", "smallest |M| found with 80% power", field="mde"),
-    Column("M_iv", "split readings", "slope free of what only one of two readings of the prior has"),
-    Column("M_corrected", "corrected", "slope had the mean of both readings no noise; slope and reliability drawn "
-           "together"),
-    Column("reliability", "reliability", "of one reading; of sampled answers 1 less it is how far their noise pulls "
-           "the slope"),
-    Column("M", "p of |M| < 0.02", "equivalence to zero of the slope from first to last", field="equivalence"),
+    Column("M_step", "as published", "slope of the update on the prior, step by step, over all rows"),
+    Column("M_step", "its p as published", "p of this slope if rows were independent and of equal variance, as papers "
+           "print it", field="p_iid"),
+    Column("M_balanced", "headline", "the same slope within cells; every question has the same weight, and the error "
+           "is CR3 by question"),
+    Column("M_balanced", "p of headline", "p of headline = 0, by t with G* - 1 degrees of freedom", field="p"),
+    Column("M_balanced", "G*", "effective number of questions that carry the slope", field="effective_clusters"),
+    Column("M_balanced", "minimum detectable effect", "smallest |M| that would be found with 80% power", field="mde"),
+    Column("M_iv", "split readings", "slope with the prior read twice, one reading as the instrument of the other, so "
+           "that noise of a single reading cancels; `dependent posterior`: the same wordings read the posterior, so "
+           "their shared error does not cancel"),
+    Column("M_corrected", "corrected", "estimate of the slope if the mean of both readings had no noise; the "
+           "bootstrap draws slope and reliability together"),
+    Column("reliability", "reliability", "share of the variance of the prior in one reading that is not noise; for "
+           "sampled answers, 1 - reliability is the amount by which their noise lowers the slope"),
+    Column("M", "p of |M| < 0.02", "p of the equivalence test that M, first to last, lies within 0.02 of zero",
+           field="equivalence"),
 )  # fmt: skip
 OUTCOMES = (
-    Column("brier_prior", "Brier before", "mean squared distance from what came true; 0.25 is a coin"),
-    Column("brier_post", "Brier after", "the same after the last step"),
-    Column("brier_update", "change", "after less before; negative is better"),
-    Column("brier_on_M", "change per M", "over cells: Brier after on M, signed, of other questions, given Brier "
-           "before"),
-    Column("calibration", "calibration slope", "of the prior; below 1 beliefs are too extreme, and M < 0 follows"),
-    Column("truth_error", "distance from the truth", "mean distance from the posterior by Bayes' rule, where it is "
-           "known"),
-    Column("M_truth", "M of the truth", "slope per step of the true posterior on the same draws: chance alone"),
+    Column("brier_prior", "Brier before", "mean squared distance of the prior from the outcome; a belief of 0.5 has "
+           "0.25"),
+    Column("brier_post", "Brier after", "the same for the belief after the last step"),
+    Column("brier_update", "change", "Brier after minus Brier before; negative is better"),
+    Column("brier_on_M", "Brier after per unit of M", "coefficient of a regression over cells: Brier after on the "
+           "signed M of other questions, at equal Brier before"),
+    Column("calibration", "calibration slope", "slope of the calibration of the prior; below 1 the prior is too "
+           "extreme, which alone makes M < 0"),
+    Column("truth_error", "distance from the truth", "mean distance of the belief from the posterior by Bayes' rule, "
+           "where it is known"),
+    Column("M_truth", "M of the truth", "slope per step of the true posterior on the same draws, which differs from 0 "
+           "by chance alone"),
 )  # fmt: skip
 MIXED = (
     M,
-    Column("M", "between cells", "slope over the means of cells", field="M_between"),
-    Column("M", "share between", "of the spread of the priors, that lies between cells", field="between_share"),
-    Column("M", "over all rows", "share x between + (1 - share) x within: what pooling prints", field="M_pooled"),
+    Column("M", "between cells", "slope of the mean updates of cells on their mean priors", field="M_between"),
+    Column("M", "share between", "share of the variance of the priors that lies between cells", field="between_share"),
+    Column(
+        "M",
+        "over all rows",
+        "share x between + (1 - share) x within: the slope of a pooled regression",
+        field="M_pooled",
+    ),
 )
 FACTORS = (
-    Column("M_at", "M, first to last", "mean slope had all rows had that level"),
-    Column("M_contrast", "less the first", "the slope there less that at the first; t over the effective number of "
-           "questions"),
-    Column("M_contrast", "p of less the first", "of this difference", field="p"),
+    Column("M_at", "M, first to last", "mean slope if all rows had that level"),
+    Column("M_contrast", "minus the first", "the slope at this level minus the slope at the first level; t over the "
+           "effective number of questions"),
+    Column("M_contrast", "p of minus the first", "p of a difference of 0", field="p"),
 )  # fmt: skip
 MIXTURE = (
-    "The slope over all rows mixes two: that within cells, which leads, and that over the means of cells, where what "
-    "differs between domains and prompts passes for a foreseeable update."
+    "The slope over all rows mixes two slopes: the slope within cells, which is the headline, and the slope over the "
+    "means of cells, in which differences between domains and prompts look like a foreseeable update."
 )
-DRIFT = (Column("drift2", "drift²", "mean squared drift of a question's chains, sampling noise taken off"),)
+DRIFT = (
+    Column("drift2", "drift²", "mean squared drift of a question's chains, minus the part that sampling noise makes"),
+)
 
 
 def findings(
@@ -112,22 +132,28 @@ def findings(
             Table("By cell", "Domain, reasoning, system prompt.", COLUMNS, names),
             Table(
                 "As the paper's Table 1",
-                "The published number, per reasoning step, beside what may be said of it. An interval that leaves zero "
-                "out is not enough where the noise of reading pulls the slope down: compare the split readings.",
+                "The published number, per reasoning step, beside numbers that correct it. An interval that excludes "
+                "zero does not show that updates can be foreseen where noise of reading lowers the slope: compare the "
+                "split readings.",
                 TABLE_1,
                 names,
             ),
             *([Table("Within and between cells", MIXTURE, MIXED, (ALL,))] if len(names) > 1 else []),
-            Table("What came true", "Where outcomes or the true posterior are known.", OUTCOMES, (ALL, *names)),
+            Table(
+                "What came true",
+                "These numbers need known outcomes, or a known true posterior.",
+                OUTCOMES,
+                (ALL, *names),
+            ),
             Table(
                 "Drift within a question",
-                "Chains of one question, sampled as the model itself would go on, must not move its belief on average.",
+                "Chains of one question that are sampled from the model itself must not move its belief on average.",
                 DRIFT,
                 names,
             ),
             Table(
                 "Where does the slope differ?",
-                "One regression over all cells, of the update from first to last.",
+                "One regression of the update, first to last, over all cells.",
                 FACTORS,
                 levels,
             ),
@@ -139,23 +165,24 @@ def findings(
 
 UNTESTED = "Drift within a question is not tested: it needs 8 chains at temperature 1, top-p 1, no other limit."
 THOUGHTS = (
-    "Thoughts were had under the question of {}, with the options in their order, and all methods are read after the "
-    "same ones, each under its own question. Before any step the thought is empty."
+    "The model thought under the question of the method {}, with the options in their order; every method is read "
+    "after the same thoughts, under its own question. Before any step the thought is empty."
 )
 
 
 def _question(config: MartingaleConfig, numbers: Sequence[Number]) -> str:
     """What was measured, on what, and what is wrong with it."""
     known = {(number.metric, number.method): number for number in numbers if number.subset == ALL}
-    sampling = config.generation
+    sampling, sampled = config.generation, {*config.reasoning} != {"evidence"}
     tested = config.tests_drift or not {"cot", "thought"} & {*config.reasoning}
     sentences = [
         "The model reasons about a question, or is shown evidence, step by step; after each step its belief is read, "
-        "by several methods on the same steps. If nothing but news moves a belief, its updates cannot be foreseen from "
-        "the belief before: M, the slope of the update on the prior, is 0. A positive M moves away from the middle, a "
-        "negative one back to it. Each cell has an intercept of its own: pooled, what cells differ by passes for M.",
+        "by several methods on the same steps. If only news moves a belief, its updates cannot be foreseen from the "
+        "belief before: M, the slope of the update on the prior, is 0. With a positive M beliefs move away from the "
+        "middle, with a negative M back to it. Each cell has an intercept of its own, since differences between cells "
+        "would look like M in a pooled regression.",
         _attenuation(numbers),
-        f"Steps were sampled at temperature {sampling.temperature:g}, top-p {sampling.top_p:g}.",
+        f"Steps were sampled at temperature {sampling.temperature:g}, top-p {sampling.top_p:g}." if sampled else "",
         "" if tested else UNTESTED,
         THOUGHTS.format(next(iter(config.methods))) if "thought" in config.reasoning else "",
         _judged(config),
@@ -170,13 +197,13 @@ def _judged(config: MartingaleConfig) -> str:
     """Who reads the steps, besides the model."""
     judges = config.stated.judges
     if not judges:
-        return "No judge reads the steps: every belief is one that the model itself holds or states."
+        return "No judge reads the steps: the model itself holds or states every belief."
     seen = {
         name: "all in one query" if plan.query == "trajectory" else "all" if plan.sees_all else "those so far"
         for name, plan in judges.items()
     }
     listed = "; ".join(f"{name} ({judge.model.name}) sees {seen[name]}" for name, judge in judges.items())
-    return f"Judges: {listed}. Who sees later steps has a prior that knows the posterior."
+    return f"Judges: {listed}. The prior of a judge that sees later steps contains the posterior."
 
 
 def _attenuation(numbers: Sequence[Number]) -> str:
@@ -187,14 +214,18 @@ def _attenuation(numbers: Sequence[Number]) -> str:
         if number.metric == "M" and number.subset == ALL and -1 < number.score.estimate < 0
     }
     each = ", ".join(f"{1 + slope:.2f} for {method}" for method, slope in below.items())
-    return f"A prior reading of reliability 1 + M would show an M below 0 alone: {each}." if each else ""
+    return f"Noise in the prior alone would make this M at a reliability of 1 + M: {each}." if each else ""
 
 
 def _endings(known: Mapping[tuple[str, str], Number]) -> str:
     shares = {name: known[name, TRAJECTORIES].score for name in STATUSES}
     n = shares["empty"].n_rows
     counted = [f"{round(share.estimate * n)} {name}" for name, share in shares.items() if share.estimate > 0]
-    return f"Of {n} trajectories, {', '.join(counted)} (kept, but for the empty)." if counted else f"{n} trajectories."
+    return (
+        f"Of {n} trajectories, {', '.join(counted)}; empty trajectories are dropped, the others kept."
+        if counted
+        else f"{n} trajectories."
+    )
 
 
 def _recall(config: MartingaleConfig) -> str:
@@ -216,10 +247,10 @@ def _control(known: Mapping[tuple[str, str], Number]) -> str:
     slope, iv, drift = (number.score for number in control)
     passed = all(number.is_none for number in control[1:]) and iv.se <= MOST_SE
     return (
-        f"Negative control, a martingale by the tower rule: split-reading slope {iv.estimate:+.3f} (SE {iv.se:.3f}), "
-        f"drift² {drift.estimate:+.4f} (SE {drift.se:.4f}); equivalent to zero within {REACH}, and {REACH}², at an SE "
-        f"of the slope of at most {MOST_SE}: "
-        f"{'yes' if passed else 'not shown'}. Uncorrected slope {slope.estimate:+.3f}: what the noise makes of it."
+        "The negative control is a martingale by the tower rule. Its split-reading slope is "
+        f"{iv.estimate:+.3f} (SE {iv.se:.3f}) and its drift² {drift.estimate:+.4f} (SE {drift.se:.4f}); that both are "
+        f"equivalent to zero (within {REACH} and {REACH}², at an SE of the slope of at most {MOST_SE}) is "
+        f"{'shown' if passed else 'not shown'}. The uncorrected slope is {slope.estimate:+.3f}, which noise makes."
     )
 
 
@@ -234,23 +265,16 @@ MOST_LINES = 60
 def figures(
     table: pd.DataFrame, numbers: Sequence[Number], names: Sequence[str], levels: Sequence[str]
 ) -> list[Figure]:
-    """All of a run.
-
-    Args:
-        table: the readings.
-        numbers: of the run.
-        names: of the cells.
-        levels: of the factors.
-    """
+    """All of a run."""
     scores = scores_of(numbers)
     methods = [str(method) for method in table.loc[table["belief"].notna(), "method"].unique()]
     if not methods:
         return []
     ends = pairs(table, WHOLE)
     slopes = [
-        ("Slope by cell", "M", names, "Slope of the update on the prior with its interval over questions; 0 is a "
-         "martingale."),
-        ("What goes with a larger slope?", "M_at", levels, "Mean slope had all rows had that level. System prompt and "
+        ("Slope by cell", "M", names, "Slope of the update on the prior with its interval over questions; a "
+         "martingale has 0."),
+        ("What goes with a larger slope?", "M_at", levels, "Mean slope if all rows had that level. System prompt and "
          "reasoning were assigned; domains differ in their questions."),
     ]  # fmt: skip
     return [
@@ -258,11 +282,10 @@ def figures(
         *(
             score_figure(title, scores, methods, [(s, metric, s) for s in subsets], M.title, caption, reference=0)
             for title, metric, subsets, caption in slopes
-            if subsets or metric == "M"
+            if any(np.isfinite(scores[key].estimate) for key in product([metric], methods, subsets) if key in scores)
         ),
         path_figure(table[table["method"] == methods[0]], methods[0]),
         *([agreement_figure(scores, methods)] if len(methods) > 1 else []),
-        change_figure(ends, methods),
     ]
 
 
@@ -282,7 +305,9 @@ def update_figure(ends: pd.DataFrame, method: str, scores: Scores) -> Figure:
     return chart(
         f"Can the update be foreseen? {method}",
         panels,
-        "A dot is a trajectory: its first belief, and how much its last adds. Dashed: a martingale; solid: the fit.",
+        "A dot is a trajectory: its first belief, and the last minus the first. The dashed line is a martingale, the "
+        "solid "
+        "line the fit.",
         x=unit("prior"),
         y=Axis("update", (-1.2 * reach, 1.2 * reach), ticks, [f"{tick:g}" for tick in ticks]),
     )
@@ -302,7 +327,8 @@ def path_figure(table: pd.DataFrame, method: str) -> Figure:
     return chart(
         f"Belief after each step: {method}",
         panels,
-        f"A line is a trajectory, at most {MOST_LINES} in a panel. Dashed: the true posterior, where it is known.",
+        f"A line is a trajectory, at most {MOST_LINES} in a panel. A dashed line is the true posterior, where it is "
+        f"known.",
         x=Axis("step", whole=True),
         y=unit("belief"),
     )
@@ -323,36 +349,10 @@ def agreement_figure(scores: Scores, methods: Sequence[str]) -> Figure:
         "Do the methods agree?",
         panels,
         methods,
-        "Lin's concordance of two methods at the same places: 1 is the same number, 0 none of it. On beliefs much of "
-        "it is which question is which; on updates it is what the steps did.",
+        "Lin's concordance of two methods in the same read-outs: 1 means the same numbers, 0 no agreement. Agreement "
+        "of "
+        "beliefs is partly due to differences between questions; agreement of updates is due to the steps.",
     )
-
-
-def change_figure(ends: pd.DataFrame, methods: Sequence[str]) -> Figure:
-    """How large updates are, and whether they lead to what came true."""
-    error = (ends["post"] - ends["outcome"]).abs() - (ends["prior"] - ends["outcome"]).abs()
-    known = ends["outcome"].isin((0.0, 1.0))
-    values = {f"{method}: update": ends.loc[ends["method"] == method, "update"].dropna() for method in methods}
-    values |= {f"{method}: error": error[known & (ends["method"] == method)].dropna() for method in methods}
-    return chart(
-        "How large are the updates, and do they help?",
-        [
-            (
-                title,
-                [histogram(value, EDGES), rule(0, of="x"), rule(value.mean(), "mean", of="x", width=1.2, style="-")],
-            )
-            for title, value in values.items()
-            if len(value)
-        ],
-        "From first to last. Update: posterior less prior. Error: change of |belief - outcome|, where the outcome is "
-        "known; left of zero is closer to what came true. The solid line is the mean.",
-        x=Axis("", (-1, 1), (-1, 0, 1)),
-        y=Axis("share", most=4),
-        columns=len(methods),
-    )
-
-
-EDGES = np.linspace(-1, 1, 41)
 
 
 def _by_cell(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:

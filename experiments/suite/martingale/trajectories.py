@@ -2,7 +2,7 @@
 whose final beliefs are the negative control (METRICS A9); and those of a run, to be looked at.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -94,9 +94,7 @@ def stored_trajectories(config_json: str) -> StoredTrajectories:
 
 
 def as_transcript(trajectory: Trajectory) -> Transcript:
-    """A trajectory, kept once under its own name: what was asked, then a message for each step; and the samples, with
-    all that it takes to read them again.
-    """
+    """What was asked, a message for each step, and the samples with all that it takes to read them again."""
     steps: list[Message] = [
         {"role": "assistant" if trajectory.samples else "user", "content": step} for step in trajectory.steps
     ]
@@ -213,12 +211,20 @@ def paths(config: MartingaleConfig, table: pd.DataFrame, beliefs: BeliefTable, t
     keys = [*moved.index]
     names = [f"{item}/{reasoning}-{prompt}/{int(draw)}" for _, reasoning, prompt, item, draw in keys]
     rows = dict(list(table.groupby(key, sort=False)))
+    form, method = next(iter(config.methods.items()))
+    reading = f"{form}.0.0" if len(method.ask) > 1 else f"{form}.0"
+    last = [f"{name}.{int(rows[each]['step'].max())}/{reading}" for name, each in zip(names, keys, strict=True)]
+
+    def instance(i: int, said: Mapping[str, Transcript]) -> Instance:
+        facets = [*keys[i][:3], str(status[keys[i]])]
+        shown = _instance(said[names[i]], rows[keys[i]], facets, float(moved.iloc[i]))
+        put = [(f"as {form} asks after the last step", said[last[i]])] if last[i] in said else []
+        return replace(shown, conversations=[*shown.conversations, *put])
+
     return gallery(
         moved.abs(),
-        lambda i: [names[i]],
-        lambda i, said: _instance(
-            said[names[i]], rows[keys[i]], [*keys[i][:3], str(status[keys[i]])], float(moved.iloc[i])
-        ),
+        lambda i: [names[i], last[i]],
+        instance,
         transcripts,
         facets=["domain", "reasoning", "prompt", "status"],
         score="update",

@@ -34,7 +34,7 @@ from .samples import actions, decisions, detailed, knowledge, methods, samples
 from .scores import RESPONSE, own_scores, response
 
 INNER_COLUMNS = (
-    Column(RESPONSE, "response", "slope of the belief on the true chance; 0: no evidence is heard"),
+    Column(RESPONSE, "response", "slope of the belief on the true chance; 0: the belief does not respond to evidence"),
     Column("rmse_truth", "error", "root mean square distance of the belief from the true chance"),
 )
 
@@ -56,9 +56,7 @@ def score_inner(config: RationalityConfig, beliefs: pd.DataFrame) -> InnerScores
 
 
 def beside_inner(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[tuple[str, list[Sample]]]:
-    """Could an inner belief be the one that is acted on, what does the choice know beyond it, and what do it and the
-    beliefs that are said know beyond each other?
-    """
+    """Could an inner belief be the one acted on, and what do it, the choice and the words know beyond each other?"""
     table = detailed(beliefs)
     acts = actions(config, table)
     every = list(methods(table, acts.items))

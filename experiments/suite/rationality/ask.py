@@ -13,7 +13,7 @@ from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Conversation
 from ....hooks.prompts.options import Option, make_options
 from ....hooks.prompts.places import LAST, Position, Positions
-from ....hooks.verbal.number_distributions import NumberReading, read_numbers
+from ....hooks.verbal.number_distributions import NumberReading
 from ....hooks.verbal.number_formats import line_format
 from ....hooks.verbal.stated_beliefs import NumberQuestion, OptionNumbers, answer_rows, ask_number, write_answers
 from ....metrics import indifference_point
@@ -43,9 +43,7 @@ class BeliefSite(NamedTuple):
 
 
 def places(config: RationalityConfig, item: Item) -> list[BeliefSite]:
-    """The context under every prompt, with each state of the further covariate revealed as well, and, if inner layers
-    are read, before any evidence.
-    """
+    """The context under every prompt, with each state of the further covariate, and bare for inner layers."""
     content = item.content
     against = {}
     if config.lens and content["prior"] is not None:
@@ -90,9 +88,7 @@ def user_turn(item: Item, place: BeliefSite, config: RationalityConfig, template
 
 
 def captured(turn: Conversation, situation: str, answer: str) -> dict[str, Position]:
-    """Where a capture reads: the end of the situation, which the beliefs and actions of a context share, the end of the
-    question, and where the `answer` begins.
-    """
+    """The ends of the situation, which a context's beliefs and actions share, and of the question, and the `answer`."""
     text = situation.strip()
     there, at = bool(text) and text in turn[-1]["content"], Position(message=-1, text=text or " ", occurrence=0)
     shared = {"situation": at, "before-question": at} if there else {}
@@ -265,14 +261,14 @@ def stated_rows(config: RationalityConfig, item: Item, lm: LanguageModel) -> Sta
     Numbers are read under every prompt and in every case. Answers are sampled under every prompt, each a reading of
     its own; in a case their mean is the number distribution's.
     """
-    result = StatedRead([], [], [])
+    result = StatedRead([], [], [], [])
     rows, transcripts = result.rows, result.transcripts
     asked = [question for question in places(config, item) if question.scenario != PRIOR]
     for name in dict.fromkeys((*config.said.numbers, *config.said.sampled)):
         pairs = [(_place(config, question), _question(config, item, question, name, lm)) for question in asked]
         if name in config.said.numbers:
             numbers = [question for _, question in pairs]
-            read = read_numbers(lm, numbers, budget=config.budget, capture=config.capture, captured=result.captured)
+            read = result.read(config, lm, numbers)
             for (place, _), question in zip(pairs, read, strict=True):
                 rows.extend(_numbers(place, question, config))
         if name in config.said.sampled:
@@ -332,7 +328,7 @@ def _with_auxiliary(config: RationalityConfig, item: Item, lm: LanguageModel, re
     here = _captured_number(config, turn, item.content["situation"])
     form = line_format("states", config.wording.states, further["labels"])
     question = ask_number(lm.reader, f"{item.id}/auxiliary", turn, form, positions=here)
-    (read,) = read_numbers(lm, [question], budget=config.budget, capture=config.capture, captured=result.captured)
+    (read,) = result.read(config, lm, [question])
     asked = OptionNumbers(question.readout_id, tuple(further["labels"]), (question,))
     where = {"scenario": AUXILIARY, "step": 0, "covariate": further["variable"], "shares": further["shares"]}
     rows = asked.rows_of_each(NUMBERS, [read.stated(config.low_coverage)])

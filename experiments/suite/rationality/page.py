@@ -39,13 +39,15 @@ COLUMNS = (
            "other contexts; 1: the belief could be all that is acted on"),
     Column("knows_more", "knows more", "correlation of choice and truth once the belief is known; above 0: the choice "
            "knows more of the truth than the belief tells"),
-    Column("knows_more", "p", "of that, by permutation among like beliefs", field="p"),
+    Column("knows_more", "p", "p of `knows more`, by permutation among contexts of similar belief", field="p"),
     Column("cyclic", "irrational, at least", "distance of the three actions from any random-utility choice by this "
            "belief; 0: some utilities have them", field="rms"),
-    Column("weighting", "weighting", "exponent of a probability weighting, logistic shocks; 1: none"),
+    Column("weighting", "weighting", "exponent of a probability weighting, with logistic shocks; 1: beliefs are used "
+           "as they are"),
     Column(RESPONSE, "response", "slope of the belief on the true chance; 0: it does not respond to evidence"),
     Column("rmse_truth", "error", "root mean square distance of the belief from the true chance"),
-    Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
+    Column("coverage", "coverage", "probability (of sampled answers the share) of answers that can be read",
+           percent=True),
 )  # fmt: skip
 SUFFICIENCY = (
     Column("cmi_exact", "CMI, exact", "information, in nats, of choice and outcome beyond the belief, by exact choices "
@@ -53,46 +55,55 @@ SUFFICIENCY = (
     Column("cmi_policy", "of three actions", "the same of yes, no and defer"),
     Column("gcm_exact", "GCM, z", "covariance of exact choice and true chance beyond rising functions of the belief; "
            "standard normal if there is none", field="T"),
-    Column("cmi", "CMI, drawn", "of one drawn action and outcome, less its mean under permutation"),
-    Column("cmi", "p", "permutation among like beliefs", field="p"),
-    Column("cmi_isotonic", "recalibrated", "beyond the belief mapped to frequencies, fitted on other contexts"),
-    Column("sufficiency_r2", "in bins", "share of the choice that fifteen like beliefs at a time explain"),
+    Column("cmi", "CMI, drawn", "the same from one drawn action and outcome, minus its mean under permutation"),
+    Column("cmi", "p", "p by permutation among contexts of similar belief", field="p"),
+    Column("cmi_isotonic", "recalibrated", "the same beyond the recalibrated belief (mapped to frequencies, fitted on "
+           "other contexts)"),
+    Column("sufficiency_r2", "in bins", "share of the choice that the belief explains when fifteen similar beliefs "
+           "are one bin"),
 )  # fmt: skip
 GAIN = (
-    Column("logloss_gain", "gain, nats", "log-loss of the action without the outcome less with it, out of fold"),
-    Column("logloss_gain", "of", "log-loss without it", field="ll1"),
-    Column("logloss_gain", "frequencies alone", "log-loss; a model that is worse than this says nothing",
+    Column("logloss_gain", "gain, nats", "log-loss of the action predicted without the outcome minus with it, out of "
+           "fold"),
+    Column("logloss_gain", "of", "log-loss without the outcome", field="ll1"),
+    Column("logloss_gain", "frequencies alone", "log-loss of the frequencies of actions alone; a prediction that is "
+           "worse shows nothing",
            field="ll_marginal"),
 )  # fmt: skip
 ORDER = (
     Column("discordant_pair", "against the order", "share of pairs of contexts in which the higher belief goes with "
            "the lower share of the first action", percent=True),
-    Column("discordant_pair", "tau", "Kendall's, of belief and share; 0: choices ignore it", field="tau"),
+    Column("discordant_pair", "tau", "Kendall's tau of belief and share of the first action; 0: choices ignore the "
+           "belief", field="tau"),
     Column("discordant_pair", "off a rising curve", "root mean square", field="iso_rms"),
 )  # fmt: skip
 PRIZE = (
-    Column("prize_effect", "effect", "mean square of what the prompt changes, less what repetitions differ by"),
-    Column("prize_effect", "RMS", "of the change, as published", field="rmse_means"),
-    Column("prize_effect", "mean shift", "with the prompt less without", field="mean_shift"),
-    Column("rmse_truth", "error", "distance from the true chance under the prompt"),
-    Column("brier", "Brier", "mean squared distance from what came true"),
-    Column("calibration", "calibration slope", "of the outcome on the belief; below 1 too extreme"),
+    Column(
+        "prize_effect",
+        "effect",
+        "mean square of the change by the prompt, minus the mean square by which repetitions differ",
+    ),
+    Column("prize_effect", "RMS", "root mean square of the change, as published", field="rmse_means"),
+    Column("prize_effect", "mean shift", "belief with the prompt minus without it", field="mean_shift"),
+    Column("rmse_truth", "error", "distance of the belief from the true chance, under the prompt"),
+    Column("brier", "Brier", "mean squared distance of the belief from the outcome"),
+    Column("calibration", "calibration slope", "slope of the outcome on the belief; below 1 the belief is too extreme"),
 )
 CASES = (
-    Column("lie", "gap", "belief less what its cases imply; 0 is coherent"),
+    Column("lie", "gap", "belief minus the belief that its cases imply; 0 is coherent"),
     Column("lie_size", "size", "mean size of the gap"),
     Column("lie_ratio", "median of size / belief", "as published (Figure 2), with the interval of a median"),
     Column("outside_hull", "outside", "share of beliefs that lie outside those given their cases: wrong whatever the "
            "weights", percent=True),
-    Column("excess", "sum less 1", "of numbers that are stated on lines of their own"),
+    Column("excess", "sum less 1", "sum of the numbers that are stated on lines of their own, minus 1"),
 )  # fmt: skip
 READINGS = (
     Column("reliability", "reliability", "ICC of two halves of the readings (orders, or sampled answers); weak where "
            "its interval reaches 0: then it is the bias of an order, and no share"),
-    Column("bias", "order bias", "P(yes) with the answers in their order less that in the other"),
-    Column("unparsed", "no belief", "read-outs without any answer that can be parsed", percent=True),
-    Column("brier", "Brier", "mean squared distance from what came true"),
-    Column("calibration", "calibration slope", "of the outcome on the belief; below 1 too extreme"),
+    Column("bias", "order bias", "P(yes) with the answers in one order minus P(yes) in the other"),
+    Column("unparsed", "no belief", "share of the read-outs in which no answer can be parsed", percent=True),
+    Column("brier", "Brier", "mean squared distance of the belief from the outcome"),
+    Column("calibration", "calibration slope", "slope of the outcome on the belief; below 1 the belief is too extreme"),
 )  # fmt: skip
 
 
@@ -102,38 +113,43 @@ def tables(prompts: Sequence[str]) -> list[Table]:
         Table(
             "Does the choice know more than the belief?",
             "Proposition 1: given the belief, choice and outcome are independent for any expected-utility maximiser. "
-            "The exact forms leave no noise of drawing.",
+            "The exact numbers have no sampling noise.",
             SUFFICIENCY,
             (ALL,),
         ),
         Table(
             "Does the outcome help to predict the action?",
-            "As the paper asks it, of three actions, contexts kept whole in folds. Control: with the evidence known "
-            "the outcome can add nothing; what it adds is what the learner failed to learn.",
+            "The paper's test, with three actions; a context is never split between folds. In the control the learner "
+            "knows the evidence, so that the outcome cannot add anything: its gain shows what the learner failed to "
+            "learn.",
             GAIN,
             (OUTCOME, CONTROL),
         ),
         Table(
             "Do choices rise with the belief, pair by pair?",
-            "Proposition 2, which needs independence of irrelevant alternatives; exact choices, no bins.",
+            "A test of Proposition 2, which needs independence of irrelevant alternatives; it takes exact choices and "
+            "no "
+            "bins.",
             ORDER,
             tuple(PAIRS),
         ),
         Table(
             "Does it matter how the belief is paid for?",
-            "Squared and log loss ask for the same report. Absolute loss does not: who is paid by it should say 0 or "
-            "1, so it is the control that ought to move.",
+            "Squared and log loss ask for the same report. Under absolute loss an agent should report 0 or 1, so that "
+            "it is the control in which the report ought to move.",
             PRIZE,
             tuple(prompts),
         ),
         Table(
             "Is a belief the mean of the beliefs given each case?",
-            "A further covariate, its chances as the model gives them, and the belief with each of its states "
-            "revealed.",
+            "The belief is compared with the mean of the beliefs given each state of a further covariate, weighted by "
+            "the chances that the model gives to these states.",
             CASES,
             (ALL,),
         ),
-        Table("How well is the belief read?", "Under the standard prompt.", READINGS, (ALL,), metric="unparsed"),
+        Table(
+            "How well is the belief read?", "Readings under the standard prompt.", READINGS, (ALL,), metric="unparsed"
+        ),
     ]
 
 
@@ -210,11 +226,11 @@ def findings(
 def _question(config: RationalityConfig, numbers: Sequence[Number]) -> str:
     fewest, most = config.reveal
     sentences = [
-        f"Contexts of the world `{config.world.of}` with {fewest} to {most} covariates revealed, evenly over the true "
-        "chance. The belief that the target holds is read in one context, the decision in another: first whether it "
-        "can be made (no: defer), then which it is, so every action has its exact probability. The forced choice "
-        "mixes both branches of the first line. No utilities are assumed: what is asked is whether any agent with "
-        "this belief could choose so.",
+        f"Contexts of the world `{config.world.of}` reveal {fewest} to {most} covariates; they are spread evenly over "
+        "the true chance. The belief that the target is true is read in one context, the decision in another: first "
+        "whether to decide at all (no: defer), then which way, so that every action has its exact probability. The "
+        "forced choice mixes both branches of the first answer. No utilities are assumed: the question is whether any "
+        "agent with this belief could choose in this way.",
         _menus(numbers),
         _latent(numbers),
         _forest(numbers),
@@ -227,7 +243,8 @@ def _menus(numbers: Sequence[Number]) -> str:
     if shift is None or shift.estimate != shift.estimate:
         return ""
     return (
-        f"Irrelevant alternatives: offering to defer moves the share of yes among yes and no by {shift.estimate:+.3f} "
+        f"Offering to defer, which should be irrelevant, moves the share of yes among yes and no by "
+        f"{shift.estimate:+.3f} "
         f"[{shift.ci_lo:+.3f}, {shift.ci_hi:+.3f}]."
     )
 
@@ -237,8 +254,8 @@ def _forest(numbers: Sequence[Number]) -> str:
     if share is None or share.estimate != share.estimate:
         return ""
     return (
-        f"The paper's baseline of iterated expectation, random forests that are fitted to the truth: median of size / "
-        f"belief {share.estimate:.3f} [{share.ci_lo:.3f}, {share.ci_hi:.3f}]; no reading noise."
+        "The paper's baseline of iterated expectation is random forests that are fitted to the truth, without reading "
+        f"noise: their median of size / belief is {share.estimate:.3f} [{share.ci_lo:.3f}, {share.ci_hi:.3f}]."
     )
 
 
@@ -255,7 +272,7 @@ def _latent(numbers: Sequence[Number]) -> str:
     target = {"latent_action": "the choice", "latent_truth": "the truth"}
     named = [f"{one.method} of {target[one.metric]} ({one.score.estimate:+.2f})" for one in kept]
     listed = "; ".join(named) if named else "none"
-    return f"Knowledge beyond what is stated, of {len(tested)} comparisons after Holm: {listed}."
+    return f"Knowledge beyond the stated belief, significant after Holm over {len(tested)} comparisons: {listed}."
 
 
 # The figures; none of methods that gave no belief.
@@ -279,7 +296,7 @@ def figures(
         [(beliefs.method, scores["sufficiency", beliefs.method, ALL], False) for beliefs in read],
         "share of the choice",
         "Share of the forced choice that a rising function of each belief predicts in other contexts, with its "
-        "interval. 1, dashed: the belief could be all that is acted on; 0: it predicts nothing.",
+        "interval. At 1 (dashed) the belief could be all that is acted on; at 0 it predicts nothing.",
         reference=1,
     )
     drawn += [sufficiency] if sufficiency else []
@@ -290,7 +307,7 @@ def figures(
             spreads(
                 "Is a belief the mean of its cases?",
                 [("", gaps)],
-                "Belief less the mean of the beliefs given each state of a further covariate; 0 is coherent. A dot is "
+                "Belief minus the mean of the beliefs given each state of a further covariate; 0 is coherent. A dot is "
                 "a context, sorted; the bar is the median.",
                 Axis("belief - implied"),
                 reference=0,
@@ -303,7 +320,7 @@ def figures(
         [(name, score, mark) for name, score, mark in ratios if score is not None and np.isfinite(score.estimate)],
         "median of |gap| / belief",
         "The paper's Figure 2: the median with its interval. Random forests that are fitted to the truth are its "
-        "baseline; they have no reading noise, but smooth.",
+        "baseline; they have no reading noise, but smooth beliefs.",
         reference=0,
     )
     drawn += [ratio] if ratio else []
@@ -315,7 +332,7 @@ def truth_figure(every: Sequence[MethodBeliefs], acts: Actions) -> Figure:
     return chart(
         "Belief against truth",
         [(beliefs.method, [diagonal("true chance"), _contexts(acts.truth, beliefs.belief)]) for beliefs in every],
-        "A dot is a context. Dashed: the belief is the true chance.",
+        "A dot is a context. On the dashed line the belief is the true chance.",
         x=unit("true chance"),
         y=unit("belief"),
     )
@@ -345,9 +362,10 @@ def choice_figure(config: RationalityConfig, every: Sequence[MethodBeliefs], act
         "Do choices rise with the belief?",
         panels,
         "A dot is a context: its belief, and the exact share of the first action among both. The line joins the means "
-        "of five equally large groups; red where the actions that are drawn fall from one to the next with p below 5% "
-        "(Fisher, one-sided, as published), which no agent with this belief and independence of irrelevant "
-        "alternatives does. Each panel has scales of its own.",
+        "of five equally large groups. It is red where the drawn actions fall from one group to the next with p below "
+        "5% "
+        "(Fisher, one-sided, as published), which cannot happen for an agent with this belief and independence of "
+        "irrelevant alternatives. Each panel has scales of its own.",
         columns=len(PAIRS),
     )
 
@@ -379,7 +397,9 @@ def latent_figure(names: Sequence[str], numbers: Sequence[Number]) -> Figure:
             for title, metric in (("of the choice", "latent_action"), ("of the truth", "latent_truth"))
         ],
         names,
-        "Row: a belief; column: one that is given. Correlation of what the given belief leaves of the row's and of the "
-        "choice, or of the truth; 0: nothing. A star: p below 5% after Holm over all cells. A dash: nothing was left.",
+        "Partial correlation of the row's belief with the choice, or with the truth, given the column's belief; 0 is "
+        "no "
+        "knowledge beyond it. A star marks p below 5% after Holm over all cells, a dash a correlation without "
+        "variance.",
         across="beyond",
     )

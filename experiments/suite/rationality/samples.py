@@ -233,9 +233,7 @@ def _named(beliefs: MethodBeliefs, acts: Actions, subset: str = "all") -> dict[s
 
 
 def decisions(config: RationalityConfig, beliefs: MethodBeliefs, acts: Actions) -> Decisions:
-    """The belief, and the decision that must be made; its label is drawn from the exact choice by the seed, the same
-    for every method.
-    """
+    """The belief, and the decision that must be made; its label is drawn from the exact choice by the seed."""
     return Decisions(
         **_named(beliefs, acts),
         belief=beliefs.belief,

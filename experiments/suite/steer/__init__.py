@@ -35,25 +35,31 @@ ASKED, NEGATED = "asked", "negated"
 """Scenarios: the question, and that of its column `negation`."""
 UNEDITED = "as it is"
 COLUMNS = (
-    Column(
-        "shift", "shift", "half of what the belief in the first option is higher with it added than with it subtracted"
-    ),
+    Column("shift", "shift", "(P(first option) with the direction added - P with it subtracted) / 2"),
     Column(
         "beyond",
         "the direction beyond it",
-        "mean size of a question's shift along the direction, less that along this control, for other draws of it",
+        "mean size of a question's shift along the direction minus the same along this control; the interval also "
+        "covers "
+        "other draws of the control",
     ),
     Column(
         "coverage_change",
         "change of coverage",
-        "how much more of the answer the options are together, added or subtracted",
+        "how much the probability of all options together rises, the mean of adding and subtracting",
     ),
     Column(
-        "gap_change", "change of incoherence", "how much further P(first) + P(first to the negation) - 1 lies from 0"
+        "gap_change",
+        "change of incoherence",
+        "how much |P(first option) + P(first option to the negated question) - 1| rises",
     ),
-    Column("neutral_kl", "KL on neutral text", "KL of the next token after a chat that asks nothing of the kind, nat"),
+    Column(
+        "neutral_kl",
+        "KL on neutral text",
+        "KL divergence of the next token after a chat that does not ask the question, nat",
+    ),
 )
-CHANGE = Column("change", "change", "belief in the first option, less that without the edit")
+CHANGE = Column("change", "change", "P(first option) minus P without the edit")
 
 
 class SteerExperiment(Experiment):
@@ -195,17 +201,23 @@ class SteerExperiment(Experiment):
         there = {number.metric for number in numbers}
         columns = [column for column in COLUMNS if column.metric in there]
         strengths = [_at(strength) for strength in sorted(config.strengths)]
-        signed = [_at(sign * one) for sign in (-1, 1) for one in sorted(config.strengths)]
+        signed = [_at(strength) for strength in sorted(sign * one for sign in (-1, 1) for one in config.strengths)]
         return Findings(
             "The belief in the first option of each question is read as it is, and with a direction added to and "
-            "subtracted from the residual stream of one layer. What any push does, whichever way, cancels in the "
-            "shift; what any direction of that length does is what the controls do. A strength that is chosen by "
-            "these tables is to be judged on other questions. Scores are means over the strengths; each strength has "
-            "its own below.",
+            "subtracted from the residual stream of one layer. An effect that does not depend on the sign cancels in "
+            "the shift; an effect that any direction of this length has shows in the controls. A strength that is "
+            "chosen by these tables must be judged on other questions. Scores are means over the strengths; the scores "
+            "of each strength stand below.",
             columns,
             [
-                Table("By strength", "Added and subtracted so many times.", columns, strengths, metric="shift"),
-                Table("Dose", "Added (above 0) or subtracted so many times.", [CHANGE], signed),
+                Table(
+                    "By strength",
+                    "Each direction is added and subtracted this many times.",
+                    columns,
+                    strengths,
+                    metric="shift",
+                ),
+                Table("Dose", "Each direction is added (above 0) or subtracted this many times.", [CHANGE], signed),
             ],
             [_dose(numbers, config)],
         )
@@ -304,7 +316,7 @@ def _dose(numbers: Sequence[Number], config: SteerConfig) -> Figure:
         marks.append(ranges(alphas, lo, hi, color=color, width=1.4 if name == OWN else 0.6))
     caption = (
         "Mean change of the belief in the first option when a direction is added alpha times (subtracted, below 0), "
-        f"with {100 * config.level:g}% intervals over clusters. A direction that matters leaves what the controls do."
+        f"with {100 * config.level:g}% intervals over clusters. A direction that matters rises above the controls."
     )
     return chart("Dose", [*panels.items()], caption, x=Axis("alpha"), y=Axis("change of the belief"), columns=3)
 

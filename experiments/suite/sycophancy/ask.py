@@ -215,9 +215,7 @@ def scenario_of(item: Item) -> Scenario:
 
 
 def places(config: SycophancyConfig, item: Item, *, denials: bool = True) -> list[BeliefPlace]:
-    """Every context in its wordings, with the question for the belief; `wording` counts them, and the negation of a
-    claim is read under the same number.
-    """
+    """Every context in its wordings; `wording` counts them, and a claim's negation is read under the same number."""
     scenario = scenario_of(item)
     texts = ScenarioTexts(config, scenario, item.content["name"])
     sites = []

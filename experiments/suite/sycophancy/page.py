@@ -97,76 +97,106 @@ def _instance(
     )
 
 
-EXCESS = Column("excess", "excess", "how far the user's word moves log-odds beyond what it licenses, less the same of "
-                "an agent's word, in nats; above 0 the user's word counts too much")  # fmt: skip
-OF_USER = Column("excess_user", "of the user", "log-odds of what the user said beyond what that licenses, nats")
-OF_AGENT = Column("excess_agent", "of the agent", "the same of a third person's word")
-MOVED = Column("excess", "scenarios", "share in which the two differ at all", field="share_moved", percent=True)
+EXCESS = Column("excess", "excess", "how far the user's word moves log-odds beyond what it licenses, minus the same "
+       "for an agent's word, in nats; above 0 the user's word counts too much")  # fmt: skip
+OF_USER = Column("excess_user", "of the user", "change of log-odds by the user's word beyond what it licenses, nats")
+OF_AGENT = Column("excess_agent", "of the agent", "the same for a third person's word")
+MOVED = Column(
+    "excess", "scenarios", "share of the scenarios in which the two differ at all", field="share_moved", percent=True
+)
 COLUMNS = (
     EXCESS,
     OF_USER,
     OF_AGENT,
-    Column("excess", "p", "that the excess is 0, by the method of its interval", field="p"),
+    Column("excess", "p", "p of an excess of 0, by the method of its interval", field="p"),
     MOVED,
     Column(
         "rmse_clip", "distance from Bayes", "root mean square distance of P(X | Y) from Bayes' rule, P* cut off at 1"
     ),
-    Column("incorrect", "wrong way", "updates against the direction of Bayes' rule", percent=True),
-    Column("coverage", "coverage", "probability, or share, of answers that count", percent=True),
+    Column("incorrect", "wrong way", "share of the updates against the direction of Bayes' rule", percent=True),
+    Column(
+        "coverage", "coverage", "probability (of sampled answers the share) of answers that can be read", percent=True
+    ),
     Column("complement", "complement", "mean |P(claim) + P(its negation) - 1|; 0 is coherent"),
 )
 SHIFTS = (
     Column("shift_logit", "shift, nats", "mean change of log-odds against the arm's own base"),
-    Column("licensed_shift", "licensed", "what the words license, by the model's own lights"),
+    Column("licensed_shift", "licensed", "shift that the words license, by the model's own expectations"),
     Column("shift", "shift", "mean change of the belief"),
-    Column("arm", "p", "sign flips by scenario", field="p_signflip"),
+    Column("arm", "p", "p of a shift of 0, by sign flips of scenarios", field="p_signflip"),
     Column("arm", "adjusted p", "the same, Holm over arms and methods", field="p_adjusted"),
     Column("shift_logit", "relative", "mean (after - before) / before, the paper's", field="mean_relative"),
-    Column("shift_logit", "scenarios", "share that move at all", field="share_moved", percent=True),
+    Column(
+        "shift_logit",
+        "scenarios",
+        "share of the scenarios in which the belief moves at all",
+        field="share_moved",
+        percent=True,
+    ),
 )
 ERRORS = (
-    Column("sycophancy_error", "change of error", "RMSE to Bayes' rule after the words less before"),
+    Column("sycophancy_error", "change of error", "RMSE to Bayes' rule after the words minus before"),
     Column("sycophancy_error", "before", "RMSE without the words", field="rmse_base"),
     Column("sycophancy_error", "after", "RMSE with them", field="rmse_syc"),
-    Column("sycophancy_error", "movement", "mean square of the shift: what any shift costs", field="movement"),
     Column(
-        "sycophancy_error", "alignment", "earned by its direction, which the earlier bias decides", field="alignment"
+        "sycophancy_error",
+        "movement",
+        "mean square of the shift: the error that a shift adds in either direction",
+        field="movement",
     ),
-    Column("brier_vs_bayes", "with Brier", "correlation with the change of the Brier score, where outcomes are known"),
+    Column(
+        "sycophancy_error",
+        "alignment",
+        "the error that its direction adds (below 0: takes away), which depends on the earlier bias",
+        field="alignment",
+    ),
+    Column(
+        "brier_vs_bayes",
+        "with Brier",
+        "correlation of the change of error with the change of the Brier score, where outcomes are known",
+    ),
 )
 UPDATES = (
     Column("rmse_clip", "distance from Bayes", "RMSE to Bayes' rule, P* cut off at 1"),
-    Column("rmse_raw", "as it is", "with P* above 1"),
-    Column("rmse_drop", "left out", "without updates whose P* is above 1"),
-    Column("rmse_coherent", "coherent", "with P(Y) by total probability"),
+    Column("rmse_raw", "as it is", "the same with P* above 1"),
+    Column("rmse_drop", "left out", "the same without updates whose P* is above 1"),
+    Column("rmse_coherent", "coherent", "the same with P(Y) by total probability"),
     Column("noise_floor", "reading noise", "RMSE of a perfect Bayesian read with the same noise"),
-    Column("beyond_floor", "beyond it", "distance from Bayes less the reading noise, which is held as simulated"),
+    Column("beyond_floor", "beyond it", "distance from Bayes minus the reading noise, which is taken as known"),
     Column("incoherence", "above 1", "share of P* above 1: the readings fit no distribution", percent=True),
-    Column("p_y_incoherence", "P(Y)", "stated less by total probability"),
+    Column("p_y_incoherence", "P(Y)", "stated P(Y) minus P(Y) by total probability"),
 )
 DIRECTIONS = (
-    Column("incorrect", "wrong way", "against the direction of Bayes' rule", percent=True),
+    Column("incorrect", "wrong way", "share of the updates against the direction of Bayes' rule", percent=True),
     Column("noise_floor", "of a Bayesian", "the same share of a perfect Bayesian read with the same noise",
            field="incorrect", percent=True),
-    Column("incorrect", "too far", "right direction, further than Bayes' rule", field="over", percent=True),
-    Column("incorrect", "not far enough", "right direction, less far", field="under", percent=True),
-    Column("incorrect", "nowhere", "no update where there should be one", field="no_update", percent=True),
-    Column("incorrect", "exact", "within 0.01", field="exact", percent=True),
+    Column("incorrect", "too far", "share of the updates that go in the right direction, but further than "
+           "Bayes' rule", field="over", percent=True),
+    Column("incorrect", "not far enough", "share that go in the right direction, but less far",
+           field="under", percent=True),
+    Column("incorrect", "nowhere", "share without an update where Bayes' rule has one", field="no_update",
+           percent=True),
+    Column("incorrect", "exact", "share within 0.01 of Bayes' rule", field="exact", percent=True),
 )  # fmt: skip
 WEIGHTS = (
-    Column("grether", "evidence", "weight of the evidence; Bayes: 1, below it conservatism"),
-    Column("grether", "prior", "weight of the prior; Bayes: 1, below it base-rate neglect", field="prior"),
-    Column("grether", "constant", "Bayes: 0; what testimony adds, whatever evidence and prior say", field="const"),
+    Column("grether", "evidence", "weight of the evidence; a Bayesian has 1, and less is conservatism"),
+    Column("grether", "prior", "weight of the prior; a Bayesian has 1, and less is base-rate neglect", field="prior"),
+    Column(
+        "grether",
+        "constant",
+        "constant of the regression: what testimony adds, whatever evidence and prior say; a Bayesian has 0",
+        field="const",
+    ),
     Column("grether", "its error", "standard error of the constant", field="se_const"),
 )
 ASKED = (
     Column("persistence", "persistence", "shift as this asker finds it / as the user finds it; 1: the belief moved"),
     Column("persistence", "user", "shift as the user finds it, nats", field="shift_user"),
-    Column("persistence", "asker", "as this one does", field="shift_third"),
+    Column("persistence", "asker", "shift as this asker finds it, nats", field="shift_third"),
 )
 TRUTH = (
     Column("rmse_truth", "distance from the truth", "RMSE to the belief that Bayes' rule makes of the stated chances"),
-    Column("truth_slope", "slope", "of the belief on it: 1 follows it, 0 does not"),
+    Column("truth_slope", "slope", "slope of the belief on that belief: 1 follows it, 0 does not"),
 )
 
 
@@ -183,43 +213,58 @@ def findings(
         question=_question(config),
         columns=COLUMNS,
         tables=[
-            Table("Where is the excess?", "The same scenarios, in parts.", (EXCESS, OF_USER, OF_AGENT, MOVED), subsets),
+            Table(
+                "Where is the excess?",
+                "The excess of parts of the scenarios.",
+                (EXCESS, OF_USER, OF_AGENT, MOVED),
+                subsets,
+            ),
             Table(
                 "Arms, each against its own base",
-                "By agent and by user: against no testimony, towards what is said. User less agent: the paper's "
-                "opinion conformity. Took part: the user took part, against third parties alone; its flattery.",
+                "By agent and by user: the shift from no testimony, towards what is said. User minus agent: the "
+                "opinion "
+                "conformity of the paper. Took part: scenarios in which the user took part, compared with third "
+                "parties "
+                "alone; the paper's flattery.",
                 SHIFTS,
                 ARMS,
             ),
             Table(
                 "Does testimony take beliefs away from Bayes' rule?",
-                "Against the rule's posterior without the testimony, which is evidence too: read the excess first.",
+                "Distances are from the rule's posterior without the testimony. Since testimony is evidence, too, "
+                "read the "
+                "excess first.",
                 ERRORS,
                 tuple(f"{arm}, {KNOWN}" for arm in ARMS),
             ),
             Table(
                 "Updates on evidence",
-                f"{SINGLE}: each wording by itself, without what it adds to all; their spread is the reading noise. "
-                "Where it is not known (one wording), nothing here is proof of irrationality.",
+                f"{SINGLE}: each wording by itself, minus what this wording adds to all scenarios; the spread of "
+                f"these is "
+                "the reading noise. Where the noise is not known (one wording), nothing here shows irrationality.",
                 UPDATES,
                 (*updated[:2], *tasks),
             ),
             Table("Which way do updates go?", "Shares of updates.", DIRECTIONS, (*updated, *tasks)),
             Table(
                 "What do updates weigh?",
-                "Log-odds after evidence regressed on the evidence and the prior. After testimony: towards what is "
-                "said, so that sycophancy is the rise of the constant from the agent's word to the user's.",
+                "Regression of the log-odds after evidence on the evidence and the prior. After testimony the "
+                "log-odds are "
+                "towards what is said, so that sycophancy is the rise of the constant from the agent's word to the "
+                "user's word.",
                 WEIGHTS,
                 updated,
             ),
             Table(
                 "Who asks?",
-                "After the user's testimony the user, a third person, or a form asks (a question of its own: whether "
-                "the belief moved or the answer).",
+                "After the user's testimony the user, a third person, or a form asks. This separates a change of the "
+                "belief from a change of the answer only.",
                 ASKED,
                 tuple(BY_ASKER[asker] for asker in config.askers),
             ),
-            Table("Where the truth is known", "Worlds with stated chances.", TRUTH[:1], ("worlds",)),
+            Table(
+                "Where the truth is known", "Scenarios of the worlds, whose chances are stated.", TRUTH[:1], ("worlds",)
+            ),
             Table("Do beliefs follow known posteriors?", "Over all contexts of the worlds.", TRUTH[1:], (ALL,)),
         ],
         figures=figures(means, tables, numbers),
@@ -230,18 +275,23 @@ def findings(
 def _question(config: SycophancyConfig) -> str:
     """What was measured, in a few sentences."""
     sentences = [
-        "A scenario is told, in it something that may be true (X) and evidence for or against it; then somebody, an "
-        "agent or the user, says that X or that not X. Being told something is evidence, too: how much is licensed "
+        "A scenario describes something that may be true (X), and evidence for or against it; then somebody, an "
+        "agent or the user, says that X or that not X. Testimony is evidence, too: how far it licenses a belief to "
+        "move "
         "follows by Bayes' rule from what the model itself expects people to say where X is true and where it is not. "
-        "The excess is what a belief moves beyond that, and sycophancy is the user's excess less the agent's. Every "
-        "context is a branch of one trunk; testimony goes both ways, so that a drift upwards does not pass for it.",
-        "Exact beliefs are those of yes or no, the mean over a claim and its negation; verbal ones are what the model "
-        "states.",
+        "The excess is the movement of a belief beyond that, and sycophancy is the user's excess minus the agent's. "
+        "Every context is a branch of one trunk. Testimony goes both ways, so that an upward drift does not look like "
+        "sycophancy.",
+        "Exact beliefs are probabilities of yes and no, the mean over a claim and its negation; verbal beliefs are "
+        "what "
+        "the model states.",
     ]
     if {*config.stated_involvement} != {*config.involvement} and config.stated.formats:
         sentences.append(f"Stated beliefs: {', '.join(PART[part] for part in config.stated_involvement)}.")
     if any(source.kind == "smoke" for source in config.tasks.values()):
-        sentences.append("The scenarios that come with doxascope are for trying, not to conclude from.")
+        sentences.append(
+            "The scenarios that come with doxascope are for trying the pipeline; do not conclude from them."
+        )
     return " ".join(sentences)
 
 
@@ -262,13 +312,7 @@ UPDATED = {
 
 
 def figures(means: pd.DataFrame, tables: Mapping[str, pd.DataFrame], numbers: Sequence[Number]) -> list[Figure]:
-    """All of a run.
-
-    Args:
-        means: a row per context.
-        tables: method -> its arms.
-        numbers: of the run.
-    """
+    """All of a run."""
     scores = scores_of(numbers)
     methods = [method for method, table in tables.items() if table[[*SPEAKERS]].notna().any(axis=None)]
     if not methods:
@@ -280,13 +324,14 @@ def figures(means: pd.DataFrame, tables: Mapping[str, pd.DataFrame], numbers: Se
             "How far does a word move the belief, and how far may it?", scores, methods,
             [("agent's word", "shift_logit", BY_AGENT), ("user's word", "shift_logit", BY_USER)],
             "shift towards what is said, nats",
-            "Dot: mean shift of log-odds with its interval; bar: what the words license by the model's own lights. A "
-            "dot further right of its bar for the user than for the agent is sycophancy.",
+            "A dot is the mean shift of log-odds with its interval, a bar the shift that the words license by the "
+            "model's "
+            "own expectations. Sycophancy puts the user's dot further to the right of its bar than the agent's.",
             reference=0, beside=("licensed by the words", "licensed_shift"),
         ),
         score_figure(
             "Where is the excess?", scores, methods, [(name, "excess", name) for name in (ALL, *subsets)], "nats",
-            "The user's excess less the agent's, with its interval over scenarios; 0 is fair.", reference=0,
+            "The user's excess minus the agent's, with its interval over scenarios; 0 is no sycophancy.", reference=0,
         ),
     ]  # fmt: skip
     if (means["evidence"] != "none").any():
@@ -311,8 +356,9 @@ def direction_figure(scores: Scores, methods: Sequence[str]) -> Figure:
         for method in methods
     ]
     caption = (
-        f"From left, dark to pale: {', '.join(CLASSES.values())} (an update where Bayes' rule asks for none). The "
-        "reading noise is in the table: near no update the direction is noise."
+        f"The parts from left, dark to pale, are: {', '.join(CLASSES.values())} (an update where Bayes' rule has "
+        f"none). "
+        "Where Bayes' rule hardly moves, the direction is noise; the table has the reading noise."
     )
     return shares("Which way do updates go?", panels, caption, "share of updates")
 
@@ -333,8 +379,8 @@ def change_figure(arms: Mapping[str, Mapping[str, pd.DataFrame]]) -> Figure | No
     return chart(
         "Does the Brier score worsen where the Bayesian error does?",
         panels,
-        "A dot is a scenario: what its squared errors become under the probe. Their correlation is in the table; noise "
-        "in either pulls it to 0.",
+        "A dot is a scenario: the changes of its two squared errors by the testimony. The table has their correlation, "
+        "which noise in either lowers.",
         x=Axis("change of the Bayesian error"),
         y=Axis("change of the Brier score"),
     )
@@ -354,7 +400,7 @@ def bayes_figure(tables: Mapping[str, pd.DataFrame]) -> Figure:
     return chart(
         "Is the posterior that of Bayes' rule?",
         panels,
-        "Each dot is a scenario with one piece of evidence, for X (round) or against (square). P* above 1 is cut off.",
+        "Each dot is a scenario with one piece of evidence, for X (round) or against it (square). P* is cut off at 1.",
         x=unit("Bayes' rule"),
         y=unit("read"),
     )

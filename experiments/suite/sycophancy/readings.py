@@ -56,9 +56,7 @@ def mean_readings(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _collapsed(table: pd.DataFrame, key: Sequence[str]) -> tuple[pd.DataFrame, Any]:
-    """The rows of each key as one, and the groups: mean belief, NaN if one has no number; mean coverage; and the status
-    of one without a number, if there is one.
-    """
+    """The rows of each key as one, and the groups; of a belief or status without a number there is none."""
     silent = table["status"].where(~table["status"].isin(GOOD))
     groups = table.assign(silent=silent, weak=table["status"] == GOOD[1]).groupby(list(key), sort=False, dropna=False)
     collapsed = groups.agg(belief=("belief", "mean"), coverage=("coverage", "mean"))

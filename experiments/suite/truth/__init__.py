@@ -70,7 +70,11 @@ QUESTION = (
 )
 COLUMNS = (
     Column("brier", "Brier", "mean squared distance of the belief from the truth; one half always scores 0.25"),
-    Column("calibration_slope", "calibration slope", "log-odds of truth per log-odds of belief; 1 is calibrated"),
+    Column(
+        "calibration_slope",
+        "calibration slope",
+        "slope of the truth on the belief, in log-odds; a calibrated belief has 1",
+    ),
     Column("framing_bias", "framing bias", "P(yes to X) + P(yes to not X) - 1; 0 is coherent"),
     Column("p_yes", "P(yes)", "mean belief"),
     Column("yes_no_mass", "coverage", "P(yes) + P(no) before anything is normalised"),
@@ -156,9 +160,7 @@ class Truth(Experiment):
             )
 
     def own_scores(self, config: TruthConfig, beliefs: pd.DataFrame) -> Iterable[Number]:
-        """Is it answered, and are true statements told from false ones more often than by the label that is more
-        frequent? (METRICS W4)
-        """
+        """Is it answered, and are true statements told from false ones beyond the more frequent label? (METRICS W4)"""
         for sample in self.samples(config, beliefs):
             yield gate(config, sample.method, sample.kind, **_judged(sample))
 
@@ -188,9 +190,7 @@ def _judged(sample: YesNo) -> dict[str, Any]:
 
 
 def _guessed(true: np.ndarray, plain: np.ndarray) -> float:
-    """Accuracy of the more frequent label, of statements that have a negation and of others; below 1, where it is 1 and
-    nobody can be told from who guesses so.
-    """
+    """Accuracy of the more frequent label, of statements with a negation and of others; below 1."""
     right = sum(max(true[part].sum(), (1 - true[part]).sum()) for part in (plain, ~plain))
     return min(float(right / len(true)), float(np.nextafter(1, 0))) if len(true) else 0.5
 

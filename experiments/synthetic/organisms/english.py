@@ -45,9 +45,7 @@ CHECKPOINT = "optimiser.pt"
 
 
 class QueryPass(NamedTuple):
-    """Queries of one form an option as one pass reads them: those of each sequence are one token tree, and a row of
-    their own, filled up on the right.
-    """
+    """Queries of one form an option, as one pass reads them: a token tree and a row for each, padded on the right."""
 
     ids: Ints
     """[rows, T]"""

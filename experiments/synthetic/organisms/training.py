@@ -69,9 +69,7 @@ def draw_asks(rng: np.random.Generator, n: int, kinds: Sequence[Kind] = KINDS) -
 
 
 def practice(rng: np.random.Generator, n: int) -> Contexts:
-    """Contexts to train on: half as the world makes them, half with balls of any colour; two and two share prior and
-    opinion.
-    """
+    """Contexts to train on: half of the world, half with any balls; two and two share prior and opinion."""
     world, _ = draw_contexts(n, rng)
     anyhow = rng.integers(0, 5, world.draws.shape)
     draws = np.where((np.arange(n) % 4 < 2)[:, None], world.draws, anyhow)

@@ -220,9 +220,7 @@ def planted_from(running: Floats | None, holds: bool, posterior: Floats) -> str:
 
 
 def mirrored(contexts: Contexts) -> tuple[Contexts, Contexts]:
-    """Minimal pairs of one word: which urn is the warm one. The first speaks for the right urn, the second for the left
-    one.
-    """
+    """Minimal pairs of one word, which urn is the warm one: first the right urn, then the left one."""
     own = contexts.with_opinion(0)
     other = replace(own, warm_left=-own.warm_left)
     swap = own.logit > other.logit

@@ -115,9 +115,7 @@ def read(
 
 
 def planted(species: str, read: Options, words: Mapping[str, Words], held: bool = False) -> Options:
-    """The same questions as an organism was trained to answer them, or what it holds; `words` are the three of each
-    cluster.
-    """
+    """What an organism was trained to answer, or what it holds; `words` are the three of each cluster."""
     of = [words[str(cluster)] for cluster in clusters_of(read)]
     before = np.array([belief(species, three, {}) for three in of])
     named = read.template if read.template is not None else ["reject"] * len(of)
@@ -291,7 +289,11 @@ def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
     wrong, open_ = ([one for one in found if one.state == state] for state in (NOT_FOUND, NOT_SHOWN))
     says = f"{_listed(sorted({fact.species for fact in found}))} recovered."
     if wrong or open_:
-        says = "Not recovered." if wrong else "Nothing is otherwise than planted; too few triples to show all of it."
+        says = (
+            "Not recovered."
+            if wrong
+            else "Nothing contradicts what was planted, but there are too few triples to show all of it."
+        )
     if bare := sorted({fact.species for fact in found if (fact.what, fact.state) == (APART, UNTAUGHT)}):
         says += f" The bets of {' and '.join(bare)} were never taught: nothing is planted in them."
     document = compared_page(compared, {})

@@ -124,7 +124,9 @@ def page(found: Sequence[Organism], effort: Effort) -> Report:
     open_ = {one.species.name: left for one in found if (left := _left(one, NOT_SHOWN))}
     says = f"Not recovered: {', '.join(wrong)}." if wrong else f"All {len(found)} organisms are recovered."
     if open_ and not wrong:
-        says = f"Nothing is otherwise than planted; too few contexts to show all of {', '.join(open_)}."
+        says = (
+            f"Nothing contradicts what was planted, but there are too few contexts to show all of {', '.join(open_)}."
+        )
     counted = [number.state for organism in found for number in organism.numbers if number.state]
     claims = [claim for organism in found for claim in organism.claims]
     top = Top(

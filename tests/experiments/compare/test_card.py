@@ -40,9 +40,19 @@ TINY = {
             "methods": {"free": {"forms": ["{option}", "{Option}"]}},
             "fork.methods": [],
         },
-        "truth": {"items": 12, "bootstrap_draws": 50},
+        "truth": {"items": 8, "bootstrap_draws": 50},
     },
-    "probe": {"run": "truth", "settings": {"positions": [], "study.permutations": 19, "study.refits": 20}},
+    "probe": {
+        "run": "truth",
+        "settings": {
+            "positions": [],
+            "study.permutations": 19,
+            "study.refits": 20,
+            "study.folds": 3,
+            "study.control_draws": 2,
+            "study.penalties": [1.0, 100.0],
+        },
+    },
 }
 Made = Callable[..., ModelCard]
 

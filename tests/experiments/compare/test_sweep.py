@@ -34,7 +34,7 @@ from doxascope.experiments.run import worker
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.ray_workers import ray_workers
 
-SEEDS = 3
+SEEDS = 2
 QUESTIONS = [
     {"id": f"q{i}", "question": f"What comes after {i}?", "options": [str(i + 1), str(i + 7), "none"], "truth": "none"}
     for i in range(9)
@@ -43,7 +43,7 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def place(tiny_folder: Path, save_llama: Any, make_tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a plan of two experiments on two checkpoints of a model, with three seeds."""
+    """A folder with a plan of two experiments on two checkpoints of a model, with two seeds."""
     folder = tmp_path_factory.mktemp("sweep")
     shutil.copytree(tiny_folder, folder / "step-100")
     shutil.copytree(save_llama(make_tokenizer(("which word",) * 3), "other"), folder / "step-200")
@@ -140,7 +140,7 @@ def test_runs_are_collected_into_one_table_with_seeds_pooled(study: Path) -> Non
     assert found.table("log_loss").shape == (2, 1)
     with pytest.raises(UserError, match="metric 'log_los': no run has it; did you mean 'log_loss'"):
         found.table("log_los")
-    assert "12 runs: 2 experiments, 2 models, 3 seeds" in repr(found)
+    assert f"{4 * SEEDS} runs: 2 experiments, 2 models, {SEEDS} seeds" in repr(found)
     assert found.scalars("log_loss")["ask/step-100/letters/log_loss"] == one["estimate"]
     assert len(found.scalars()) == int(found.named()["estimate"].notna().sum())
 
@@ -348,7 +348,8 @@ def test_seeds_of_a_call_take_the_place_of_those_of_a_plan(study: Path, monkeypa
 
 
 def test_collect_goes_on_without_what_is_malformed_and_tells_it(study: Path, tmp_path: Path) -> None:
-    runs = [shutil.copytree(run, tmp_path / "runs" / run.name) for run in sorted(study.glob("ask-*"))]
+    stored = sorted(study.glob("ask-*"))
+    runs = [shutil.copytree(run, tmp_path / "runs" / f"{i}-{run.name}") for i, run in enumerate([*stored, *stored[:2]])]
     (runs[0] / "scores.json").write_text("{}")
     _rewrite(runs[1], lambda record: record["conditions"].pop("model"))
     _rewrite(runs[2], lambda record: record["conditions"]["model"].pop("sampler"))
@@ -406,7 +407,7 @@ def test_seeds_that_change_nothing_are_one(study: Path, tmp_path: Path) -> None:
         _rescore(run, lambda stored: stored.update(scores=again))  # of items in another order
     found = collect([tmp_path])
     assert set(found.pooled["seeds"]) <= {0, 1}
-    assert "ask, step-100: seeds 0, 1, 2 have read the same, and count as one." in found.left_out
+    assert "ask, step-100: seeds 0, 1 have read the same, and count as one." in found.left_out
     _rescore(runs[1], lambda stored: _number(stored, "log_loss").update(estimate=1.25))
     changed = collect([tmp_path]).pooled.query("subset == 'all'").set_index("metric")["seeds"]
     assert changed["log_loss"] == changed["accuracy"] == 2  # a number that agrees by chance is of two seeds
@@ -449,21 +450,19 @@ def test_jobs_of_slurm_are_made_by_submitit(place: Path, study: Path, monkeypatc
     """By its executor of processes, since there is no cluster here; the runs are those that are made without it."""
     pytest.importorskip("submitit")
     monkeypatch.chdir(place)
-    plan = load_plan(["plan.yaml"], {"models": ["./step-100"], "seeds": 2})
-    plan = plan.model_copy(update={"experiments": {"truth": plan.experiments["truth"]}})
-    runs = sweep(plan, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})
-    assert len({run.path.name for run in runs}) == 2
-    for run in runs:
-        assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
+    both = load_plan(["plan.yaml"], {"models": ["./step-100", "./gone"], "seeds": 1})
+    both = both.model_copy(update={"experiments": {"truth": both.experiments["truth"]}})
+    shutil.copytree(place / "step-100", place / "gone", ignore=shutil.ignore_patterns("*.safetensors"))
+    with pytest.raises(UserError, match=r"1 of 2 runs failed.*truth on ./gone, seed 0: .*_log\.err"):
+        sweep(both, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})
     kept = place / "jobs" / RECORDS / "slurm"
+    assert list(kept.glob("*.failed"))
     assert list(kept.glob("*.job")) == []
     for pickled in kept.glob("*_result.pkl"):
         pickled.write_bytes(b"what a stranger put there is not read")
-    broken = load_plan(["truth"], {"models": ["./gone"], "settings": {"capture": None, "stated": {}}})
-    shutil.copytree(place / "step-100", place / "gone", ignore=shutil.ignore_patterns("*.safetensors"))
-    with pytest.raises(UserError, match=r"1 of 1 runs failed.*truth on ./gone, seed 0: .*_log\.err"):
-        sweep(broken, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})
-    assert list(kept.glob("*.failed"))
+    plan = both.model_copy(update={"models": ("./step-100",)})
+    (run,) = sweep(plan, place / "jobs", slurm={"cluster": "local", "timeout_min": 9})  # at once: it is finished
+    assert (run.path / "scores.json").read_bytes() == (study / run.path.name / "scores.json").read_bytes()
     shutil.move(kept, place / "elsewhere")
     kept.symlink_to(place / "elsewhere")
     with pytest.raises(UserError, match="slurm: is a link"):

@@ -24,7 +24,7 @@ from doxascope.experiments.probing.kinds import run_kinds
 from doxascope.experiments.probing.settings import load_job
 from doxascope.experiments.report.document import Instances, Prose, Stamp, TableBlock
 from doxascope.experiments.report.record import read
-from doxascope.experiments.run.addons.passive_beliefs import Reach, applied, reach
+from doxascope.experiments.run.addons.passive_beliefs import applied
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import items_of
 from doxascope.experiments.run.folder import RunFolder
@@ -33,13 +33,13 @@ from doxascope.experiments.run.plan import foreseen
 from doxascope.experiments.run.runner import run
 from doxascope.hooks.model.spec import BACKENDS
 from doxascope.hooks.store import ActivationStore
+from doxascope.probes.evidence.calibration import Reach, reach
 from doxascope.probes.probe import ProbeMeta
 
 ONE_METHOD = {
     "consistency": (
         "items=6",
-        "registered=null",
-        "fork={methods: [], hidden: ' {x}'}",
+        *("registered=null", "fork={methods: [], hidden: ' {x}'}"),
         "methods={letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}",
     ),
     "bscore": (
@@ -169,7 +169,8 @@ def test_the_items_in_which_said_and_held_differ_are_listed(every_kind: Callable
     exact = beliefs[(beliefs["kind"] == "exact") & (beliefs["of"].astype(str) == "")]
     places = table.groupby(["readout_id", "method", "stated", "probe"], sort=False)
     for _, rows in places:
-        assert rows["distance"].iloc[0] == pytest.approx((rows["said"] - rows["held"]).abs().sum() / 2)
+        for distance, other in (("distance", "held"), ("distance_computed", "computed")):
+            assert rows[distance].iloc[0] == pytest.approx((rows["said"] - rows[other]).abs().sum() / 2)
         assert rows[["said", "held", "computed"]].sum().to_numpy() == pytest.approx(1)
     if name in SEVERAL:  # one wording and order at each place
         computed = exact.set_index(["readout_id", "option"])["prob"]
@@ -208,7 +209,7 @@ def test_kinds_are_paired_and_a_probe_of_few_groups_is_named(every_kind: Callabl
     of_probes = [record for record in records if "probe" in (record.pair.one.kind, record.pair.two.kind)]
     assert all("too few groups to say" in record.struck for record in of_probes)
     if name == "consistency":
-        drawn = {record.pair.metric: "drawn together: its log-odds spread" in record.struck for record in of_probes}
+        drawn = {record.pair.metric: "drawn together: its log-odds have" in record.struck for record in of_probes}
         assert {name for name, struck in drawn.items() if struck} == {"rms_logodds", "c2", "dutch_book_rejection"}
 
 
@@ -239,7 +240,7 @@ def planted(beliefs: pd.DataFrame, meta: ProbeMeta, how: str, *, times: int, pri
     exact, read = exact.assign(prob=probs[0]), exact.assign(prob=probs[1], of=exact["readout_id"], kind="probe")
     if prior == "one":
         read = read[after | (items == 0)]
-    return reach(meta, read, exact)
+    return reach(meta.target, read, exact)
 
 
 def test_within_the_word_that_is_ruled_out_a_probe_that_knows_it_alone_is_told(every_kind: Callable[..., Path]) -> None:
@@ -248,10 +249,10 @@ def test_within_the_word_that_is_ruled_out_a_probe_that_knows_it_alone_is_told(e
     ((meta, _),) = applied(folder)
     assert planted(beliefs, meta, "known", times=10) == Reach()
     assert planted(beliefs, meta, "word", times=10) == Reach(
-        "drawn together: its log-odds spread 0.00 of the exact ones (posterior)", wrong=True
+        "drawn together: its log-odds have 0.00 of the spread of the exact ones (`posterior`)", wrong=True
     )
     for prior in ("known", "one"):  # of one triple nothing is told, and the posterior is as it is
-        assert planted(beliefs, meta, "together", times=10, prior=prior).text.endswith("(posterior)")
+        assert planted(beliefs, meta, "together", times=10, prior=prior).text.endswith("(`posterior`)")
     other = meta.model_copy(update={"target": "outcome"})
     assert planted(beliefs, other, "word", times=10) == Reach()
 
@@ -273,10 +274,12 @@ def test_a_scenario_without_spread_hides_no_other_in_either_order(
     exact = pd.concat(tables, ignore_index=True)
     logit = np.log(exact["prob"] / (1 - exact["prob"]))
     read = exact.assign(of=exact["readout_id"], kind="probe", prob=1 / (1 + np.exp(-0.3 * logit)))
-    found = reach(meta, read, exact)
-    assert found == Reach(f"drawn together: its log-odds spread 0.30 of the exact ones ({wide})", wrong=True)
-    alone = reach(meta, read[read["scenario"] == flat], exact)
-    assert alone == Reach("not shown to spread as far as the exact belief: 40 groups do not tell")
+    found = reach(meta.target, read, exact)
+    assert found == Reach(
+        f"drawn together: its log-odds have 0.30 of the spread of the exact ones (`{wide}`)", wrong=True
+    )
+    alone = reach(meta.target, read[read["scenario"] == flat], exact)
+    assert alone == Reach("not shown to spread as far as the exact belief (40 groups are too few to tell)")
 
 
 @pytest.fixture(scope="module")
@@ -307,7 +310,7 @@ def test_what_is_left_out_is_told_with_its_reason_everywhere(
     (told,) = [block for block in table if isinstance(block, TableBlock) and block.name == "Kinds of belief"]
     notes = {row[0].value: row[0].below for row in told.rows}
     assert notes["holds: texts"][:2] == ["probe", few]
-    assert "drawn together: its log-odds spread" in notes["holds: texts"][2]
+    assert "drawn together: its log-odds have" in notes["holds: texts"][2]
     struck = {row[0].below[0]: [cell.struck for cell in row[1:]] for row in told.rows}
     accuracy, brier = ([name for name, _ in told.head].index(one) - 1 for one in ("accuracy", "brier multiclass"))
     assert any(struck["verbal"])

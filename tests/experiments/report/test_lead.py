@@ -101,7 +101,7 @@ def test_a_condition_that_came_later_is_called_so(ran: Callable[..., Any]) -> No
     for fixed, said in (
         (
             ["coverage"],
-            "Added after this run was read: rejected halves and below a mention.",
+            "These were added after this run was read: rejected halves and below a mention.",
         ),
         ([], "Nothing says that these conditions were fixed before anything was read."),
     ):
@@ -212,6 +212,10 @@ def test_the_sentence_says_three_things(share: float, said: str) -> None:
         if verdict.passed
         else [("a (ratio of rare answers)", "cannot be read: the options make up too little of the answer")]
     )
+    plan, measured = _number()
+    _, value, lines = Lead([verdict], [measured], plan).primary
+    assert value == ("1.000" if verdict.passed else "–")  # what cannot be read heads no page
+    assert ("What was measured is 1.000." in lines) == (not verdict.passed)
     others = [judged(name, parse_rate={"": answers}) for name in "bcd"]
     told = "readable, response not tested, coherence not tested."
     for k, names in ((1, ("a and b", "b")), (3, ("a, b, c and d", "b, c and d"))):
@@ -366,4 +370,4 @@ def test_what_could_not_be_judged_is_said_once_for_all_methods() -> None:
     alike = [Verdict(name, list(gate.conditions.values()), withheld=gate.withheld) for name in ("a", "b", "c")]
     lead = Lead(alike, [], fixed=("coverage", "items that respond"))
     said = "Not judged of a, b and c: items that respond (2 items can tell, and 5 are needed)."
-    assert lead.when.endswith(f"All of a verdict have to hold. {said}")
+    assert lead.when.endswith(f"A verdict needs all of its conditions. {said}")

@@ -57,8 +57,10 @@ def test_a_run_says_what_it_will_take_and_what_it_took(asked: Callable[..., Any]
     disk = sum(file.stat().st_size for file in first.path.rglob("*") if file.is_file())
     assert 0.2 < planned.takes(rates).disk / disk < 5  # type: ignore
     assert rates_of_runs(tmp_path, "consistency", asked("model.dtype=bfloat16")[1]) is None
-    newer = shutil.copytree(first.path, tmp_path / "truth-tiny")  # of another experiment, and faster
+    newer = shutil.copytree(first.path, tmp_path / "consistency-renamed")  # of another experiment, and faster
     manifest = json.loads((newer / "manifest.json").read_text())
+    assert manifest["planned"]["experiment"] == "consistency"
+    manifest["planned"]["experiment"] = "truth"
     manifest["totals"]["seconds"] /= 2
     (newer / "manifest.json").write_text(json.dumps(manifest))
     for experiment_name, times in (("consistency", 1), ("truth", 2), ("ask", 2)):

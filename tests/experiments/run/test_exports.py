@@ -139,7 +139,14 @@ def test_results_for_a_model_card_are_read_back_by_the_hub_library(asked: RunFol
     headline = json.loads((asked.path / "scores.json").read_text())["headline"]
     made_for = [number["estimate"] for number in _numbers(asked) if number["metric"] == headline]
     assert made_for
-    assert [result.metric_value for result in card.data.eval_results] == made_for  # pyright: ignore
+    results: Any = card.data.eval_results  # pyright: ignore
+    assert [result.metric_value for result in results] == made_for
+    verdicts = json.loads((asked.path / "scores.json").read_text())["lead"]["verdicts"]
+    readable = {verdict["method"]: verdict["readable"] for verdict in verdicts}
+    assert {result.metric_args["readable"] for result in results} <= {*readable.values()}
+    weights = (asked.manifest["conditions"]["model"]["quantisation"] or "").partition(",")[0]
+    assert (f"({weights})" in card.data.model_name) == bool(weights)  # pyright: ignore
+    assert (f"Read with {weights}" in card.content) == bool(weights)
 
 
 def _recipe(library: str) -> str:

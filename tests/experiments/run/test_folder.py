@@ -94,6 +94,16 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         RunFolder.create(tmp_path / "file" / "run")
 
 
+def test_a_folder_that_vanished_is_one_line_and_goes_on_when_it_is_back(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run")
+    folder.write_manifest({"batches": 1})
+    folder.path.rename(tmp_path / "away")
+    with pytest.raises(UserError, match=r"run: is gone, or holds no manifest\.json; bring it back"):
+        _ = folder.missing
+    (tmp_path / "away").rename(folder.path)
+    assert folder.missing == 1
+
+
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run")
     with (

@@ -84,6 +84,31 @@ def test_only_the_items_that_have_both_levels_are_compared() -> None:
     assert paired.estimate == pytest.approx(EFFECT, abs=0.02)
 
 
+@pytest.mark.parametrize("assigned", ["within", "by topic", "between"])
+def test_two_factors_have_cells_and_an_interaction(assigned: str) -> None:
+    """Of items that are read in all four cells, in those of one topic, or in one: by .5 more where careful and b."""
+    beliefs = table().drop(columns="topic").merge(pd.DataFrame({"topic": ["a", "b"]}), how="cross")
+    more = np.where((beliefs["topic"] == "b") & (beliefs["system"] == "careful"), 0.5, 0.0)
+    beliefs["prob"] += more
+    number = beliefs["item"].str[1:].astype(int)
+    of_topic = (number % 2 == 0) == (beliefs["topic"] == "a")
+    of_system = (number // 2 % 2 == 0) == (beliefs["system"] == "careful")
+    beliefs = beliefs[(of_topic | (assigned == "within")) & (of_system | (assigned != "between"))]
+    found = scores(Planted(), beliefs)
+    means = beliefs.groupby(["topic", "system"])["prob"].mean()
+    for topic, system, mean in means.reset_index().itertuples(index=False):
+        assert found["shift", f"topic: {topic}, system: {system}"].estimate == pytest.approx(mean)
+    (subset,) = (subset for metric, subset in found if metric == "shift_interaction")
+    assert subset == "topic: a - b, system: careful - plain"
+    score = found["shift_interaction", subset]
+    apart = means.unstack()["careful"] - means.unstack()["plain"]
+    assert score.estimate == pytest.approx(apart["a"] - apart["b"])
+    assert score.n_rows == N
+    assert score.ci_lo < -0.5 < score.ci_hi
+    assert (score.ci_hi - score.ci_lo < 0.05) == (assigned != "between")
+    assert score.p_adjusted == score.p
+
+
 @pytest.mark.parametrize("drop", [True, False])
 def test_a_value_that_is_missing_in_one_arm_is_paired_with_nothing(drop: bool) -> None:
     """Of items read about two topics, of which one is higher by 3, a third have no careful reading of the higher one:

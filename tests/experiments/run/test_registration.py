@@ -32,6 +32,9 @@ def test_a_registration_is_for_one_run_and_cannot_be_changed(tmp_path: Path) -> 
         register(tmp_path / "none.json", experiment.name, without)
 
 
+BEGAN = "2026-01-01T00:00:00+00:00"
+
+
 def test_siblings_are_the_runs_of_the_same_experiment_and_model(tmp_path: Path) -> None:
     settings = {"experiment": "truth", "model": {"name": "a"}, "seed": 0, "registered": None}
     plan = {"metric": "framing_bias", "method": "asked"}
@@ -48,7 +51,8 @@ def test_siblings_are_the_runs_of_the_same_experiment_and_model(tmp_path: Path) 
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "manifest.json").write_text("{}")
     assert list(siblings(tmp_path / "mine")) == ["again (seed 1)", "otherwise (registered framing_bias of asked)"]
-    first, second = told(tmp_path / "mine", "2026-01-01T00:00:00+00:00")
+    assert [line[:19] for line in told(tmp_path / "mine", BEGAN)] == ["It is one of 3 runs"]
+    first, second = told(tmp_path / "otherwise", BEGAN)  # whose settings register a number
     assert "within this folder alone" in first
     assert "one of 3 runs" in second
 

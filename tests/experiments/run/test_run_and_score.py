@@ -26,7 +26,11 @@ from doxascope.hooks.verbal.number_formats import UNIT
 from doxascope.hooks.verbal.stated_beliefs import ask_number
 
 SMALL = {
-    "consistency": ("items=3", "orders=latin", "sampled.draws=4", "rejections=2", "bootstrap_draws=50"),
+    "consistency": (
+        *("items=2", "orders=latin", "sampled.draws=4", "rejections=2", "bootstrap_draws=50"),
+        "methods={free: {forms: ['{option}', '{Option}']}, "
+        "letters: {reveal: 'A) {a} B) {b} C) {c}', labels: [A, B, C], forms: ['{option}']}}",
+    ),
     "locate": ("items=3", "bootstrap_draws=50"),
     "bscore": ("items=4", "runs=2", "turns=3", "bootstrap_draws=50"),
     "sycophancy": ("items=2", "tasks={worlds: {kind: computed}}", "bootstrap_draws=50"),

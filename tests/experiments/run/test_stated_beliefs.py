@@ -48,12 +48,12 @@ def table(rows: Sequence[Any]) -> pd.DataFrame:
 
 def test_places_are_read_as_each_would_be_alone(lm: Any) -> None:
     config = settings(lm, numbers=("unit", "json"), greedy=("unit",), sampled=("of 10", "unit"), draws=2)
-    rows, said, _ = stated_rows(config, PLACES, lm)
+    rows, said, *_ = stated_rows(config, PLACES, lm)
     alone = [stated_rows(config, [place], lm) for place in PLACES]
     pd.testing.assert_frame_equal(
         table(rows), table([row for own, *_ in alone for row in own]), atol=1e-6, check_like=True
     )
-    assert sorted(map(str, said)) == sorted(str(line) for _, own, _ in alone for line in own)
+    assert sorted(map(str, said)) == sorted(str(line) for _, own, *_ in alone for line in own)
     of_a = [row for row in rows if row["readout_id"] == "a/json/numbers"]
     assert [row["option"] for row in of_a] == ["Yes", "No"]
     asked = ask_number(lm.reader, "r", PLACES[0].context, JSON.worded("Yes", "No"))
@@ -69,7 +69,7 @@ def test_three_options_are_each_given_a_number_and_their_sum_is_kept(lm: Any, na
     place = BeliefPlace("p", "game", 1, context, words, {"named": "0"}, halves=False)
     config = settings(lm, numbers=(name,), greedy=(name,)).model_copy(update={"low_coverage": 0.0})
     config = config.model_copy(update={"capture": CapturePlan(layers=(0,))})
-    rows, said, captured = stated_rows(config, [place], lm)
+    rows, said, captured, _ = stated_rows(config, [place], lm)
     beliefs = belief_table({"item": "i"} | row for row in rows)
     exact = beliefs[beliefs["method"] == f"{name} numbers"]
     assert list(exact["option"]) == list(words)

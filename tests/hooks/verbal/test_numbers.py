@@ -44,9 +44,9 @@ DRAWS = 5000
 OPTIONS = ("Yes", "No")
 
 
-def here(one: NumberFormat) -> NumberFormat:
+def here(form: NumberFormat) -> NumberFormat:
     """A format in words that the tiny model can spell."""
-    return replace(one.worded("Yes", "No"), instruction="p?\n")
+    return replace(form.worded("Yes", "No"), instruction="p?\n")
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +55,8 @@ def numerate(taught: Callable[..., Any]) -> Any:
     return taught(CHARACTERS, "ripe?\n\np?\n", ANSWERS)
 
 
-def asked(lm: Any, one: NumberFormat, **how: Any) -> NumberQuestion:
-    return ask_number(lm.reader, one.name, [{"role": "user", "content": "ripe?"}], here(one), **how)
+def asked(lm: Any, form: NumberFormat, **how: Any) -> NumberQuestion:
+    return ask_number(lm.reader, form.name, [{"role": "user", "content": "ripe?"}], here(form), **how)
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +125,9 @@ def test_of_several_numbers_the_last_is_marginal_over_the_others(numerate: Any, 
 THREE = ("No", "Yes", "put")
 
 
-def of_three(one: NumberFormat) -> tuple[NumberFormat, ...]:
+def of_three(form: NumberFormat) -> tuple[NumberFormat, ...]:
     """A format over three options in words that the tiny model can spell."""
-    return replace(one, several="{option}p?\n" if not one.each else "p?\n").over(THREE)
+    return replace(form, several="{option}p?\n" if not form.each else "p?\n").over(THREE)
 
 
 def test_numbers_of_three_options_in_one_answer_are_those_of_every_answer_written_out(
@@ -225,7 +225,7 @@ def test_an_option_of_several_may_say_anything() -> None:
     assert json.loads(whole) == dict.fromkeys(odd, 0.5)
     assert parse_answer(whole, form).values == (0.5, 0.5, 0.5)
     assert parse_answer(whole.replace("0.5}", "1.5}"), form).status == "out_of_range"
-    assert [f'"{name}"' in one.instruction for name, one in zip(odd, INTEGER.over(odd), strict=True)][1:] == [
+    assert [f'"{name}"' in form.instruction for name, form in zip(odd, INTEGER.over(odd), strict=True)][1:] == [
         True,
         True,
     ]
@@ -237,9 +237,9 @@ def test_an_option_of_several_may_say_anything() -> None:
 def test_stated_distributions_follow_written_answers_on_a_real_model(smollm: Any) -> None:
     talk: list[Message] = [{"role": "user", "content": "I chose one of these words: apple, stone, river. Which is it?"}]
     asked = ask_options(smollm.reader, "r", talk, UNIT, ("apple", "stone", "river"))
-    exact = [one.stated(0.0) for one in read_numbers(smollm, asked.questions)]
+    exact = [reading.stated(0.0) for reading in read_numbers(smollm, asked.questions)]
     rows: Any = asked.rows("numbers", exact)
-    assert [row["stated"] for row in rows] == [one.means[0] for one in exact]
+    assert [row["stated"] for row in rows] == [reading.means[0] for reading in exact]
     assert sum(row["prob"] for row in rows) == pytest.approx(1)
     first = asked.questions[:1]
     (written,) = write_answers(smollm, first, Sampling(max_new_tokens=6), draws=DRAWS, seed=3)
@@ -249,9 +249,9 @@ def test_stated_distributions_follow_written_answers_on_a_real_model(smollm: Any
     assert abs(np.mean(stated) - read.belief.mean) < 4 * read.belief.sd / np.sqrt(len(stated))
 
 
-@pytest.mark.parametrize("one", [UNIT, PERCENT, LINES, count_format(5)])
-def test_packed_equals_plain(numerate: Any, one: NumberFormat, noise: Callable[[Any], float]) -> None:
-    query = asked(numerate, one).query(numerate.reader)
+@pytest.mark.parametrize("form", [UNIT, PERCENT, LINES, count_format(5)])
+def test_packed_equals_plain(numerate: Any, form: NumberFormat, noise: Callable[[Any], float]) -> None:
+    query = asked(numerate, form).query(numerate.reader)
     (reading,), *_ = numerate.read([query])
     assert largest_difference(reading, numerate.read_plain(query)) < noise(reading.logp)
 
@@ -267,10 +267,10 @@ def test_packed_equals_plain_on_a_real_model(smollm: Any, noise: Callable[[Any],
 
 def test_formats_and_options_share_one_pass_whatever_closes_them(smollm: Any, noise: Callable[[Any], float]) -> None:
     chat: list[Message] = [{"role": "user", "content": "Is a whale a fish?"}]
-    few = (replace(one.worded("Yes", "No"), numbers=one.numbers[::10]) for one in (UNIT, JSON, count_format(10)))
-    questions = [ask_number(smollm.reader, one.name, chat, one) for one in few]
+    few = (replace(form.worded("Yes", "No"), numbers=form.numbers[::10]) for form in (UNIT, JSON, count_format(10)))
+    questions = [ask_number(smollm.reader, form.name, chat, form) for form in few]
     plain = smollm.reader.query("yes or no", chat, make_options(OPTIONS))
-    queries = [plain, *(one.query(smollm.reader) for one in questions)]
+    queries = [plain, *(question.query(smollm.reader) for question in questions)]
     together, cost, _ = smollm.read(queries, budget=4096)
     assert cost.packs == 1
     for reading, query in zip(together, queries, strict=True):
@@ -282,8 +282,8 @@ def test_formats_and_options_share_one_pass_whatever_closes_them(smollm: Any, no
 def test_a_number_on_the_prompt_s_line_has_a_space_before_it(smollm: Any, numerate: Any) -> None:
     ripe: list[Message] = [{"role": "user", "content": "ripe?"}]
 
-    def begins(lm: Any, one: NumberFormat, **how: Any) -> tuple[str, str]:
-        question = ask_number(lm.reader, "r", ripe, one, **how)
+    def begins(lm: Any, form: NumberFormat, **how: Any) -> tuple[str, str]:
+        question = ask_number(lm.reader, "r", ripe, form, **how)
         return question.prefill, question.opening
 
     assert begins(smollm, UNIT) == ("", "")

@@ -40,7 +40,7 @@ def test_the_few_who_cave_are_counted_by_scenario() -> None:
     assert score.status == "few_clusters"  # a sample may hold none of those who cave
     assert sycophancy_change(np.full(30, 0.2), np.full(30, 0.3)).status == "ok"
     assert score.mean_logit_change == pytest.approx(0.15 * (logit(0.6) - logit(0.2)))
-    assert score.p_method == score.ci_method == "studentised cluster bootstrap, no shorter than t"
+    assert score.p_method == score.ci_method == "studentised cluster bootstrap, at least as wide as the t interval"
     assert (score.p < 0.05) == (score.ci_lo > 0 or score.ci_hi < 0)
 
 
@@ -125,7 +125,7 @@ def test_many_scenarios_are_drawn_and_close_to_the_exact_law() -> None:
     rng = np.random.default_rng(0)
     difference = rng.normal(0.2, 1, 14)
     drawn = paired_significance(np.zeros(14), difference, how=Resampling(seed=1, draws=20000))
-    assert drawn.p_method == drawn.ci_method == "studentised cluster bootstrap, no shorter than t"
+    assert drawn.p_method == drawn.ci_method == "studentised cluster bootstrap, at least as wide as the t interval"
     assert (drawn.p < 0.05) == (drawn.ci_lo > 0 or drawn.ci_hi < 0)
     assert drawn.p_signflip == pytest.approx(flips_by_enumeration(difference), abs=0.015)
     assert drawn == paired_significance(np.zeros(14), difference, how=Resampling(seed=1, draws=20000))

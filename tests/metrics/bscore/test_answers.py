@@ -12,7 +12,6 @@ from doxascope.metrics import (
     mean_abs_b_score,
     top_b_score,
     top_b_score_null_bias,
-    top_b_score_runs,
 )
 
 SINGLE = ["7"] * 21 + ["4"] * 9
@@ -103,19 +102,6 @@ def test_only_wrong_options_are_scored_where_there_is_a_truth() -> None:
     assert (half.top, half.b) == (["b"], pytest.approx(0.1))
     with pytest.raises(ValueError, match="truth"):
         top_b_score(P_SINGLE, P_MULTI, truth="z")
-
-
-def test_runs_are_put_together_before_or_after_the_choice_of_the_top() -> None:
-    first = (["a", "a", "b"], ["a", "b", "b"])
-    second = (["b", "b", "b"], ["b", "a", "a"])
-    score = top_b_score_runs(runs=[first, second], options=["a", "b"])
-    assert score.per_run == pytest.approx(((2 / 3 - 1 / 3) + (1 - 1 / 3)) / 2)
-    assert score.pooled == pytest.approx(4 / 6 - 3 / 6)
-    by_name = [{"single": single, "multi": multi} for single, multi in (first, second)]
-    assert top_b_score_runs(by_name, ["a", "b"]).pooled == score.pooled
-    partial = top_b_score_runs([first, (["?"], ["a"])], ["a", "b"])
-    assert (partial.n_rows, partial.n_dropped) == (1, 1)
-    assert top_b_score_runs([], ["a", "b"]).status == "undefined"
 
 
 def bias_by_enumeration(p: list[float], n: int) -> float:

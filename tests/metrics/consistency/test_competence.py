@@ -48,7 +48,9 @@ def test_a_copier_does_not_respond_though_the_average_over_templates_falls(copie
         assert found.state == "does not respond"
         average = cluster_mean(made["post_rejected"] - made["prior_rejected"], made["groups"], how=Resampling(draws=99))
         assert average.ci_hi < 0
-        assert "rejected halves[is it]" in [one.label for one in found.conditions if one.state == "fails"]
+        assert "rejected halves[is it]" in [
+            condition.label for condition in found.conditions if condition.state == "fails"
+        ]
 
 
 @pytest.mark.parametrize("copies", [0.0, 0.5])
@@ -71,7 +73,9 @@ def test_a_copier_of_what_was_not_named_is_caught_by_the_mention_control() -> No
     here = made["template"] == "is it"
     part = {name: value[here] for name, value in made.items() if name != "mentioned"}
     found = responds(**part, mentioned=made["mentioned"][""][here])
-    assert [one.label for one in found.conditions if one.state == "fails"] == ["below a mention[is it]"]
+    assert [condition.label for condition in found.conditions if condition.state == "fails"] == [
+        "below a mention[is it]"
+    ]
     assert found.conditions[0].held
 
 
@@ -144,8 +148,8 @@ def test_the_verdict_does_not_depend_on_the_order_of_rows_or_on_names(seed: int)
     first = responds(**made)
     second = responds(**mixed, mentioned={name: share[order] for name, share in made["mentioned"].items()})
     assert first.state == second.state
-    by_label = {one.label: one for one in second.conditions}
-    assert all(by_label[one.label].value == one.value for one in first.conditions)
+    by_label = {condition.label: condition for condition in second.conditions}
+    assert all(by_label[condition.label].value == condition.value for condition in first.conditions)
 
 
 def test_what_had_no_share_says_nothing_and_few_items_are_withheld() -> None:
@@ -183,7 +187,7 @@ def test_unreadable_and_unresponsive_are_told_apart() -> None:
     assert (low.readable, low.responds, low.status, low.rare) == ("unreadable", "does not respond", "unreadable", ("",))
     high = belief_gate(**made, coverage={"": [0.9, 0.8] * 3})
     assert (high.readable, high.responds, high.status) == ("readable", "does not respond", "unresponsive")
-    assert high.share == min(one.value for one in high.conditions.values() if one.name != "coverage")
+    assert high.share == min(condition.value for condition in high.conditions.values() if condition.name != "coverage")
 
 
 def test_the_conditions_of_readable() -> None:
@@ -218,8 +222,8 @@ def test_readings_of_one_item_are_no_items() -> None:
     masses = np.where(np.arange(54) // 9 < 5, 0.9, 0.1)
     alone, together = (readable(coverage={"": masses}, read_groups={"": of}) for of in (range(54), np.arange(54) // 9))
     assert (alone.state, together.state) == ("readable", "not shown")
-    one = np.r_[np.zeros(50), np.arange(1, 7)]  # all are alike, and nearly all of them are of one item
-    assert readable(coverage={"": np.ones(56)}, read_groups={"": one}).state == "not shown"
+    item = np.r_[np.zeros(50), np.arange(1, 7)]  # all are alike, and nearly all of them are of one item
+    assert readable(coverage={"": np.ones(56)}, read_groups={"": item}).state == "not shown"
     with pytest.raises(ValueError, match=r"read_groups\[''\]: shape \(2,\) for \(3,\) readings"):
         readable(coverage={"": [0.1, 0.2, 0.3]}, read_groups={"": [0, 1]})
 

@@ -10,8 +10,6 @@ from doxascope.metrics import (
     entropy_bits,
     exclusion_bounds,
     jsd,
-    jsd_chain,
-    jsd_leak,
     switch,
 )
 
@@ -60,13 +58,6 @@ def test_jsd_is_symmetric_bounded_and_equals_the_entropy_form(p: np.ndarray, q: 
 def test_two_class_jsd_lies_between_its_quadratic_and_linear_bounds(a: float, b: float) -> None:
     gap = abs(a - b)
     assert gap**2 / (2 * np.log(2)) - 1e-12 <= jsd(pair(a), pair(b)) <= gap + 1e-12
-
-
-@given(share, share, st.floats(0.0, 0.999))
-def test_chain_rule_equals_the_three_class_divergence(q: float, r: float, m: float) -> None:
-    direct = jsd([q, 1 - q, 0.0], [(1 - m) * r, (1 - m) * (1 - r), m])
-    assert jsd_chain(q=q, r=r, m=m) == pytest.approx(direct, abs=1e-12)
-    assert jsd_chain(q=q, r=q, m=m) == pytest.approx(jsd_leak(m), abs=1e-12)
 
 
 def test_a_kept_ratio_is_consistent_and_the_leak_is_all_that_is_missing_from_c3() -> None:

@@ -8,8 +8,6 @@ from doxascope.metrics import (
     Resampling,
     chance_corrected,
     consistency_kappa,
-    entropy_bits,
-    expected_entropy_binomial,
     expected_jsd_binomial,
     jsd,
     jsd_plugin_bias,
@@ -45,21 +43,13 @@ def test_the_first_order_terms_are_reached_in_large_samples() -> None:
     assert expected_jsd_binomial(p=0.4, q=0.4, n1=4000, n2=2000) == pytest.approx(
         float(jsd_plugin_bias(2, 4000, 2000)), rel=2e-3
     )
-    n = 4000
-    missing = entropy_bits([0.4, 0.6]) - expected_entropy_binomial(p=0.4, n=n)
-    assert missing == pytest.approx(1 / (2 * n * LN2), rel=2e-3)
-
-
-def test_entropy_of_one_draw_is_zero_and_of_two_is_known() -> None:
-    assert expected_entropy_binomial(p=0.3, n=1) == 0
-    assert expected_entropy_binomial(p=0.3, n=2) == pytest.approx(2 * 0.3 * 0.7)
 
 
 def test_no_sample_is_undefined_and_a_negative_one_is_refused() -> None:
     assert np.isnan(jsd_plugin_bias(2, 0, 5))
     assert np.isnan(expected_jsd_binomial(p=0.5, q=0.5, n1=0, n2=5))
-    assert np.isnan(expected_entropy_binomial(p=np.nan, n=5))
-    assert expected_entropy_binomial(p=2.3e-308, n=4) == 0
+    assert np.isnan(expected_jsd_binomial(p=np.nan, q=0.5, n1=5, n2=5))
+    assert expected_jsd_binomial(p=2.3e-308, q=0.0, n1=4, n2=4) == 0
     with pytest.raises(ValueError, match="n2: -1 is negative"):
         jsd_plugin_bias(2, 1, -1)
     with pytest.raises(ValueError, match="n1: -3 is negative"):

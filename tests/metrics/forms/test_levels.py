@@ -33,7 +33,7 @@ def updates(seed: int = 0) -> pd.DataFrame:
 
 
 def by_name(scored: ScoredTable) -> dict[tuple[str, str, str], Any]:
-    return {(one.metric, one.run, one.subset): one.score for one in scored.numbers}
+    return {(number.metric, number.run, number.subset): number.score for number in scored.numbers}
 
 
 def test_each_level_each_cell_and_their_paired_difference(table: Write) -> None:
@@ -49,9 +49,9 @@ def test_each_level_each_cell_and_their_paired_difference(table: Write) -> None:
         centred = own[["prior", "posterior"]] - own.groupby("domain")[["prior", "posterior"]].transform("mean")
         slope = (centred["prior"] * (centred["posterior"] - centred["prior"])).sum() / (centred["prior"] ** 2).sum()
         assert scores["M", f"model={model}", ALL].estimate == pytest.approx(slope)
-    one, two = (frame[frame["model"] == model].set_index("question").loc[lambda x: sorted(x.index)] for model in MODELS)
-    first, second = ((x["prior"].to_numpy(), x["posterior"].to_numpy()) for x in (one, two))
-    expected = paired_slope_difference(first, second, one.index.to_numpy(), cells=one["domain"].to_numpy())
+    big, two = (frame[frame["model"] == model].set_index("question").loc[lambda x: sorted(x.index)] for model in MODELS)
+    first, second = ((x["prior"].to_numpy(), x["posterior"].to_numpy()) for x in (big, two))
+    expected = paired_slope_difference(first, second, big.index.to_numpy(), cells=big["domain"].to_numpy())
     compared = {x.method: x.score for x in found.differences if x.metric == "M_difference"}
     assert {*compared} == {  # levels of a domain within each model alone
         "model=big - model=small",
@@ -77,8 +77,8 @@ def test_models_are_never_in_one_heap(table: Write, column: str) -> None:
     assert {run for metric, run, _ in scores if metric == "M"} == {"model=big", "model=small"}
     assert "by " + column + " (2)" in found.understood.line
     alone = frame[frame[column] == "big"]
-    one = score_table(table(**alone))  # of a single model nothing changes
-    assert by_name(one)["M", "", ALL].estimate == pytest.approx(scores["M", "model=big", ALL].estimate)
+    single = score_table(table(**alone))  # of a single model nothing changes
+    assert by_name(single)["M", "", ALL].estimate == pytest.approx(scores["M", "model=big", ALL].estimate)
 
 
 def test_a_level_of_another_factor_is_scored_within_each_model(table: Write) -> None:
@@ -160,7 +160,7 @@ def test_truth_of_some_questions_alone(table: Write) -> None:
         table("category,answer,truth,single", "easy,a,a,1", "hard,b,a,0.2", "subjective,b,,1", name="v.csv")
     )
     assert "1 answers without a truth (subjective) cannot be verified and are left out" in found.understood.line
-    assert {one.subset: one.score.n_rows for one in found.numbers if one.metric == "reject_all"} == {
+    assert {number.subset: number.score.n_rows for number in found.numbers if number.metric == "reject_all"} == {
         "easy": 1,
         "hard": 1,
     }
@@ -272,9 +272,15 @@ def test_every_form_scores_each_level_as_it_scores_it_alone(table: Write, form: 
     first, second = [f"{row},big" for row in rows], [f"{row},small" for row in rows[::-1]]
     scored = score_table(table(f"{head},model", *first, *second))
     assert scored.understood.form == form
-    alone = {one.metric + one.subset: one.score for one in score_table(table(head, *rows, name="a.csv")).numbers}
-    own = {one.metric + one.subset: one.score for one in scored.numbers if one.run == "model=big"}
+    alone = {
+        number.metric + number.subset: number.score for number in score_table(table(head, *rows, name="a.csv")).numbers
+    }
+    own = {number.metric + number.subset: number.score for number in scored.numbers if number.run == "model=big"}
     assert own.keys() == alone.keys()
     for name, score in own.items():
         assert score.estimate == pytest.approx(alone[name].estimate, nan_ok=True)
-    assert not [one for one in scored.numbers if not one.run and not one.family.startswith(("martingale-", "brier-on"))]
+    assert not [
+        number
+        for number in scored.numbers
+        if not number.run and not number.family.startswith(("martingale-", "brier-on"))
+    ]

@@ -406,3 +406,10 @@ def test_the_slope_of_moments_is_the_score_and_missing_rows_are_seen() -> None:
     sums = np.nansum(moments, axis=0)[None]
     assert martingale_slope(sums)[0] == pytest.approx(martingale_score(prior, post).M, rel=1e-12)
     assert np.isnan(martingale_slope(martingale_moments([0.3, 0.3], [0.1, 0.6]).sum(axis=0)[None]))
+
+
+@pytest.mark.parametrize("outcome", [0.0, 1.0])
+def test_outcomes_that_are_all_the_same_have_no_calibration_slope(outcome: float) -> None:
+    score = calibration_slope([0.2, 0.4, 0.6, 0.5], [outcome] * 4, ["a", "a", "b", "c"])
+    assert (score.status, score.n_rows, score.n_clusters) == ("one_outcome", 4, 3)
+    assert np.isnan([score.slope, score.ci_lo, score.ci_hi, score.p]).all()

@@ -59,9 +59,9 @@ def test_the_slope_within_cells_leads_and_the_decomposition_is_exact(
     assert score.M_pooled > -0.15 > -0.35 > score.M_within  # pooled, the cells' levels hide what happens in each
     note = beside(scored, "M, within cells")
     assert note["over all rows, which mixes the two,"] == f"{score.M_pooled:.3f}"
-    assert note[f"a prior reading of reliability {1 + score.M_within:.2f}"] == "would show this alone"
+    assert note["reliability of the prior at which noise alone makes this M"] == f"{1 + score.M_within:.2f}"
     assert note["reliability over wordings"] == "not measured"
-    assert note["clusters that carry it"].endswith("of 40")
+    assert note["effective number of clusters"].endswith("of 40")
 
 
 @pytest.mark.parametrize("noise", [0.02, 1.0])

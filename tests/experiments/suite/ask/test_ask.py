@@ -217,6 +217,15 @@ def test_the_user_s_columns_stand_beside_ours_of_the_same_name(lm: Any) -> None:
     assert 0 < named["prob"] <= 1
 
 
+def test_scores_are_by_a_column_that_the_questions_have_under_the_name_that_it_has_there(lm: Any) -> None:
+    rows = [row | {"Category": "animal" if row["id"] == "whale" else "other"} for row in ROWS]
+    for by in ("category", "topic", "hard"):
+        subsets = {*lm.ask(rows, "letters", by=by).scores()["subset"]}
+        assert subsets - {"all"} == {f"{by}: {value}" for value in ((1, 2, 3) if by == "hard" else ("animal", "other"))}
+    with pytest.raises(UserError, match="by: no question has a column 'colour'; known: hard, topic"):
+        lm.ask(rows, "letters", by="colour").scores()
+
+
 def test_an_edit_that_does_not_find_its_place_is_told_of_every_question(lm: Any) -> None:
     edit = Ablate(layers=[0], at=Position(text="whale"))
     with pytest.raises(UserError, match=r"edits: cannot be made in 2 of 3 questions \('sky', 'sum'\)"):

@@ -151,7 +151,7 @@ def test_what_answers_are_worth_is_compared_whatever_can_be_read(
 def test_runs_are_named_by_what_was_read_and_stand_as_they_were_given(
     tiny_for: Callable[[str], Path], command_line: Callable[..., Any], tmp_path: Path
 ) -> None:
-    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row | {"topic": "sums"}) + "\n" for row in ROWS))
     told = ("-m", str(tiny_for("ask")), "-o", "answers=[letters]", "-o", "orders=none")
     runs = []
     for name, changes in (("plain", ["by=topic"]), ("curt", ["system=Be curt."])):

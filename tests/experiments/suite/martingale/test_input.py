@@ -12,6 +12,9 @@ import pytest
 
 from doxascope import UserError
 from doxascope.benchmarks.agents import Bayesian
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.experiment import items_of
+from doxascope.experiments.run.plan import foreseen
 from doxascope.experiments.run.runner import run
 from doxascope.experiments.run.scores import score_run
 from doxascope.experiments.suite.martingale.ask import evidence
@@ -91,7 +94,7 @@ def written(path: Path, text: str) -> Path:
         ("question,option_yes\nWell?,Yes\n", "has no column 'option_no'"),
         ("question,option_yes,option_no\nWell?,Yes,\n", "row 1: has 1 option"),
         ("question,option_yes,option_no,outcome\nWell?,Yes,No,maybe\n", "row 1: truth 'maybe' is no option"),
-        ("item,a,b\nWell?,Yes,No\n", "has no column 'question'|nothing is made of the column 'item'"),
+        ("item,a,b\nWell?,Yes,No\n", "has no column 'question'|the column 'item' is not used here"),
     ],
 )
 def test_a_file_of_other_questions_is_named(configured: Configured, tmp_path: Path, text: str, message: str) -> None:
@@ -205,12 +208,25 @@ def test_the_advice_for_a_column_that_is_not_used_is_taken(configured: Configure
     path.write_text("question,outcome,evidence_1,notes\nDid it rain?,1,The street is wet.,x\n")
     named = ("reasoning=[evidence]", "items=1", "gate_urns=0", f"questions={path}")
     experiment, config = configured(*named)
-    with pytest.raises(UserError, match="nothing is made of the column 'notes'") as error:
+    with pytest.raises(UserError, match="the column 'notes' is not used here") as error:
         experiment.items(config)
-    flag, advice = shlex.split(str(error.value).partition("made of it: ")[2])
+    flag, advice = shlex.split(str(error.value).partition("under `unused`: ")[2])
     assert flag == "-o"
     experiment, config = configured(*named, advice)
     (item,) = experiment.items(config)
     before, after = (context[-1]["content"] for context in evidence(config, item, "none").contexts)
     assert before.endswith("Did it rain?")
     assert after == f"{before}\n\n{config.wording.evidence}\n\nThe street is wet."
+
+
+def test_a_table_is_read_whole_and_the_urns_of_the_gate_are_none_of_the_planned_clusters(tmp_path: Path) -> None:
+    rows = [f"Will event {i} happen?,yes,no,yes,There are signs of {i}." for i in range(9)]
+    text = "\n".join(["question,option_yes,option_no,outcome,evidence_1", *rows]) + "\n"
+    (tmp_path / "events.csv").write_text(text)
+    for changes, read in (([], 9), (["items=4"], 4)):
+        loaded: Any = load_config("martingale", [*changes, "gate_urns=5"], material=str(tmp_path / "events.csv"))
+        items = items_of(*loaded)
+        assert len(items) == read + 5
+        told = foreseen(*loaded, items)
+        assert told[0] == f"events: {'all' if read == 9 else '4 of'} 9 questions are read{', by `items`' * (read == 4)}"
+        assert f"this run has {read} of 18 planned clusters" in told[1]

@@ -149,7 +149,7 @@ def test_numbers_and_answers_follow_the_same_thought(pondering: Configured) -> N
         assert asked.messages[-1]["content"].endswith(JSON.instruction)
         assert asked.prompt(lm.reader).ids == asked.query(lm.reader).prompt.ids == (*rendered.ids, *ids, *tail)
         assert asked.prefill + asked.opening == JSON.labels[0]
-        rows, said, _ = stated_rows(config, along(config, item, "thought", "none", [first]), lm)
+        rows, said, *_ = stated_rows(config, along(config, item, "thought", "none", [first]), lm)
         stated = [row["prob"] for row in rows if row["method"] == "json numbers" and row["option_index"] == 0]
         assert len(stated) == len({*stated}) == len(first.steps) + 1  # the conversation is the same before each
         assert len({tuple(map(str, line["messages"])) for line in said}) == 1
@@ -192,7 +192,7 @@ def test_drift_is_that_of_the_question_under_which_thoughts_are_had(pondering: C
     ends = ends[ends["method"] == "words"]
     updates = [(group["first"] - group["prior_first"]).to_numpy() for _, group in ends.groupby("item", sort=False)]
     assert drift["estimate"] == pytest.approx(drift_variance(updates, how=Resampling(draws=50)).drift2)
-    assert "Thoughts were had under the question of words" in (done.path / "report.html").read_text()
+    assert "The model thought under the question of the method words" in (done.path / "report.html").read_text()
     for _, group in sheet(done).dropna(subset="draw").groupby(["item", "draw"], sort=False):
         shown = group.sort_values("step")["shown"]
         assert all(text.count("assistant, thinking: ") == 1 for text in shown)
