@@ -113,7 +113,10 @@ def _verdict(comparison: Comparison) -> Prose | Stamp:
         dict.fromkeys(f"{record.pair.metric}: {record.named}." for record in comparison.confirmed if record.named)
     )
     says = " ".join([says, *idle])
-    note = "What cannot be read is shown below and struck out; it is in no family of tests and in no finding."
+    note = (
+        "What cannot be read as a belief is shown below and struck out, and is in no family of tests; how well a model "
+        "answers (accuracy, Brier, log-loss) is compared all the same."
+    )
     return stamped(says, comparison.failures, note)
 
 

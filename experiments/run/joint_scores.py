@@ -183,8 +183,8 @@ def score_runs(
         _rivals(by_run),
     )
     compared = {runs[0].experiment.headline} if metric == EVERY else None
-    plan = _registered(runs, of_run) if several else None
-    over_models = plan is not None
+    plan = _registered(runs, of_run) if several else runs[0].config.registered
+    over_models = several and plan is not None
     scored = score_samples(samples, how, metric, compared=compared, rivals=understood.rivals, over_models=over_models)
     further = [
         replace(number, run=name)

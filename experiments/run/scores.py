@@ -42,7 +42,12 @@ def gate(config: RunConfig, method: str, kind: str = "exact", **readings: Any) -
     asked: dict[str, Any] = {"min_coverage": config.low_coverage, "how": resampling(config), **readings}
     score = belief_gate(**asked)
     return Number(
-        metric=GATE, method=method, kind=kind, score=score, quantity="least share of items that respond", code="W4"
+        metric=GATE,
+        method=method,
+        kind=kind,
+        score=score,
+        quantity="share of items that respond, the least of all templates",
+        code="W4",
     )
 
 

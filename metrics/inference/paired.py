@@ -242,7 +242,8 @@ def _compared(
     fields["p_at_floor"] = interval.at_floor(fields.get("p", NAN))
     df = interval.df if np.isfinite(interval.df) else np.inf
     fields |= {"df": df, "effective_clusters": interval.effective}
-    fields["mde"] = minimum_detectable(interval.lo, interval.hi, interval.se, df)
+    if interval.se > 0:  # else no item differs, and nothing tells how far another would
+        fields["mde"] = minimum_detectable(interval.lo, interval.hi, interval.se, df)
     return PairedDifference(**fields, status=interval.concern if np.isfinite(interval.se) else "undefined")
 
 

@@ -84,7 +84,7 @@ def beside_asked(
         for method, places in both.groupby("method", sort=False):
             effect = query_effect(places["prob"], places["prob_asked"], places["cluster"].to_numpy(), how=how)
             how_asked = "exact belief when asked" if kind == "exact" else "stated belief"
-            yield number(str(method), "query_effect", effect, f"{how_asked} minus the reading before the question")
+            yield number(str(method), "query_effect", effect, f"{how_asked} minus what the probe reads")
             if trajectories and places["step"].nunique() > 1:
                 for metric, score, quantity, beside, code in _along(places.sort_values("step"), kind, how):
                     yield number(str(method), metric, score, quantity, beside, code)

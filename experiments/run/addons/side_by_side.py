@@ -41,8 +41,8 @@ NAMED = "/"
 """Before the name of a probe, after that of the method whose exact beliefs it is of."""
 FROM_COMPUTED = "said_from_computed"
 APART = {
-    FROM_COMPUTED: "of what it says from what it computes",
-    "said_from_held": "of what it says from what it holds",
+    FROM_COMPUTED: "distance of what it says from what it computes",
+    "said_from_held": "distance of what it says from what it holds",
 }
 """Distances of what is said from the other kinds, in words."""
 EXCESS, SUM = "stated_excess", "options_excess"

@@ -62,9 +62,9 @@ TABLE_1 = (
     Column("M_step", "as published", "slope of the update on the prior, step by step, over all rows"),
     Column("M_step", "its p as published", "p of this slope if rows were independent and of equal variance, as papers "
            "print it", field="p_iid"),
-    Column("M_balanced", "headline", "the same slope within cells; every question has the same weight, and the error "
-           "is CR3 by question"),
-    Column("M_balanced", "p of headline", "p of headline = 0, by t with G* - 1 degrees of freedom", field="p"),
+    Column("M_balanced", "within cells", "the same slope within cells; every question weighs the same; the error is "
+           "CR3 by question"),
+    Column("M_balanced", "p within cells", "p of this slope = 0, by t with G* - 1 degrees of freedom", field="p"),
     Column("M_balanced", "G*", "effective number of questions that carry the slope", field="effective_clusters"),
     Column("M_balanced", "minimum detectable effect", "smallest |M| that would be found with 80% power", field="mde"),
     Column("M_iv", "split readings", "slope with the prior read twice, one reading as the instrument of the other, so "

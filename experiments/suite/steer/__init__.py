@@ -38,7 +38,7 @@ COLUMNS = (
     Column("shift", "shift", "(P(first option) with the direction added - P with it subtracted) / 2"),
     Column(
         "beyond",
-        "the direction beyond it",
+        "direction minus this control",
         "mean size of a question's shift along the direction minus the same along this control; the interval also "
         "covers "
         "other draws of the control",

@@ -57,6 +57,7 @@ def test_ties_keep_an_interval_from_resting_on_what_was_seen_alone() -> None:
     assert found.status == "ties_dominate"
     assert found.p > 0.05
     assert found.ci_lo < 0 < found.ci_hi
+    assert np.isnan(_difference(_pair(p, p, outcome)).mde)  # nothing tells how far another item would differ
     every = _difference(_pair(p + 0.02, p, outcome))
     assert every.status == "ok"
     assert every.p < 0.01

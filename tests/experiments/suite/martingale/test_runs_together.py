@@ -47,6 +47,9 @@ def differences(found: ScoredTable) -> dict[str, Any]:
 
 def test_models_are_told_apart_on_the_questions_that_they_share(rivals: list[RunFolder]) -> None:
     found = score_runs(rivals)
+    alone = score_runs(rivals[:1])
+    assert alone.registered is not None
+    assert (alone.registered.metric, found.registered) == ("M", None)
     words = lines(found, "exact/words")
     contrast = words["M_contrast", "model[pulled]"]
     assert contrast.n_clusters == N
