@@ -113,7 +113,8 @@ class Lead:
         score = number.score
         ends = interval_text(score.ci_lo, score.ci_hi)
         interval = f"Its interval is {ends}" if ends else f"It has no interval{score.ci_method.removeprefix('none')}"
-        known = f": {RELIABILITY} {number.beside[RELIABILITY]}" if score.status == WITHHELD else ""
+        reliability = number.beside.get(RELIABILITY, "") if score.status == WITHHELD else ""
+        known = f": {RELIABILITY} {reliability}" if reliability else ""
         flag = "" if score.status == "ok" else f" ({score.status.replace('_', ' ')}{known})"
         clusters = f"{score.n_clusters} of the {plan.n} clusters that were planned are in it{flag}"
         why = self._unreadable(number)

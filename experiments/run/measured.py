@@ -29,6 +29,8 @@ from .scores import gate, mean_number, resampling
 
 CONTRAST, INTERACTION = "_contrast", "_interaction"
 """What is added to the headline in the difference of two levels, and in that of two such differences."""
+COMPARED = "compared:"
+"""Beside such a number: what is in it."""
 FEW_LEVELS = 4
 """Of so many levels each two are compared; of more each with the first."""
 
@@ -84,16 +86,17 @@ class Measured(Experiment):
             for metric in (self.headline, self.headline + CONTRAST, self.headline + INTERACTION)
         )
 
-        def apart(end: str, title: str, explanation: str) -> list[Column]:
-            p = Column(self.headline + end, "p", "that it is zero, by Holm over this table", field="p_adjusted")
-            return [Column(self.headline + end, title, explanation), p]
+        def apart(end: str, these: str, title: str, explanation: str) -> list[Column]:
+            zero = f"that it is zero, by Holm over the {these} of a method"
+            p = Column(self.headline + end, "p", zero, field="p_adjusted")
+            return [Column(self.headline + end, title, explanation, beside=COMPARED), p]
 
         tables = [
-            Table("Contrasts", PAIRING, apart(CONTRAST, "difference", "mean of the first less the second"), contrasts,
-                  leads=True),
-            Table("Interaction", CROSSED, apart(INTERACTION, "difference of differences", "the difference of the "
-                  "second factor at the first level of the first, less that at its second level"), interactions,
-                  leads=True),
+            Table("Contrasts", PAIRING, apart(CONTRAST, "contrasts", "difference", "mean of the first less the second"),
+                  contrasts, leads=True),
+            Table("Interaction", CROSSED, apart(INTERACTION, "interactions", "difference of differences", "the "
+                  "difference of the second factor at the first level of the first, less that at its second level"),
+                  interactions, leads=True),
             Table("By factor", "The items of each level.", [column], [name for name in means if not self._cell(name)]),
             Table("By cell", "The items of each level of both.", [column], [*filter(self._cell, means)]),
         ]  # fmt: skip
@@ -164,7 +167,7 @@ class Measured(Experiment):
             for both in crossed
         }  # fmt: skip
         for end, words, scores in ((CONTRAST, "difference", contrasts), (INTERACTION, "interaction", interactions)):
-            for subset, score in paired_family(scores).items():
+            for subset, score in paired_family({name: score for name, (score, _) in scores.items()}).items():
                 yield Number(
                     metric=self.headline + end,
                     method=method,
@@ -174,6 +177,7 @@ class Measured(Experiment):
                     quantity=f"{self._words}, {words}",
                     family=end,
                     code="F1",
+                    beside={COMPARED: scores[subset][1]},
                 )
 
     def _pairs(self, factor: str, rows: pd.DataFrame) -> Sequence[tuple[str, str]]:
@@ -219,12 +223,14 @@ class Measured(Experiment):
 
 PAIRING = (
     "Items that have both levels are compared with themselves, at the same levels of the other factors (by their means "
-    "where they have several rows); where no item has both levels, different items are compared. Clusters are "
-    "resampled together; p is adjusted by Holm over all contrasts of a method."
+    "where they have several rows), and the others are left out; where fewer than half have both, the levels' means "
+    "over all items are compared. Below each number stands which it is. Clusters are resampled together; p is adjusted "
+    "by Holm over all contrasts of a method."
 )
 CROSSED = (
-    "By how much one factor changes the difference that the other makes, over the items that were read in most of the "
-    "four cells. Clusters are resampled together; p is adjusted by Holm over all interactions of a method."
+    "By how much one factor changes the difference that the other makes, over the items that have a number in the most "
+    "of the four cells, or over all where those are fewer than half. Clusters are resampled together; p is adjusted by "
+    "Holm over all interactions of a method."
 )
 
 
@@ -241,29 +247,31 @@ def _parts(rows: pd.DataFrame, factors: Sequence[str]) -> Iterator[tuple[str, pd
 
 def _difference(
     rows: pd.DataFrame, value: str, factors: Sequence[str], pair: tuple[str, str], how: Resampling, family: int
-) -> PairedDifference:
-    """Mean of one level of the first factor less that of another, over the items that have both, or, if none has, of
-    all that have one.
+) -> tuple[PairedDifference, str]:
+    """Mean of one level of the first factor less that of another, over the items that have both, or, if fewer than half
+    have, of all that have one; and which of these it is, in words.
 
     An item is compared with itself at the same levels of the other factors: else what one arm lacks at one of them
-    would count as a difference of this one. Where more than 2% of the pairs lack one value, the status says so.
+    would count as a difference of this one. Where more than 2% of what is compared lacks one value, the status says so.
     """
     factor, *others = dict.fromkeys(factors)
     rows = rows[rows[factor].isin(pair)]
     for place in (["item", *others], ["item"]):
-        means = rows.groupby([*place, factor], sort=False)[value].mean().unstack().reindex(columns=[*pair])
-        both = means.notna().all(axis=1)
-        if both.any():
+        by_level = rows.groupby([*place, factor], sort=False)[value]
+        means, asked = (of.unstack().reindex(columns=[*pair]) for of in (by_level.mean(), by_level.size()))
+        whole, both, either = asked.notna().all(axis=1), means.notna().all(axis=1), means.notna().any(axis=1)
+        within = means[both].groupby(level="item", sort=False).mean()
+        n = means[either].index.unique("item").size
+        if paired := _most(len(within), n):
             break
-    asked = rows.groupby([*place, factor], sort=False).size().unstack().reindex(columns=[*pair]).notna().all(axis=1)
-    lacking = (asked & means.isna().any(axis=1) & means.notna().any(axis=1)).sum()
-    means = means[both] if both.any() else means.dropna(how="all")
-    means = means.groupby(level="item", sort=False).mean()
+    lacking, compared = (whole & either & ~both).sum(), whole.sum() if paired else either.sum()
+    means = within if paired else means[either]
     clusters = rows.drop_duplicates("item").set_index("item")["cluster"].reindex(means.index).to_numpy()
     values, there = means.fillna(0.0).to_numpy(dtype=np.float64), means.notna().to_numpy(dtype=np.float64)
     first, second = (np.column_stack([values[:, k], there[:, k]]) for k in (0, 1))
     score = paired_difference_moments(first, second, _mean, clusters, family_size=family, how=how)
-    return _qualified(score, lacking, asked.sum())
+    between = f"different items; {len(within)} of {n} have both"
+    return _qualified(score, lacking, compared), f"{len(within)} of {n} items, each with itself" if paired else between
 
 
 def _interaction(
@@ -273,16 +281,17 @@ def _interaction(
     pairs: Sequence[tuple[str, str]],
     how: Resampling,
     family: int,
-) -> PairedDifference:
+) -> tuple[PairedDifference, str]:
     """What two levels of the second factor differ by at one level of the first, less that at another, over the items
-    that have a value in the most of the four cells. Status as that of `_difference`.
+    that have a value in the most of the four cells, or, if these are fewer than half, all items that have one in any;
+    and of how many that is. Status as that of `_difference`.
     """
     by_cell = rows.groupby(["item", *factors], sort=False)[value]
     cells = pd.MultiIndex.from_product(pairs)
     means, asked = (of.unstack([1, 2]).reindex(columns=cells) for of in (by_cell.mean(), by_cell.size()))
     known, asked_in = means.notna().sum(axis=1), asked.notna().sum(axis=1)
-    whole = asked_in == asked_in.max()
-    means = means[known == known.max()] if known.max() else means.iloc[:0]
+    lacking, anywhere, most = ((known > 0) & (known < asked_in)).sum(), known > 0, known == known.max()
+    means = means[anywhere & most if _most((anywhere & most).sum(), anywhere.sum()) else anywhere]
     clusters = rows.drop_duplicates("item").set_index("item")["cluster"].reindex(means.index).to_numpy()
     moments = np.stack([means.fillna(0.0).to_numpy(), means.notna().to_numpy(dtype=np.float64)], axis=2)
     first, second = (moments[:, k : k + 2].reshape(len(means), 4) for k in (0, 2))
@@ -291,7 +300,12 @@ def _interaction(
         return _mean(sums[:, :2]) - _mean(sums[:, 2:])
 
     score = paired_difference_moments(first, second, apart, clusters, family_size=family, how=how)
-    return _qualified(score, (whole & (known < asked_in)).sum(), whole.sum())
+    return _qualified(score, lacking, anywhere.sum()), f"{len(means)} of {anywhere.sum()} items"
+
+
+def _most(n: int, of: int) -> bool:
+    """Whether so many items are enough to leave the others out: at least half."""
+    return 2 * n >= of
 
 
 def _qualified(score: PairedDifference, lacking: int, asked: int) -> PairedDifference:

@@ -198,9 +198,16 @@ def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:
     if study is None:
         beside["reliability over wordings"] = "not measured"
     elif np.isfinite(study.reliability_one):
-        beside[RELIABILITY] = f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"
+        beside |= _one_wording(study)
         beside[f"reliability of the mean of {study.n_wordings} wordings"] = f"{study.reliability_mean:.2f}"
     return beside
+
+
+def _one_wording(study: WordingStudy | None) -> dict[str, str]:
+    """The reliability of one wording, where it is known."""
+    if study is None or not np.isfinite(study.reliability_one):
+        return {}
+    return {RELIABILITY: f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"}
 
 
 @metric("A3, A4", PAIRED, Updates, place=20, slow=True)
@@ -276,10 +283,13 @@ def martingale_factors_lines(sample: Updates, how: Resampling) -> Iterator[Line]
     baselines = {factor: _baseline(sample, factor, levels) for factor, levels in sample.factors.items()}
     fit = factor_regression(update, pairs.prior, sample.factors, baselines, pairs.clusters, se="CR3", how=how)
     others = {"over all rows, had they had that level": "other factors as they are"} if len(baselines) > 1 else {}
-    none = disagree(wordings_of(sample, pairs, how))
+    study = wordings_of(sample, pairs, how)
+    none, reliability = disagree(study), _one_wording(study)
     for name, term in fit.marginal.items():
         reported = with_drop_reasons(withheld(term) if none else term, pairs, update)
-        yield Line("M_at", f"M at {name}{view}", reported, others, tosted(reported, "martingale"), part=name)
+        yield Line(
+            "M_at", f"M at {name}{view}", reported, others | reliability, tosted(reported, "martingale"), part=name
+        )
     contrasts = {n: withheld(term) if none else term for n, term in fit.terms.items() if n.startswith("b:")}
     adjusted = adjust([term.p for term in contrasts.values()])
     for (name, term), p in zip(contrasts.items(), adjusted.p_adjusted, strict=True):
@@ -287,7 +297,7 @@ def martingale_factors_lines(sample: Updates, how: Resampling) -> Iterator[Line]
         beside = {f"adjusted by Holm over {adjusted.family_size}": f"{p:.3g}"} if np.isfinite(p) else {}
         quantity = f"M at {name.removeprefix('b:')} less {baselines[factor]}{view}"
         reported = with_drop_reasons(term, pairs, update)
-        yield Line("M_contrast", quantity, reported, beside, part=name.removeprefix("b:"))
+        yield Line("M_contrast", quantity, reported, beside | reliability, part=name.removeprefix("b:"))
 
 
 @metric("F6", "prior, posterior, factor_<name> [, factor_<name>, ...]", Updates, needs=("factors",), place=50)

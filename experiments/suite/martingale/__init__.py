@@ -73,15 +73,17 @@ class Martingale(Experiment):
 
     def size(self, config: MartingaleConfig) -> str:
         """How many questions are read of each domain that is not computed."""
-        known = {
-            name: len(loaded(name, source)) for name, source in config.sources.items() if source.kind != "computed"
-        }
-        return "; ".join(
-            f"{name}: all {n} questions are read"
-            if n <= config.items
-            else f"{name}: {config.items} of {n} questions are read, by `items`"
-            for name, n in known.items()
-        )
+        of_files = {name: source for name, source in config.sources.items() if source.kind != "computed"}
+        told = []
+        for name, source in of_files.items():
+            n, most = len(loaded(name, source)), config.most(source)
+            why = "by `items`" if config.items else "to try it; `items` sets how many"
+            told.append(
+                f"{name}: all {n} questions are read"
+                if most is None or n <= most
+                else f"{name}: {most} of {n} questions are read, {why}"
+            )
+        return "; ".join(told)
 
     def scored(self, item: Item) -> bool:
         """Not the urns of the gate."""

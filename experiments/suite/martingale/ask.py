@@ -36,7 +36,7 @@ from ...materials.trajectories import (
 )
 from ...run.experiment import Item, Question
 from ...run.stated_beliefs import BeliefPlace, Shown, among, before_question
-from .config import GATE, Computed, MartingaleConfig, MartingaleMethod, QuestionSource, Reasoning
+from .config import A_FEW, GATE, Computed, MartingaleConfig, MartingaleMethod, QuestionSource, Reasoning
 
 MAKERS: Mapping[Computed, Callable[..., list[BinaryQuestion]]] = {
     "urns": urns,
@@ -51,8 +51,8 @@ RECALL = "recall"
 
 
 def questions(config: MartingaleConfig) -> list[tuple[str, BinaryQuestion]]:
-    """(domain, question), the same number of each; then the gate's urns, which are the same in all runs. More of them
-    begin with the same ones.
+    """(domain, question), the same number of each or all of a file; then the gate's urns, the same in all runs. More
+    of them begin with the same ones.
 
     Raises UserError for a domain with fewer than asked for.
     """
@@ -66,10 +66,11 @@ def questions(config: MartingaleConfig) -> list[tuple[str, BinaryQuestion]]:
 
 def _questions(config: MartingaleConfig, domain: str, source: QuestionSource) -> list[BinaryQuestion]:
     if source.kind == "computed":
-        turns = zip(*(MAKERS[name](config.items, seed=config.seed) for name in source.make or USUAL), strict=True)
-        return [question for turn in turns for question in turn][: config.items]
+        n = config.items or A_FEW
+        turns = zip(*(MAKERS[name](n, seed=config.seed) for name in source.make or USUAL), strict=True)
+        return [question for turn in turns for question in turn][:n]
     available = loaded(domain, source)
-    drawn = np.random.default_rng(config.seed).permutation(len(available))[: config.items]
+    drawn = np.random.default_rng(config.seed).permutation(len(available))[: config.most(source)]
     return [question for i in drawn for question in available[i]]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -16,8 +16,8 @@ SMOKE = ("forecasting", "values", "review")
 """The domains of which questions come with doxascope."""
 GATE = "gate"
 """The domain of the urns that the gate is judged by, which enter no other number."""
-A_FEW, EVERY_QUESTION = 6, 10**7
-"""Questions of each domain, to try the pipeline on; and as many as a table of one's own may have."""
+A_FEW = 6
+"""Questions of each domain without a file, to try the pipeline on."""
 Reasoning = Literal["cot", "thought", "debate", "evidence"]
 Computed = Literal["urns", "arithmetic", "weekdays", "comparisons"]
 DRIFT_CHAINS = 8
@@ -121,13 +121,15 @@ class Doob(Settings):
 
 
 class MartingaleConfig(RunConfig):
-    """Configuration of `martingale`. `items` counts questions per domain; null: all of `questions`, else a few."""
+    """Configuration of `martingale`."""
 
     reads_stated: ClassVar[bool] = True
     reads_judges: ClassVar[bool] = True
     cpu_budget: ClassVar[int] = 4096
     """A trajectory with all its read-outs fits."""
 
+    items: Annotated[int, Field(ge=1, le=10**7)] | None = None  # type: ignore
+    """Questions of each domain; None: all of what has a file, a few of what comes with doxascope."""
     questions: str | None = None
     """A table of one's own, which takes the place of `domains` and is called by its name; of `domains` one of that name
     may say more of it, such as its columns."""
@@ -156,12 +158,9 @@ class MartingaleConfig(RunConfig):
     """A verbal method or judge whose answers are no number more often is unreadable; an exact one whose options hold
     less than `low_coverage` (METRICS W4)."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _reads_all_of_a_table(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or given.get("items") is not None:
-            return given
-        return {**given, "items": A_FEW if given.get("questions") is None else EVERY_QUESTION}
+    def most(self, source: QuestionSource) -> int | None:
+        """How many of its questions are read; None: all."""
+        return self.items or (None if source.file else A_FEW)
 
     @property
     def sources(self) -> Mapping[str, QuestionSource]:

@@ -56,7 +56,9 @@ def mean_readings(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _collapsed(table: pd.DataFrame, key: Sequence[str]) -> tuple[pd.DataFrame, Any]:
-    """The rows of each key as one, and the groups; of a belief or status without a number there is none."""
+    """The rows of each key as one, and the groups: the mean belief, NaN where one row has no number; the mean coverage;
+    and the status of the first row without a number, or, where all have one, `low_coverage` if that of any is low.
+    """
     silent = table["status"].where(~table["status"].isin(GOOD))
     groups = table.assign(silent=silent, weak=table["status"] == GOOD[1]).groupby(list(key), sort=False, dropna=False)
     collapsed = groups.agg(belief=("belief", "mean"), coverage=("coverage", "mean"))

@@ -371,3 +371,19 @@ def test_what_could_not_be_judged_is_said_once_for_all_methods() -> None:
     lead = Lead(alike, [], fixed=("coverage", "items that respond"))
     said = "Not judged of a, b and c: items that respond (2 items can tell, and 5 are needed)."
     assert lead.when.endswith(f"A verdict needs all of its conditions. {said}")
+
+
+def test_a_slope_at_a_level_that_wordings_withhold_leads_with_their_reliability() -> None:
+    rng = np.random.default_rng(2)
+    wordings, cell = rng.uniform(0.4, 0.6, (100, 5)), np.repeat(["low", "high"], 50)
+    pairs = Pairs(prior=wordings.mean(axis=1), posterior=rng.uniform(size=100), wordings=wordings, cell=cell)
+    sample = Updates(views={"": pairs}, factors={"cell": cell}, kind="exact", method="words")
+    numbers = score_samples([sample], Resampling(draws=200), "martingale-factors").numbers
+    of = {number.metric: number for number in numbers}
+    for metric in ("M_at", "M_contrast"):
+        number = of[metric]
+        plan = Registered(metric=metric, method="words", subset=number.subset, n=100)
+        for known in (number, replace(number, beside={})):
+            _, value, lines = Lead([], [known], plan).primary
+            told = f": reliability of one wording {number.beside['reliability of one wording']}" if known.beside else ""
+            assert (value, f"(wordings disagree{told})" in " ".join(lines)) == ("-", True)

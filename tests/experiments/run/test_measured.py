@@ -109,6 +109,25 @@ def test_two_factors_have_cells_and_an_interaction(assigned: str) -> None:
     assert score.p_adjusted == score.p
 
 
+def test_few_items_in_more_cells_than_the_others_leave_out_none_of_these() -> None:
+    """Each item is read in one cell, but one in two, which alone has both systems: all are still compared."""
+    beliefs = table()
+    alone = beliefs[(beliefs["system"] == "careful") == (beliefs["item"].str[1:].astype(int) // 2 % 2 == 0)]
+    more = beliefs[(beliefs["item"] == "i0") & (beliefs["system"] == "plain")]
+    beliefs = pd.concat([alone, more], ignore_index=True)
+    config = RunConfig(experiment="planted", model=resolve_model("smollm2-135m"), items=N, bootstrap_draws=200)
+    of = {(n.metric, n.subset): n for n in Planted().own_scores(config, beliefs)}
+    number = of["shift_contrast", "system: careful - plain"]
+    means = beliefs.groupby("system")["prob"].mean()
+    assert number.score.estimate == pytest.approx(means["careful"] - means["plain"])
+    assert (number.score.n_rows, number.beside["compared:"]) == (N, f"different items; 1 of {N} have both")
+    crossed = of["shift_interaction", "topic: a - b, system: careful - plain"]
+    cells = beliefs.groupby(["topic", "system"])["prob"].mean().unstack()
+    apart = cells["careful"] - cells["plain"]
+    assert crossed.score.estimate == pytest.approx(apart["a"] - apart["b"])
+    assert (crossed.score.n_rows, crossed.beside["compared:"]) == (N, f"{N} of {N} items")
+
+
 @pytest.mark.parametrize("drop", [True, False])
 def test_a_value_that_is_missing_in_one_arm_is_paired_with_nothing(drop: bool) -> None:
     """Of items read about two topics, of which one is higher by 3, a third have no careful reading of the higher one:

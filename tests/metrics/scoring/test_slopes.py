@@ -94,8 +94,9 @@ def test_reliability_over_wordings_is_within_cells() -> None:
     wordings = np.clip(np.where(cell == "low", 0.2, 0.8)[:, None] + rng.uniform(-0.1, 0.1, (100, 5)), 0, 1)
     pairs = Pairs(prior=wordings.mean(axis=1), posterior=rng.uniform(size=100), wordings=wordings)
     with_factor = Updates(views={"": replace(pairs, cell=cell)}, factors={"cell": cell})
-    levels = [one.score for one in score_samples([with_factor], HOW, "martingale-factors").numbers]
-    assert {(score.status, np.isnan(score.estimate)) for score in levels} == {(WITHHELD, True)}
+    levels = score_samples([with_factor], HOW, "martingale-factors").numbers
+    assert {(one.score.status, np.isnan(one.score.estimate)) for one in levels} == {(WITHHELD, True)}
+    assert len({one.beside["reliability of one wording"] for one in levels if one.metric != "M_pooled"}) == 1
     alone = by_metric(Updates(views={"": pairs}), metric="martingale")["M"].score
     split = by_metric(Updates(views={"": replace(pairs, cell=cell)}, factors={"cell": cell}), metric="martingale")[
         "M"
