@@ -48,7 +48,9 @@ def test_the_example_runs_from_a_folder_outside_the_package(
     scores = json.loads((folder / "scores.json").read_text())["scores"]
     bias = {row["subset"]: row["estimate"] for row in scores if row["metric"] == "framing_bias"}
     contrasts = {row["subset"]: row for row in scores if row["metric"] == "framing_bias_contrast"}
-    assert bias.keys() == {"all", "topic: place", "topic: nature", "system: plain", "system: careful"}
+    topics, systems = ("topic: place", "topic: nature"), ("system: plain", "system: careful")
+    cells = {f"{topic}, {system}" for topic in topics for system in systems}
+    assert bias.keys() == {"all", *topics, *systems, *cells}
     assert contrasts.keys() == {"topic: place - nature", "system: plain - careful"}
     assert contrasts["system: plain - careful"]["estimate"] == pytest.approx(
         bias["system: plain"] - bias["system: careful"]
