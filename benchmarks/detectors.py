@@ -8,9 +8,9 @@ subject in all. A detector follows what is held, or whether a lie was asked for,
 the question and of the row; one follows nothing, and one what is held and what is asked for alike. What the surface
 alone foretells is fitted as the command fits it. Held beliefs have noise of 1 nat.
 
-Then hard cases: `mark` follows a mark that stands where the word of style stood; `among many` the word among twelve of a
-thousand others, with noise of the question of six standard deviations; `asked lies` fires only where a lie is asked for
-and told, at half of six of eight rows; of the other two it is told at three tenths.
+Then hard cases: `mark` follows a mark that stands where the word of style stood; `among many` the word among twelve of
+a thousand others, with noise of the question of six standard deviations; `asked lies` fires only where a lie is asked
+for and told, at half of six of eight rows; of the other two it is told at three tenths.
 """
 
 import argparse
