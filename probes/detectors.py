@@ -191,7 +191,7 @@ def _surface(texts: Sequence[str], styles: Sequence[str] = ()) -> Floats:
     """
     known = surface_features(pd.DataFrame({"text": list(texts)}))
     marks = Counter(each for text in texts for each in set(text) if not (each.isalnum() or each.isspace()))
-    counts = [[text.count(mark) for text in texts] for mark, _ in marks.most_common(MARKS)]
+    counts: list[list[float]] = [[text.count(mark) for text in texts] for mark, _ in marks.most_common(MARKS)]
     counts += [[sum(each.isupper() for each in text) for text in texts]]
     counts += [[float(style == each) for each in styles] for style, _ in Counter(styles).most_common(MARKS)]
     return np.hstack([known[LENGTH], known[BAG], np.array(counts, dtype=np.float64).T])
