@@ -44,8 +44,14 @@ class Target:
         return BINARY if bool(((self.prob == 0) | (self.prob == 1)).all()) else GRADED
 
 
-def make_target(name: str, values: ArrayLike, eps: float = EPS) -> Target:
-    """Checked targets.
+def make_target(name: str, values: ArrayLike, eps: float = EPS, *, options_of: ArrayLike | None = None) -> Target:
+    """Checked targets: log-odds; or, of options that are read at their own tokens, the logits of a softmax.
+
+    Args:
+        name: of what is told.
+        values: [n] probabilities.
+        eps: how far off 0 and 1 they are at least.
+        options_of: [n] the read-out whose option each is; None: each is told by itself.
 
     Raises UserError for a hole, a value that is no probability, one class only, or targets that are all the same.
     """
@@ -60,6 +66,8 @@ def make_target(name: str, values: ArrayLike, eps: float = EPS) -> Target:
         fault = f"all {len(prob)} rows have {prob[0]:g}" if len(prob) else "there are no rows"
         raise UserError(f"target {name}: {fault}; a probe needs targets that differ")
     logit, n_clipped = clipped_logit(prob, name, eps)
+    if options_of is not None:
+        logit = logits_over_options(prob, options_of, eps)
     return Target(name, prob, logit, n_clipped)
 
 
@@ -209,6 +217,16 @@ def option_rows(beliefs: pd.DataFrame, store: ActivationStore) -> pd.DataFrame:
     rows = pd.concat(parts, ignore_index=True)
     rows["option_position"] = rows.groupby("readout_id")["option_position"].rank().astype(int) - 1
     return rows
+
+
+def logits_over_options(prob: ArrayLike, readout_ids: ArrayLike, eps: float = EPS) -> Floats:
+    """[n] the log-probability of each option [n] less the mean of its read-out's options: the logits whose softmax the
+    belief is. Log-odds of each option against the rest are none: between two options they differ by more than the
+    log-ratio, by how much depends on the others. Shares below `eps` are taken for it.
+    """
+    log = np.log(np.maximum(np.asarray(prob, dtype=np.float64), eps))
+    of = np.unique(np.asarray(readout_ids), return_inverse=True)[1]
+    return log - (np.bincount(of, log) / np.bincount(of))[of]
 
 
 def belief_over_options(logit: ArrayLike, readout_ids: ArrayLike) -> Floats:

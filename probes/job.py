@@ -21,15 +21,17 @@ from ..metrics.contract import Floats
 from .dataset import ProbeData
 from .estimators import Multinomial, RidgeOnLogOdds
 from .evidence.crossfit import (
+    CrossFitted,
     cross_fit,
     logits_of_options,
     multinomial,
     recalibration,
     ridge_of_options,
     softmax_calibration,
+    softmax_slope,
 )
 from .evidence.study import Beside, Study, StudyPlan, study
-from .features import DECODED, READ_OUT, ReadAt, ReadingSite
+from .features import DECODED, OF_OPTION, READ_OUT, ReadAt, ReadingSite
 from .groups import grouped_folds
 from .probe import Probe, ProbeMeta
 from .report_card import Card, CausalVerdict, report_card
@@ -114,7 +116,22 @@ def train(data: ProbeData, registered: RegisteredPlace, header: Header, plan: St
     )
     readout = estimator.fit(x, data.target.prob).calibrated(slope, intercept)
     probe = Probe(readout, meta, crossed.readouts, _fold_of(data, folds))
+    if registered.at.position == OF_OPTION:
+        return _of_option(probe, x, data, folds, crossed, estimator)
     return probe if data.options is None else _over_options(probe, x, data.options, folds, plan)
+
+
+def _of_option(
+    probe: Probe, x: Floats, data: ProbeData, folds: NDArray[np.intp], crossed: CrossFitted, estimator: RidgeOnLogOdds
+) -> Probe:
+    """The probe that reads each option at its own tokens: one slope calibrates the softmax over those of a read-out."""
+    ids, prob = data.rows["readout_id"].to_numpy(), data.target.prob
+    crossfitted = tuple(
+        readout.calibrated(softmax_slope(inner[folds != k], prob[folds != k], ids[folds != k]), 0.0)
+        for k, (readout, inner) in enumerate(zip(crossed.readouts, crossed.inner, strict=True))
+    )
+    whole = estimator.fit(x, expit(data.target.logit)).calibrated(softmax_slope(crossed.score, prob, ids), 0.0)
+    return replace(probe, readout=whole, crossed=crossfitted)
 
 
 def _over_options(probe: Probe, x: Floats, prob: Floats, folds: NDArray[np.intp], plan: StudyPlan) -> Probe:

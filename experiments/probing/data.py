@@ -122,7 +122,13 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
     one_direction = job.option is not None or job.targets is not None or job.position == OF_OPTION
     if job.target == "exact" and not one_direction and len(several) == 1:
         options = option_targets(several[0], rows["readout_id"].tolist())
-    data = ProbeData(rows, make_target(job.target, values[known]), features, points, options)
+    data = ProbeData(
+        rows,
+        make_target(job.target, values[known], options_of=rows["readout_id"] if job.position == OF_OPTION else None),
+        features,
+        points,
+        options,
+    )
     registered = ReadAt(job.site, at_depth(points, job.study.depth, n_layers_of(header)), job.position)
     others = {name: _of_rival(run, rows["readout_id"].tolist(), registered) for name, run in job.rivals.items()}
     embedded = ReadAt("resid_pre", 0, job.position)

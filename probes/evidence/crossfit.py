@@ -15,7 +15,7 @@ from scipy.special import expit, log_softmax, logsumexp, ndtri
 from ...metrics.contract import RESAMPLING, Floats, Resampling, floats
 from ...metrics.inference.clusters import cluster_codes
 from ..cross_validation import PENALTIES, nested_ridge
-from ..dataset import EPS, Target, make_target
+from ..dataset import Target, belief_over_options, logits_over_options, make_target
 from ..estimators import LinearReadout, Multinomial, soft_logistic
 from ..groups import MIN_FOLDS
 
@@ -102,6 +102,19 @@ def softmax_calibration(scores: Floats, prob: Floats) -> tuple[float, Floats]:
     return float(fit.x[0]) / unit, intercepts
 
 
+def softmax_slope(score: Floats, prob: Floats, readout_ids: ArrayLike) -> float:
+    """The slope, at least 0, under which the softmax of scores [n] over the options of each read-out [n] has the least
+    cross-entropy with shares [n]. At most it gives the scores a standard deviation of 10.
+    """
+    unit, of = float(score.std()) or 1.0, np.unique(np.asarray(readout_ids), return_inverse=True)[1]
+
+    def loss(slope: float) -> float:
+        return -float(prob @ np.log(np.maximum(belief_over_options(slope * score / unit, of), LOSS_EPS)))
+
+    best = scipy.optimize.minimize_scalar(loss, bounds=(0, 10), method="bounded", options={"xatol": 1e-8})
+    return float(best.x) / unit
+
+
 # Distributions over k options: a read-out for each, whose softmax is calibrated, all of it without a row's own fold.
 
 
@@ -116,17 +129,9 @@ class CrossFittedOptions(NamedTuple):
     """[K, k] chosen without each fold."""
 
 
-def logits_of_options(prob: ArrayLike, eps: float = EPS) -> Floats:
-    """[n, k] log-probabilities less their mean over the options: the logits whose softmax is `prob` [n, k].
-
-    Log-odds of each option against the rest are no such logits: between two options they differ by more than the
-    log-ratio, by how much depends on the others. Shares below `eps` are taken for it.
-
-    >>> logits_of_options([[0.5, 0.5]])
-    array([[0., 0.]])
-    """
-    log = np.log(np.maximum(floats(prob), eps))
-    return log - log.mean(axis=1, keepdims=True)
+def logits_of_options(prob: Floats) -> Floats:
+    """[n, k] the logits of a softmax that gives distributions [n, k]."""
+    return logits_over_options(prob.ravel(), np.repeat(np.arange(len(prob)), prob.shape[1])).reshape(prob.shape)
 
 
 def ridge_of_options(

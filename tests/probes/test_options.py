@@ -159,7 +159,7 @@ def test_one_direction_reads_options_that_change_from_question_to_question(
     at = ReadAt("resid_post", 0, "option")
     numbers = rows["option_index"].tolist()
     features = StoreFeatures([store], [0] * len(rows), rows["readout_id"].tolist(), options=numbers)
-    data = ProbeData(rows, make_target("exact", rows["p_exact"]), features, (at,))
+    data = ProbeData(rows, make_target("exact", rows["p_exact"], options_of=rows["readout_id"]), features, (at,))
     assert data.n_groups == 120
     probe = train(data, RegisteredPlace(at, "read-out"), store.header, StudyPlan(), "planted")
     read = belief_over_options(probe.logit(data.read(at), data.groups), rows["readout_id"])
@@ -169,6 +169,21 @@ def test_one_direction_reads_options_that_change_from_question_to_question(
     best = (rows["p_exact"] * np.log(rows["p_exact"] * size)).groupby(rows["readout_id"]).sum()
     t = float(gain.mean() / gain.std() * np.sqrt(len(gain)))
     assert (gain.mean() > 0.9 * best.mean() and t > 5) if held else t < 2
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_logits_that_lie_at_options_own_tokens_are_read_as_they_are(k: int) -> None:
+    """Softmax of log-odds against the rest would read their ratios up to twice as large."""
+    at, rng = ReadAt("resid_post", 1, "option"), np.random.default_rng(0)
+    prob = softmax(rng.normal(size=(200, k)), axis=1)
+    logits = logits_of_options(prob)
+    ids = np.repeat([f"r{i}" for i in range(200)], k)
+    features = ArrayFeatures({at: np.column_stack([logits.ravel(), rng.normal(size=(200 * k, 7))])})
+    rows = pd.DataFrame({"readout_id": ids, "group": ids})
+    data = ProbeData(rows, make_target("exact", prob.ravel(), options_of=ids), features, (at,))
+    probe = train(data, RegisteredPlace(at, "read-out"), header(8), StudyPlan(), "held")
+    read = belief_over_options(probe.logit(data.read(at), data.groups), ids).reshape(prob.shape)
+    np.testing.assert_allclose(logits_of_options(read), logits, atol=0.05)
 
 
 def test_words_and_place_of_an_option_are_controls_of_what_is_read_at_its_own_tokens(tmp_path: Path) -> None:
