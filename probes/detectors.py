@@ -1,8 +1,9 @@
 """Linear detectors of lies with a threshold, of one layer or the mean over several, as others publish them; and what
-the words of a text alone foretell. Torch is imported for checkpoints of PyTorch alone.
+the surface of a text alone foretells. Torch is imported for checkpoints and .safetensors files alone.
 """
 
 import zipfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,8 @@ from .probe import ENDINGS, LARGEST, Probe
 ARCHITECTURES = ("deception.detectors.utils.types", "lie_detectors.types")
 """Modules under which checkpoints of `lie-detectors` name the type of their architecture, which is a text."""
 FOLDS = 5
+MARKS = 100
+"""Most characters that are no letters, and most styles, which are counted."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +100,10 @@ def read_arrays(path: Path) -> dict[str, Any]:
     """
     with in_one_line(path, "give a .npz, .npy or .safetensors file, or a probe"):
         if path.suffix == ".safetensors":
-            from safetensors.numpy import load_file
+            from safetensors.torch import load_file
 
-            return dict(load_file(path))
+            wide = {name: each.float() if each.itemsize < 4 else each for name, each in load_file(path).items()}
+            return {name: each.numpy() for name, each in wide.items()}
         if path.suffix == ".npy":
             return {"": np.load(path, allow_pickle=False)}
         _refuse_packed(path)
@@ -122,6 +126,8 @@ def _of_checkpoint(path: Path) -> Detector:
         _refuse_packed(path)
         with torch.serialization.safe_globals(known):
             stored = torch.load(path, map_location="cpu", weights_only=True)
+        if (size := sum(each.numel() for each in stored["state_dict"].values())) > MOST_BYTES // 8:
+            raise ValueError(f"it holds {size:,} numbers, more than {MOST_BYTES // 8:,}")
         state = {name: np.asarray(each.double()) for name, each in stored["state_dict"].items()}
         about = stored["hyperparams"]
         if (kind := str(about["probe_architecture"])) not in ("dim", "lr"):
@@ -153,12 +159,39 @@ def _made(path: Path, arrays: Mapping[str, Any], source: str) -> Detector:
     return Detector(path.stem, directions, float(bias.mean()) if bias.size else 0.0, *of, source)
 
 
-def foretold(values: ArrayLike, texts: Sequence[str], clusters: ArrayLike, seed: int = 0) -> Floats:
-    """[n] numbers as a bag of words and the length of each text foretell them, by nested ridge regression on other
-    clusters; NaN for fewer than five of these.
+def foretold(
+    values: ArrayLike, texts: Sequence[str], clusters: ArrayLike, styles: Sequence[str] = (), seed: int = 0
+) -> Floats:
+    """[n] what the surface alone foretells of numbers within a cluster, by nested ridge regression on other clusters;
+    NaN for fewer than five of these. Numbers and surface are taken less the mean of their cluster, so that what sets
+    clusters apart hides nothing of what is read within them.
     """
     if len(set(np.asarray(clusters).tolist())) < FOLDS:
         return np.full(len(texts), NAN)
-    surface = surface_features(pd.DataFrame({"text": list(texts)}))
-    x = np.hstack([surface[LENGTH], surface[BAG]])
-    return nested_ridge(x, floats(values)[:, None], grouped_folds(clusters, FOLDS, seed)).score
+    both = pd.DataFrame(np.column_stack([floats(values), _surface(texts, styles)]))
+    centred = (both - both.groupby(np.asarray(clusters)).transform("mean")).to_numpy()
+    return nested_ridge(centred[:, 1:], centred[:, :1], grouped_folds(clusters, FOLDS, seed)).score
+
+
+def guessed(lie: ArrayLike, texts: Sequence[str], clusters: ArrayLike, seed: int = 0) -> Floats:
+    """[n] 1 where the words of a text foretell more of a lie (0 or 1) than there is in the clusters they were fitted
+    on, which are others; 0 everywhere for fewer than five clusters.
+    """
+    labels = floats(lie)
+    if len(set(np.asarray(clusters).tolist())) < FOLDS:
+        return np.zeros(len(labels))
+    folds = grouped_folds(clusters, FOLDS, seed)
+    share = np.array([labels[folds != k].mean() for k in range(FOLDS)])[folds]
+    return (nested_ridge(_surface(texts), labels[:, None], folds).score > share).astype(float)
+
+
+def _surface(texts: Sequence[str], styles: Sequence[str] = ()) -> Floats:
+    """[n, d] lengths, counts of words, of capitals, and of each mark (what is no letter, digit or space); and styles,
+    one column each.
+    """
+    known = surface_features(pd.DataFrame({"text": list(texts)}))
+    marks = Counter(each for text in texts for each in set(text) if not (each.isalnum() or each.isspace()))
+    counts: list[list[float]] = [[text.count(mark) for text in texts] for mark, _ in marks.most_common(MARKS)]
+    counts += [[sum(each.isupper() for each in text) for text in texts]]
+    counts += [[float(style == each) for each in styles] for style, _ in Counter(styles).most_common(MARKS)]
+    return np.hstack([known[LENGTH], known[BAG], np.array(counts, dtype=np.float64).T])

@@ -34,7 +34,7 @@ from ...metrics.consistency.competence import NOT_SHOWN
 from ...metrics.contract import RESAMPLING, Floats
 from ...metrics.number import interval_text
 from ...metrics.whitebox.detectors import READS
-from ...probes.detectors import Detector, foretold
+from ...probes.detectors import Detector, foretold, guessed
 from ..report.cells import NONE, score_cell
 from ..report.document import Cell, Prose, Report, Stamp, Top, grid
 from ..report.figures import forest
@@ -99,6 +99,7 @@ def material(path: Path) -> pd.DataFrame:
             if not isinstance(turns, list) or not turns or not cluster.strip():
                 raise UserError("give a list of messages, and a cluster")
             check_messages(turns)
+            json.dumps(turns, ensure_ascii=False).encode()
             if not turns[-1]["content"].strip() or turns[-1]["role"] == "system":
                 raise UserError("its last message says nothing")
         except (UserError, ValueError, RecursionError) as error:
@@ -196,12 +197,12 @@ def certify(rows: pd.DataFrame, detector: Detector, how: Resampling = RESAMPLING
         for name, chosen in subsets.items()
         if chosen.any()
     }
-    words = (foretold(lie, texts, clusters) > 0.5).astype(float)
+    words = guessed(lie, texts, clusters)
     turned = not detection(words, lie, clusters, how=how).balanced_accuracy > 0.5
     rivals = {WORDS: 0 * words if turned else words, LOGITS: rows["stated"] < 0.5, CONSTANT: 0 * words}
     gains = {name: detection_gain(flagged, other, lie, clusters, how=how) for name, other in rivals.items()}
     held = rows["held"].fillna(pd.Series(1 - lie, index=rows.index)).to_numpy()
-    surface = foretold(score, texts, clusters)
+    surface = foretold(score, texts, clusters, rows["style"].tolist() if "style" in rows else ())
     surface = None if np.isnan(surface).all() else surface
     reads = detector_reads(score, held, clusters, instructed=instructed, surface=surface, how=how)
     ranks, follows = rankdata(score) / len(score), {}
@@ -229,8 +230,8 @@ def page(every: Sequence[DetectorCertificate], rows: pd.DataFrame, source: str, 
             "Beyond",
             ["", *(f"than {rival}" for rival in RIVALS)],
             [[each.name, *(score_cell(each.gains[rival]) for rival in RIVALS)] for each in every],
-            "Balanced accuracy less that of another on the same rows, paired. The words are fitted on other questions; "
-            "where they do worse than a constant they are one.",
+            "Balanced accuracy less that of another on the same rows, paired. The words are fitted on other questions, "
+            "and their threshold is the share of lies there; where they do worse than a constant they are one.",
             short=True,
         ),
         grid(

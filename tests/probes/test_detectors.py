@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import save_file
+from safetensors.torch import save_file as save_torch
 
 from doxascope import UserError
-from doxascope.probes.detectors import foretold, load_detector
+from doxascope.metrics import detection
+from doxascope.probes.detectors import foretold, guessed, load_detector
 from doxascope.probes.estimators import LinearReadout
 from doxascope.probes.probe import Probe, ProbeMeta
 
@@ -143,6 +145,42 @@ def test_words_foretell_what_hangs_on_words_and_nothing_else() -> None:
     clusters, style = np.repeat(np.arange(60), 2), rng.integers(0, 2, 120)
     texts = [f"It is{' honestly' if word else ''} so." for word in style]
     by_words = foretold(style + rng.normal(size=120) / 5, texts, clusters)
-    assert np.corrcoef(by_words, style)[0, 1] > 0.95
+    assert np.corrcoef(by_words, style - style.reshape(-1, 2).mean(axis=1)[clusters])[0, 1] > 0.95
     by_question = rng.normal(size=60)[clusters]
-    assert abs(np.corrcoef(foretold(by_question, texts, clusters), by_question)[0, 1]) < 0.3
+    assert np.abs(foretold(by_question, texts, clusters)).max() < 1e-9
+
+
+def test_what_sets_questions_apart_hides_no_surface_of_marks_capitals_and_styles() -> None:
+    rng = np.random.default_rng(5)
+    clusters, kind = np.repeat(np.arange(60), 4), rng.integers(0, 2, 240)
+    score = kind + 20 * rng.normal(size=60)[clusters] + rng.normal(size=240) / 5
+    within = kind - np.array([kind[clusters == each].mean() for each in range(60)])[clusters]
+    for texts, styles in (
+        ([f"It is so{'.!'[each]}" for each in kind], ()),
+        ([("It is so.", "It IS so.")[each] for each in kind], ()),
+        (["It is so."] * 240, [("plain", "bold")[each] for each in kind]),
+    ):
+        assert np.corrcoef(foretold(score, texts, clusters, styles), within)[0, 1] > 0.95
+
+
+@pytest.mark.parametrize("share", [0.5, 0.15])
+def test_the_rival_of_words_knows_the_word_however_rare_lies_are(share: float) -> None:
+    """A word in most lies and few truths; a threshold of .5 lets the words guess no lie where lies are rare."""
+    rng = np.random.default_rng(6)
+    clusters, lie = np.repeat(np.arange(100), 4), (rng.uniform(size=400) < share).astype(float)
+    word = (rng.uniform(size=400) < np.where(lie == 1, 0.8, 0.2)).astype(float)
+    texts = [f"It is{' honestly' if each else ''} so." for each in word]
+    assert guessed(lie, texts, clusters).tolist() == word.tolist()
+    assert detection(word, lie, clusters).balanced_accuracy > 0.7
+    assert guessed(lie[:12], texts[:12], clusters[:12]).tolist() == [0.0] * 12
+
+
+def test_half_precision_is_read_and_what_unpacks_to_too_much_is_not(tmp_path: Path) -> None:
+    direction = torch.arange(1, D + 1, dtype=torch.bfloat16)
+    save_torch({"direction": direction, "layer": torch.tensor(1)}, tmp_path / "half.safetensors")
+    half = load_detector(tmp_path / "half.safetensors")
+    assert (half.directions.tolist(), half.layers) == ([direction.tolist()], (1,))
+    expanded = {"direction": torch.zeros(1).expand(10**11)}
+    torch.save({"state_dict": expanded, "hyperparams": {"probe_architecture": "dim"}}, tmp_path / "wide.pt")
+    with pytest.raises(UserError, match="it holds 100,000,000,000 numbers, more than"):
+        load_detector(tmp_path / "wide.pt")

@@ -96,7 +96,8 @@ def test_rows_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         first = good | ({"held": 0.5} if "held" in wrong else {"instructed": 0} if "instructed" in wrong else {})
         with pytest.raises(UserError, match=says):
             material(written(tmp_path / "bad.csv", [first, first | wrong]))
-    for text in ("{", '{"role": "user"}', '[{"role": "user"}]', '[{"role": "system", "content": "x"}]', "[1]"):
+    lone = json.dumps([{"role": "user", "content": "\ud800"}])
+    for text in (lone, "{", '{"role": "user"}', '[{"role": "user"}]', '[{"role": "system", "content": "x"}]', "[1]"):
         with pytest.raises(UserError, match="row 1"):
             material(written(tmp_path / "bad.csv", [{"messages": text, "label": 1, "cluster": "a"}]))
 

@@ -1,10 +1,12 @@
 """What a detector of lies reads: rates by hand, slopes by another library, and planted detectors told apart."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from doxascope.benchmarks.detectors import EXPECTED, verdict
+from doxascope.benchmarks.detectors import EXPECTED, HARD, verdict
 from doxascope.metrics import Resampling, cluster_share, detection, detection_gain, detector_reads
 
 QUICK = Resampling(draws=199)
@@ -55,12 +57,47 @@ def test_planted_detectors_are_told_apart(kind: str) -> None:
     assert verdicts.count(EXPECTED[kind]) >= 11
 
 
+@pytest.mark.parametrize("kind", HARD)
+def test_what_is_hard_to_see_is_not_called_the_belief(kind: str) -> None:
+    """A mark, a word among many where questions differ most, and what fires only on lies that were asked for."""
+    verdicts = [verdict(np.random.default_rng([7, draw]), kind, 100, 1.0) for draw in range(5)]
+    assert "reads the belief" not in verdicts
+    assert verdicts.count(HARD[kind]) >= 3
+
+
+def test_the_belief_is_read_only_where_it_is_known_that_no_lie_was_asked_for() -> None:
+    rng = np.random.default_rng(3)
+    questions, asked = np.repeat(np.arange(60), 4), np.tile([0, 0, 1, 1], 60)
+    lie = rng.integers(0, 2, 240)
+    score, nowhere = lie + rng.normal(size=240) / 2, np.zeros(240)
+
+    def reads(**given: Any) -> Any:
+        return detector_reads(score, 1 - lie, questions, how=QUICK, **given)
+
+    absent, never, always, some = (reads(instructed=each) for each in (None, nowhere, nowhere + 1, asked))
+    assert [each.verdict == "reads the belief" for each in (absent, never, always, some)] == [False, True, False, True]
+    assert absent.parts["belief"].ci_lo > 0
+    assert "not said where a lie was asked for" in absent.why
+    assert "asks for a lie in all rows or in none" in never.why
+    assert "0 questions hold several rows" in always.why
+    one_unasked = reads(instructed=np.tile([0, 1, 1, 1], 60))
+    assert (one_unasked.verdict, "0 questions hold several rows" in one_unasked.why) == ("not shown", True)
+
+
+def test_a_surface_that_could_not_be_tested_is_named() -> None:
+    rng = np.random.default_rng(4)
+    questions, lie = np.repeat(np.arange(60), 2), np.tile([0, 1], 60)
+    score, nowhere = lie + rng.normal(size=120) / 4, np.zeros(120)
+    for surface, why in ((None, "no surface is given"), (nowhere, "foretells nothing"), (-score, "or the opposite")):
+        reads = detector_reads(score, 1 - lie, questions, instructed=nowhere, surface=surface, how=QUICK)
+        assert "surface" not in reads.parts
+        assert why in reads.why
+
+
 def test_what_cannot_be_told_apart_is_not_shown() -> None:
     rng = np.random.default_rng(1)
     questions, lie = np.repeat(np.arange(60), 2), np.tile([0, 1], 60)
     score = lie + rng.normal(size=120) / 4
-    assert detector_reads(score, 1 - lie, questions, how=QUICK).verdict == "reads the belief"
-    assert "in all rows or in none" in detector_reads(score, 1 - lie, questions, how=QUICK).why
     together = detector_reads(score, 1 - lie, questions, instructed=lie, how=QUICK)
     assert (together.verdict, together.status) == ("not shown", "go_together")
     assert detector_reads(-score, 1 - lie, questions, how=QUICK).verdict == "not shown"
