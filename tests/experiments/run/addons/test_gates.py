@@ -178,7 +178,7 @@ def test_what_passes_alone_enters_other_numbers_on_clusters_that_did_not_judge(p
 def test_the_page_marks_what_fails(profile: Profile) -> None:
     prose, picture, table = inner_blocks(INNER.columns, [profile], Gate())
     assert isinstance(prose, Prose)
-    assert f"{N_ITEMS // 2} of {N_ITEMS} clusters judge" in prose.text
+    assert f"The gates are judged on {N_ITEMS // 2} of {N_ITEMS} clusters, and the others are scored." in prose.text
     assert f"1 of {len(LAYERS)} read-outs pass" in prose.text
     assert isinstance(table, TableBlock)
     failures = [row[-1].value for row in table.rows]

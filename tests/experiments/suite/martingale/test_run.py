@@ -75,7 +75,7 @@ def test_all_kinds_are_read_at_the_same_places(whole: tuple[Any, Any, Any]) -> N
 def test_the_report_shows_every_trajectory_with_its_beliefs(whole: tuple[Any, Any, Any]) -> None:
     _, _, folder = whole
     page = (folder.path / "report.html").read_text()
-    for text in ("As the paper&#39;s Table 1", "after step 1: words", "Negative control", "smoke", "Drift within"):
+    for text in ("As the paper&#39;s Table 1", "after step 1: words", "The negative control", "smoke", "Drift within"):
         assert text in page, text
     published = pd.read_csv(folder.path / "published.csv")
     assert {"Table 1", "Section 6.1"} <= set(published["table"])
