@@ -65,6 +65,16 @@ NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no syst
 TURNS = "{% for m in messages %}<u>{{ m['role'] }}: {{ m['content'] }}</u>{% endfor %}{% if add_generation_prompt %}<u>"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_metrics_of_others() -> Iterator[None]:
+    """What a file registers from outside of the package makes no numbers in the files that come after it."""
+    yield
+    if registry := sys.modules.get("doxascope.metrics.metric"):
+        for name, made in [*registry._REGISTRY.items()]:
+            if not made.lines.__module__.startswith("doxascope."):
+                del registry._REGISTRY[name]
+
+
 @pytest.fixture(scope="session")
 def noise() -> Callable[[Any], float]:
     """How far rounding may move the largest of these log-probabilities, or of other numbers that a model computes."""
