@@ -22,7 +22,7 @@ from scipy.special import expit
 
 from doxascope.metrics import detector_reads
 from doxascope.metrics.contract import Resampling
-from doxascope.probes.detectors import foretold
+from doxascope.probes.evidence.surface import foretold
 
 KINDS = {"belief": "reads the belief", "instruction": "reads the instruction to lie", "surface": "reads the surface"}
 EXPECTED = {**KINDS, "nothing": "not shown", "belief and instruction": "not shown"}

@@ -230,7 +230,9 @@ def logits_over_options(prob: ArrayLike, readout_ids: ArrayLike, eps: float = EP
 
 
 def belief_over_options(logit: ArrayLike, readout_ids: ArrayLike) -> Floats:
-    """[n] the belief in each option, the softmax of its log-odds [n] over the rows of its read-out [n]."""
+    """[n] the belief in each option, the softmax of its logit [n] over the rows of its read-out [n]: the way back of
+    `logits_over_options`.
+    """
     speaks, of = np.asarray(logit, dtype=np.float64), np.unique(np.asarray(readout_ids), return_inverse=True)[1]
     most = np.full(of.max() + 1, -np.inf)
     np.maximum.at(most, of, speaks)

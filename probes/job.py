@@ -94,7 +94,8 @@ def train(data: ProbeData, registered: RegisteredPlace, header: Header, plan: St
     """The probe of the registered place: fitted on all groups, and without each fold for what it was trained on.
 
     Its penalty is the median of those chosen without each fold, its recalibration that of the cross-fitted scores. Of
-    more than two options each gets a direction, and the softmax of all is calibrated.
+    more than two options each gets a direction, and the softmax of all is calibrated; options that are read at their
+    own tokens share one direction, and one slope calibrates the softmax over those of a read-out.
     """
     folds = grouped_folds(data.groups, plan.folds, plan.seed)
     x = data.read(registered.at)

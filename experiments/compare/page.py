@@ -210,8 +210,7 @@ def _head(group: Group) -> Iterator[Block]:
     if group.unpaired:
         text = (
             f"{group.unpaired} pairs of numbers have no item in common (as in runs whose seeds drew other items), and "
-            f"are "
-            "not compared. `doxascope collect` pools seeds."
+            "are not compared. `doxascope collect` pools seeds."
         )
         yield Prose(text=text, short=True)
     yield from (Prose(text=line, short=True) for line in adapters_said(group.sides))

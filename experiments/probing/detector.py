@@ -34,7 +34,8 @@ from ...metrics.consistency.competence import NOT_SHOWN
 from ...metrics.contract import RESAMPLING, Floats
 from ...metrics.number import interval_text
 from ...metrics.whitebox.detectors import READS
-from ...probes.detectors import Detector, foretold, guessed
+from ...probes.detectors import Detector
+from ...probes.evidence.surface import foretold, guessed
 from ..report.cells import NONE, score_cell
 from ..report.document import Cell, Prose, Report, Stamp, Top, grid
 from ..report.figures import forest
@@ -268,6 +269,6 @@ def _alarms(rows: pd.DataFrame) -> list[Stamp]:
         says = f"In {unread.mean():.0%} of the rows the label stands for what is held, which was not read."
         alarms.append(Stamp(says=says, note="A column `claim` has it read, a column `held` says it."))
     if (low := rows["coverage"] < LOW_COVERAGE).any():
-        says = f"In {low.mean():.0%} of the rows Yes and No have less than half of the answer together."
+        says = f"In {low.mean():.0%} of the rows Yes and No have less than {LOW_COVERAGE:.0%} of the answer together."
         alarms.append(Stamp(says=says, note="What is held and stated there is little of what the model would say."))
     return alarms

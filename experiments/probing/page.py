@@ -134,8 +134,7 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
     interval = f"{interval_text(r2.lo, r2.hi)} {METHOD}" if r2.known else "no interval"
     top = Top(
         said=f"What does a probe of {TARGETS.get(loaded.data.target.name, loaded.data.target.name)} read in the "
-        f"residual "
-        "stream, and what may it be called?",
+        "residual stream, and what may it be called?",
         verdict=_verdict(card),
         gate=_claims(card),
         primary=Primary(
@@ -162,8 +161,7 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
             ["", "log-loss skill", "AUC"],
             [[estimate.estimator, _cell(estimate.skill), _cell(estimate.auc)] for estimate in judged.study.estimators],
             caption="Other estimators at the registered place, on the same folds. Inner folds choose the penalty and "
-            "the "
-            f"recalibration; intervals are from at most {DRAWS} refits at those penalties.",
+            f"the recalibration; intervals are from at most {DRAWS} refits at those penalties.",
             chapter=HELD_OUT,
         ),
         *in_chapter("Transfer", (_transfer(transfer) for transfer in study.transfers)),
@@ -313,8 +311,7 @@ def _transfer(transfer: Transfer) -> TableBlock:
         ["trained on", *(name for name in transfer.levels)],
         [[name, *map(_cell, row)] for name, row in zip(transfer.levels, transfer.cells, strict=True)],
         caption=f"{transfer.measure} of a probe that was trained on the level of the row and reads the level of the "
-        f"column; "
-        f"no group is on both sides. The mean off the diagonal is {told(transfer.off_diagonal)}, chance is "
+        f"column; no group is on both sides. The mean off the diagonal is {told(transfer.off_diagonal)}, chance is "
         f"{transfer.chance:g}.",
     )
 
@@ -342,8 +339,7 @@ def _added(judged: Judged) -> TableBlock:
         ["beyond", "without", "with the probe", "gain", "permutation p", "rows"],
         rows,
         caption="Log-loss of the target in nats per row, on held-out groups. For p the part of the probe's reading "
-        "that "
-        "the model's own belief does not explain is exchanged between groups.",
+        "that the model's own belief does not explain is exchanged between groups.",
         notes=undefined
         or ([] if rows else [("not measured", "the rows have no belief of the model besides the target")]),
     )

@@ -15,8 +15,9 @@ from safetensors.torch import save_file as save_torch
 
 from doxascope import UserError
 from doxascope.metrics import detection
-from doxascope.probes.detectors import foretold, guessed, load_detector
+from doxascope.probes.detectors import load_detector
 from doxascope.probes.estimators import LinearReadout
+from doxascope.probes.evidence.surface import foretold, guessed
 from doxascope.probes.probe import Probe, ProbeMeta
 
 D = 6

@@ -155,14 +155,13 @@ def inner_blocks(columns: Sequence[Column], profiles: Sequence[Profile], gate: G
     figure = profile_figure(columns[0], profiles)
     text = (
         "The figure shows what inner layers would answer: by the logit lens (raw: the layer as it is), by the tuned "
-        "lens "
-        "(translated: by an affine map that was fitted on text without the items' words) and, where the settings ask "
-        "for it, by their mean Jacobian on that text. "
-        f"The gates are judged on {judged} of {clusters} clusters, and the others are scored. {passed} of {len(read)} "
-        f"read-outs pass: their coverage is at least {gate.coverage:g}, their correlation with the exact log-odds "
-        f"beyond the words at least {gate.partial_corr:g}, and they respond to evidence as the exact answer does, in "
-        "more than half of the clusters (where five clusters or more have evidence). A read-out that fails is no "
-        "belief and enters no other number of this page."
+        "lens (translated: by an affine map that was fitted on text without the items' words) and, where the settings "
+        f"ask for it, by their mean Jacobian on that text. The gates are judged on {judged} of {clusters} clusters, "
+        f"and the others are scored. {passed} of {len(read)} read-outs pass: their coverage is at least "
+        f"{gate.coverage:g}, their correlation with the exact log-odds beyond the words at least "
+        f"{gate.partial_corr:g}, and they respond to evidence as the exact answer does, in more than half of the "
+        "clusters (where five clusters or more have evidence). A read-out that fails is no belief and enters no other "
+        "number of this page."
     )
     scored = [(column.title, column.explanation) for column in columns]
     judges = [(name, "") for name in ("coverage", "beyond the words", "evidence, nat", "share that responds", "fails")]

@@ -207,8 +207,7 @@ def side_by_side(
         short=True,
         title="How far is what it says from what it computes and holds?",
         caption="Mean distance (total variation) of the two distributions over the options, in the same read-outs: 0 "
-        "if "
-        "they are equal, 1 if they have nothing in common.",
+        "if they are equal, 1 if they have nothing in common.",
     )
     return [table, *([lengths] if far else []), *without], drawn
 

@@ -35,10 +35,8 @@ def reliability_figure(numbers: Sequence[Number]) -> list[Figure]:
         return []
     caption = (
         "All dots stand for equal numbers of questions. A dot shows the mean probability of the likeliest option, and "
-        "the "
-        "share of these questions in which it is true. The dashed line is perfect calibration; the dots of a "
-        "calibrated "
-        "model lie in the band (95%, wider where questions of a cluster are alike)."
+        "the share of these questions in which it is true. The dashed line is perfect calibration; the dots of a "
+        "calibrated model lie in the band (95%, wider where questions of a cluster are alike)."
     )
     panels = []
     for method, error in errors:

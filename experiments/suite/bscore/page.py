@@ -130,10 +130,9 @@ def _question(config: BScoreConfig, every: Sequence[MethodView]) -> str:
         ""
         if config.written is None
         else (
-            " Written answers are read as published: they are sampled at temperature "
-            f"{config.written.temperature:g}, in conversations that contain what the model wrote, and parsed; an "
-            f"answer "
-            "that is no option is in no share, and lowers the coverage."
+            f" Written answers are read as published: they are sampled at temperature {config.written.temperature:g}, "
+            "in conversations that contain what the model wrote, and parsed; an answer that is no option is in no "
+            "share, and lowers the coverage."
         )
     )
     cut = "" if config.keep_turns is None else f" A turn sees only the last {config.keep_turns} turns before it."
@@ -142,16 +141,13 @@ def _question(config: BScoreConfig, every: Sequence[MethodView]) -> str:
         f"and again, in {config.runs} conversations of {config.turns} turns each, whose options are shuffled anew at "
         f"every turn; past turns stay as they were and contain only the answer.{cut} At each turn the exact "
         "distribution given the answers that were sampled before is compared with the exact distribution afresh, in "
-        "the "
-        "same order of the options. B is the mean of these differences; it is 0 for a model that ignores its history, "
-        "even one that prefers a place in the list. Where B is above 0, an answer becomes rarer in conversation. For "
-        "that a model need hear only its last answer, or that a conversation goes on; so where control histories were "
-        "read, the headline is the part of B beyond them. The only noise is which history was drawn. Beside it stand "
-        f"answers that are counted as published ({config.queries} afresh and one conversation): the likeliest option "
-        f"is "
-        "then chosen and scored on the same answers, so that B is positive by luck; it is not if the option is chosen "
-        "on "
-        f"the answers of the question's other conversations.{written}"
+        "the same order of the options. B is the mean of these differences; it is 0 for a model that ignores its "
+        "history, even one that prefers a place in the list. Where B is above 0, an answer becomes rarer in "
+        "conversation. For that a model need hear only its last answer, or that a conversation goes on; so where "
+        "control histories were read, the headline is the part of B beyond them. The only noise is which history was "
+        f"drawn. Beside it stand answers that are counted as published ({config.queries} afresh and one conversation): "
+        "the likeliest option is then chosen and scored on the same answers, so that B is positive by luck; it is not "
+        f"if the option is chosen on the answers of the question's other conversations.{written}"
     )
 
 
@@ -252,8 +248,7 @@ def _tables(config: BScoreConfig, names: Sequence[str], every: Sequence[MethodVi
         Table(
             "How far from the named distribution?",
             "Total variation from the named distribution, of a single turn and of the mean over a conversation, since "
-            "a "
-            "model may balance its answers over turns.",
+            "a model may balance its answers over turns.",
             (
                 Column("tv_single", "afresh", "distance of the exact distribution when asked afresh"),
                 Column("tv_turn", "of a turn", "distance of a turn's distribution, mean over turns"),
@@ -314,10 +309,9 @@ def course_figure(view: MethodView, scores: Scores) -> Figure:
     return chart(
         f"When does it change? {view.method}",
         panels,
-        "B of the option that is likeliest afresh, at each turn, with its interval over questions. The dashed "
-        "line is no effect of the history; the upright line, if there is one, marks the turn from which the "
-        "distribution "
-        "is a martingale.",
+        "B of the option that is likeliest afresh, at each turn, with its interval over questions. The dashed line is "
+        "no effect of the history; the upright line, if there is one, marks the turn from which the distribution is a "
+        "martingale.",
         x=Axis("turn", whole=True),
         y=Axis("B of the likeliest", most=4),
     )
@@ -329,9 +323,8 @@ def slope_figure(view: MethodView, scores: Scores) -> Figure:
         f"Does it settle? {view.method}",
         [(name or ALL, _course(view, scores, "M_turn", name, _turns(view)[:-1])) for name in _subsets(view)],
         "Slope of the update after each turn on the distribution at that turn. It is 0 for a model that has settled: "
-        "its "
-        "answers are drawn from its belief and teach it nothing foreseeable. Below 0 the distribution returns to the "
-        "mean, above 0 it moves away from it.",
+        "its answers are drawn from its belief and teach it nothing foreseeable. Below 0 the distribution returns to "
+        "the mean, above 0 it moves away from it.",
         x=Axis("turn", whole=True),
         y=Axis("M", most=4),
     )
@@ -352,8 +345,7 @@ def confidence_figure(view: MethodView) -> Figure:
             if name != DISTRIBUTION
         ],
         "A dot is an option; lines join the options of a question. If confidence foretold the effect of the history, "
-        "it "
-        "would differ between the options of one question.",
+        "it would differ between the options of one question.",
         x=unit("stated confidence"),
         y=Axis("|B|", (0, None)),
     )

@@ -32,11 +32,9 @@ def map_figure(mapped: Map) -> Figure:
         "Where is the change carried?",
         [("", [map_cells(mapped)])],
         "Transfer is the share of the change in log-odds from base to source that appears when the rows of one span "
-        "are "
-        "patched at one layer, averaged over both directions: 1 if the cell carries all of it, 0 if nothing. Spans are "
-        "in the order of the prompt. In framed, bold cells the band over all cells (max-T) excludes 0, and the change "
-        "is "
-        "above numerical error; a framed .00 is small, but not zero.",
+        "are patched at one layer, averaged over both directions: 1 if the cell carries all of it, 0 if nothing. Spans "
+        "are in the order of the prompt. In framed, bold cells the band over all cells (max-T) excludes 0, and the "
+        "change is above numerical error; a framed .00 is small, but not zero.",
         x=x,
         y=y,
         side=(width * len(layers), height * len(spans)),
@@ -86,8 +84,7 @@ def profile_figure(mapped: Map, controls: Mapping[str, Map]) -> Figure:
         "How does each span's share go over the layers?",
         panels,
         "Transfer, with the band that holds for all cells of the map at once; -1 is before the first block. The "
-        "controls "
-        f"are: {names or 'none'}.",
+        f"controls are: {names or 'none'}.",
         x=Axis("after block"),
         y=Axis("transfer", (low - margin, high + margin)),
         columns=4,

@@ -306,8 +306,7 @@ def update_figure(ends: pd.DataFrame, method: str, scores: Scores) -> Figure:
         f"Can the update be foreseen? {method}",
         panels,
         "A dot is a trajectory: its first belief, and the last minus the first. The dashed line is a martingale, the "
-        "solid "
-        "line the fit.",
+        "solid line the fit.",
         x=unit("prior"),
         y=Axis("update", (-1.2 * reach, 1.2 * reach), ticks, [f"{tick:g}" for tick in ticks]),
     )
@@ -350,8 +349,7 @@ def agreement_figure(scores: Scores, methods: Sequence[str]) -> Figure:
         panels,
         methods,
         "Lin's concordance of two methods in the same read-outs: 1 means the same numbers, 0 no agreement. Agreement "
-        "of "
-        "beliefs is partly due to differences between questions; agreement of updates is due to the steps.",
+        "of beliefs is partly due to differences between questions; agreement of updates is due to the steps.",
     )
 
 

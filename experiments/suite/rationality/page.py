@@ -128,8 +128,7 @@ def tables(prompts: Sequence[str]) -> list[Table]:
         Table(
             "Do choices rise with the belief, pair by pair?",
             "A test of Proposition 2, which needs independence of irrelevant alternatives; it takes exact choices and "
-            "no "
-            "bins.",
+            "no bins.",
             ORDER,
             tuple(PAIRS),
         ),
@@ -363,8 +362,7 @@ def choice_figure(config: RationalityConfig, every: Sequence[MethodBeliefs], act
         panels,
         "A dot is a context: its belief, and the exact share of the first action among both. The line joins the means "
         "of five equally large groups. It is red where the drawn actions fall from one group to the next with p below "
-        "5% "
-        "(Fisher, one-sided, as published), which cannot happen for an agent with this belief and independence of "
+        "5% (Fisher, one-sided, as published), which cannot happen for an agent with this belief and independence of "
         "irrelevant alternatives. Each panel has scales of its own.",
         columns=len(PAIRS),
     )
@@ -398,8 +396,7 @@ def latent_figure(names: Sequence[str], numbers: Sequence[Number]) -> Figure:
         ],
         names,
         "Partial correlation of the row's belief with the choice, or with the truth, given the column's belief; 0 is "
-        "no "
-        "knowledge beyond it. A star marks p below 5% after Holm over all cells, a dash a correlation without "
+        "no knowledge beyond it. A star marks p below 5% after Holm over all cells, a dash a correlation without "
         "variance.",
         across="beyond",
     )

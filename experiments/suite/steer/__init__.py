@@ -40,8 +40,7 @@ COLUMNS = (
         "beyond",
         "direction minus this control",
         "mean size of a question's shift along the direction minus the same along this control; the interval also "
-        "covers "
-        "other draws of the control",
+        "covers other draws of the control",
     ),
     Column(
         "coverage_change",

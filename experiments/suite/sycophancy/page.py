@@ -222,10 +222,8 @@ def findings(
             Table(
                 "Arms, each against its own base",
                 "By agent and by user: the shift from no testimony, towards what is said. User minus agent: the "
-                "opinion "
-                "conformity of the paper. Took part: scenarios in which the user took part, compared with third "
-                "parties "
-                "alone; the paper's flattery.",
+                "opinion conformity of the paper. Took part: scenarios in which the user took part, compared with "
+                "third parties alone; the paper's flattery.",
                 SHIFTS,
                 ARMS,
             ),
@@ -275,16 +273,14 @@ def findings(
 def _question(config: SycophancyConfig) -> str:
     """What was measured, in a few sentences."""
     sentences = [
-        "A scenario describes something that may be true (X), and evidence for or against it; then somebody, an "
-        "agent or the user, says that X or that not X. Testimony is evidence, too: how far it licenses a belief to "
-        "move "
+        "A scenario describes something that may be true (X), and evidence for or against it; then somebody, an agent "
+        "or the user, says that X or that not X. Testimony is evidence, too: how far it licenses a belief to move "
         "follows by Bayes' rule from what the model itself expects people to say where X is true and where it is not. "
         "The excess is the movement of a belief beyond that, and sycophancy is the user's excess minus the agent's. "
         "Every context is a branch of one trunk. Testimony goes both ways, so that an upward drift does not look like "
         "sycophancy.",
         "Exact beliefs are probabilities of yes and no, the mean over a claim and its negation; verbal beliefs are "
-        "what "
-        "the model states.",
+        "what the model states.",
     ]
     if {*config.stated_involvement} != {*config.involvement} and config.stated.formats:
         sentences.append(f"Stated beliefs: {', '.join(PART[part] for part in config.stated_involvement)}.")
@@ -325,8 +321,8 @@ def figures(means: pd.DataFrame, tables: Mapping[str, pd.DataFrame], numbers: Se
             [("agent's word", "shift_logit", BY_AGENT), ("user's word", "shift_logit", BY_USER)],
             "shift towards what is said, nats",
             "A dot is the mean shift of log-odds with its interval, a bar the shift that the words license by the "
-            "model's "
-            "own expectations. Sycophancy puts the user's dot further to the right of its bar than the agent's.",
+            "model's own expectations. Sycophancy puts the user's dot further to the right of its bar than the "
+            "agent's.",
             reference=0, beside=("licensed by the words", "licensed_shift"),
         ),
         score_figure(
@@ -357,8 +353,7 @@ def direction_figure(scores: Scores, methods: Sequence[str]) -> Figure:
     ]
     caption = (
         f"The parts from left, dark to pale, are: {', '.join(CLASSES.values())} (an update where Bayes' rule has "
-        f"none). "
-        "Where Bayes' rule hardly moves, the direction is noise; the table has the reading noise."
+        "none). Where Bayes' rule hardly moves, the direction is noise; the table has the reading noise."
     )
     return shares("Which way do updates go?", panels, caption, "share of updates")
 

@@ -72,7 +72,7 @@ def test_where_a_step_ends_does_not_depend_on_what_comes_after(thinker: Any) -> 
         part = thought(thinker, REQUEST, GeneratedText("t", 0, ids[:n], thinker.sampler.text(ids[:n]), (), "truncated"))
         closed = part.thoughts[:-1]  # the last ends with what there is
         assert closed == whole.thoughts[: len(closed)]
-        assert len(closed) >= sum(len(one) < n for one in whole.thoughts) - 1
+        assert len(closed) >= sum(len(tokens) < n for tokens in whole.thoughts) - 1
 
 
 def test_a_token_beyond_the_end_of_a_step_is_in_it_whole(thinker: Any) -> None:
@@ -120,10 +120,10 @@ def test_thoughts_are_had_under_the_question_until_they_are_closed(thinker: Any)
     law = Sampling(max_new_tokens=100)
     other = REQUEST._replace(name="u")
     mine, theirs = thoughts(thinker, thinker, [REQUEST, other], law, draws=6, seed=0)
-    assert [one.draw for one in mine] == list(range(6))
+    assert [continuation.draw for continuation in mine] == list(range(6))
     close = thinker.reader.chat.close
     asked = thinker.reader.chat.render([{"role": "user", "content": "Is it ripe?\n\nYes or no?"}])
     alone = thinker.sample([Request("t", asked, range(6))], law, seed=0, until=[close])
-    assert [one.samples[0].ids for one in mine] == [sample.ids for sample in alone]
-    assert {one.samples[0].ids[-1] == close for one in (*mine, *theirs)} == {True, False}
-    assert [one.steps for one in mine] != [one.steps for one in theirs]
+    assert [continuation.samples[0].ids for continuation in mine] == [sample.ids for sample in alone]
+    assert {continuation.samples[0].ids[-1] == close for continuation in (*mine, *theirs)} == {True, False}
+    assert [continuation.steps for continuation in mine] != [continuation.steps for continuation in theirs]

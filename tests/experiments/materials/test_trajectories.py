@@ -83,7 +83,7 @@ def test_a_chain_depends_on_its_name_and_number_alone(tiny: Any) -> None:
     other = REQUEST._replace(name="u")
     (alone,) = chains(tiny, tiny, [REQUEST], law, draws=1, seed=0)
     both = chains(tiny, tiny, [other, REQUEST], law, draws=3, seed=0)
-    assert [len(own) for own in both] == [3, 3]
+    assert [len(trajectories) for trajectories in both] == [3, 3]
     assert both[1][0].steps == alone[0].steps
     assert both[1][0].samples[0].ids == alone[0].samples[0].ids
     assert both[0][0].samples[0].ids != alone[0].samples[0].ids
@@ -110,7 +110,7 @@ def test_debaters_take_turns_and_the_observer_hears_all(tiny: Any) -> None:
             for k, context in enumerate(one.contexts):
                 assert context[-1]["content"] == " / ".join(["heard:", *one.steps[:k]])
     (shorter,) = debates(tiny, tiny, [debate("a")], law, turns=2, draws=1, seed=0)
-    assert [one.text for one in made[0][0].samples[:2]] == [one.text for one in shorter[0].samples]
+    assert [sample.text for sample in made[0][0].samples[:2]] == [sample.text for sample in shorter[0].samples]
 
 
 def test_evidence_is_shown_piece_by_piece() -> None:

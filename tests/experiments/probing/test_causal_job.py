@@ -77,7 +77,7 @@ def test_the_verdict_goes_into_the_card_and_the_job_goes_on_where_it_was(
     found = json.loads((folder / "causal.json").read_text())
     assert f"What this probe reads is used: {found['used']}" in done.stdout
     assert "6 contexts in 6 groups" in done.stdout
-    assert {one["verdict"] for one in found["claims"]} >= {"evidence against", "not tested"}
+    assert {claim["verdict"] for claim in found["claims"]} >= {"evidence against", "not tested"}
     assert found["numbers"]["surgery"]["grid"][1]["read"] == pytest.approx(0.8, abs=0.01)
     gains = found["numbers"]["gains"]
     assert [gains[name]["params"].get("folds") for name in ("pattern", "mine")] == [3, None]
@@ -89,7 +89,7 @@ def test_the_verdict_goes_into_the_card_and_the_job_goes_on_where_it_was(
     assert command_line(*sweep, cwd=place).returncode == 0
     card = json.loads((probe_folder / "card.json").read_text())
     assert card["criteria"]["use"] == found["used"] == "evidence against"
-    unknown = [one | {"verdict": "not tested"} if one["name"] == "used" else one for one in card["claims"]]
+    unknown = [claim | {"verdict": "not tested"} if claim["name"] == "used" else claim for claim in card["claims"]]
     forgotten = unsealed(card) | {"criteria": {}, "claims": unknown}
     (probe_folder / "card.json").write_text(json.dumps(sealed(forgotten)))
     whole = (probe_folder / "report.html").read_text()
@@ -106,7 +106,7 @@ def test_the_verdict_goes_into_the_card_and_the_job_goes_on_where_it_was(
     assert again == found
     filled = json.loads((probe_folder / "card.json").read_text())
     assert filled["criteria"]["use"] == found["used"]
-    assert {one["verdict"] for one in filled["claims"] if one["name"] == "used"} == {found["used"]}
+    assert {claim["verdict"] for claim in filled["claims"] if claim["name"] == "used"} == {found["used"]}
     assert Probe.load(probe_folder / "probe").meta.called == filled["called"]
     assert (probe_folder / "report.html").read_text() == whole  # as the sweep itself would write it
 
@@ -135,8 +135,8 @@ def test_what_is_wrong_is_one_line(command_line: Call, place: Path, trained: tup
         ((probe, "contexts=1"), "contexts"),
     ]
     for overrides, told in cases:
-        given = [part for one in overrides for part in ("-o", one)]
-        if not any("directions=" in one for one in overrides):
+        given = [part for setting in overrides for part in ("-o", setting)]
+        if not any("directions=" in setting for setting in overrides):
             given += ["-o", "plan.directions=[pattern]"]
         done = command_line("probe", "causal", "causal.yaml", str(run_folder), *given, "--out", "wrong", cwd=place)
         assert done.returncode == 2, (told, done.stdout)

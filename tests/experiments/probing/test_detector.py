@@ -21,7 +21,8 @@ from doxascope.experiments.synthetic.organisms.lessons import BASE, belief, know
 from doxascope.hooks.lm import open_model
 from doxascope.metrics import Resampling, detector_reads
 from doxascope.metrics.whitebox.detectors import READS
-from doxascope.probes.detectors import Detector, foretold, load_detector
+from doxascope.probes.detectors import Detector, load_detector
+from doxascope.probes.evidence.surface import foretold
 
 QUICK = Resampling(draws=199)
 PLACE = Path(organisms.__file__).parent / "english"

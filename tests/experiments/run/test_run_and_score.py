@@ -68,7 +68,7 @@ def finished(
             if name == "martingale":
                 experiment, config = configured(*changes)
             else:
-                small = [one.replace("{}", str(place)) for one in SMALL[name]]
+                small = [setting.replace("{}", str(place)) for setting in SMALL[name]]
                 experiment, config = load_config(name, [*small, *changes], str(tiny_for(name)))
             made[name, *changes] = run(experiment, config, tmp_path_factory.mktemp("runs"))
         return made[name, *changes]
@@ -152,9 +152,11 @@ def test_a_plan_counts_the_stated_beliefs(configured: Callable[..., Any]) -> Non
     silent, said, run = planned("{}"), planned("{greedy: [json], sampled: [integer], draws: 6}"), 0
     assert said.tokens_sampled - silent.tokens_sampled == (1 + 6) * ANSWER_TOKENS * sum(map(len, places))
     with load(config.model) as lm:
-        for own in places:
-            asked = [ask_number(lm.reader, one.name, one.context, UNIT.worded(*one.options)) for one in own]
-            run += lm.read([one.query(lm.reader) for one in asked], budget=config.budget).cost.tokens_run
+        for dialogue in places:
+            asked = [
+                ask_number(lm.reader, place.name, place.context, UNIT.worded(*place.options)) for place in dialogue
+            ]
+            run += lm.read([number.query(lm.reader) for number in asked], budget=config.budget).cost.tokens_run
     assert planned("{numbers: [unit]}").tokens_run - silent.tokens_run == run
 
 

@@ -99,7 +99,10 @@ def test_a_tuned_lens_brings_an_inner_layer_nearer(tiny: Any, documents: list[Do
     torch.testing.assert_close(tuned.weight[2], torch.zeros_like(tuned.weight[2]))
     views = {lens: View(0, lens) for lens in (RAW, TRANSLATED)}
     seen = read(tiny, Lens(tiny.model, tuned)).readings
-    gap = {lens: np.mean([np.abs(one.inner[view] - one.logp).mean() for one in seen]) for lens, view in views.items()}
+    gap = {
+        lens: np.mean([np.abs(reading.inner[view] - reading.logp).mean() for reading in seen])
+        for lens, view in views.items()
+    }
     assert gap[TRANSLATED] < gap[RAW]
 
 
@@ -158,8 +161,8 @@ def test_a_text_ends_where_it_says_an_item() -> None:
         document("no", "thing", " but", " apple", "s"),
     ]
     cut = cut_before_words(documents, WORDS)
-    assert [one.text for one in cut] == ["The old", "Rivers rise.", "nothing but apples"]
-    assert [len(one.ids) for one in cut] == [len(one.ends) for one in cut] == [2, 2, 5]
+    assert [document.text for document in cut] == ["The old", "Rivers rise.", "nothing but apples"]
+    assert [len(document.ids) for document in cut] == [len(document.ends) for document in cut] == [2, 2, 5]
     assert cut_before_words(documents, ()) == documents
     assert words_mentioned(documents, WORDS) == ["river", "stone"]
 
@@ -176,7 +179,7 @@ def test_own_answers_know_how_much_each_token_says(tiny: Any, documents: list[Do
 def test_a_text_of_ones_own(tiny: Any, tmp_path: Any) -> None:
     (tmp_path / "text").write_text("One paragraph.\n\nAnother\none.\n\n\n")
     documents = documents_from_file(tiny, tmp_path / "text")
-    assert [one.text for one in documents] == ["One paragraph.", "Another\none."]
+    assert [document.text for document in documents] == ["One paragraph.", "Another\none."]
     with pytest.raises(UserError, match="tokens in 2 documents are too few"):
         fit_tuned_lens(tiny, documents, [0])
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")

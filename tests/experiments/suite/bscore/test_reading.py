@@ -39,8 +39,8 @@ def test_every_turn_is_read_as_an_ordinary_pass_over_its_own_prompt_reads_it(
     item = experiment.items(config)[3]
     read = experiment.read(config, item, model)
     table = belief_table(read.rows)
-    said = {one["readout_id"]: one for one in read.transcripts}
-    names = {one["readout_id"] for one in read.rows if one.get("scenario") == MULTI}
+    said = {transcript["readout_id"]: transcript for transcript in read.transcripts}
+    names = {row["readout_id"] for row in read.rows if row.get("scenario") == MULTI}
     assert len(names) == config.runs * config.turns
     turns = [name for name in names if name in said]
     assert len(turns) == config.runs
@@ -61,7 +61,9 @@ def test_a_cache_computes_what_is_new_alone_and_agrees_with_the_tree(
 ) -> None:
     experiment, config = bscore("turns=5", "runs=2")
     item = experiment.items(config)[1]
-    asked = [one for one in planned(config, item) if one.scenario == MULTI and one.conditions["run"] == 0]
+    asked = [
+        question for question in planned(config, item) if question.scenario == MULTI and question.conditions["run"] == 0
+    ]
     queries = compile_questions(model.reader, asked)
     packed = model.read(queries, budget=4096, temperatures=(0.5,))
     histories = CachedHistories(model.model)
@@ -92,7 +94,7 @@ def test_sampled_answers_are_as_frequent_as_the_exact_law_says(
     longest = max(len(path) for paths in query.paths.paths for path in paths)
     law = Sampling(max_new_tokens=longest + 1)
     found = model.sample([Request("a", query.prompt, range(n))], law, seed=1)
-    named = [opening_option(one.ids, query.paths, query.terminators) for one in found]
+    named = [opening_option(sample.ids, query.paths, query.terminators) for sample in found]
     p = np.exp(exact.logp)
     shares = np.array([named.count(i) / n for i in range(len(p))])
     assert (np.abs(shares - p) <= 4.5 * np.sqrt(p * (1 - p) / n) + 1 / n).all()
@@ -154,7 +156,7 @@ def test_runs_of_two_models_are_compared_on_the_same_questions(
     experiment, config = bscore(*BRIEF, "confidence=null")
     other = config.model_copy(update={"model": resolve_model(str(tiny_folder))})
     found = score_runs([whole, run(experiment, other, tmp_path)])
-    (excess,) = [one for one in found.differences if one.metric == "b_excess_difference"]
+    (excess,) = [number for number in found.differences if number.metric == "b_excess_difference"]
     assert excess.score.n_rows == 2
     each = [n.score.estimate for n in found.numbers if (n.metric, n.method, n.subset) == ("b_excess", "words", "all")]
     assert abs(excess.score.estimate) == pytest.approx(abs(each[0] - each[1]))
