@@ -59,6 +59,29 @@ def unguarded(text: str) -> str:
     return text[1:] if text.startswith(GUARD) and text[1:].startswith((*FORMULA, GUARD)) else text
 
 
+STATUSES = {
+    "few_surprises": "interval too short",
+    "dependent_posterior": "errors shared",
+    "leverage_one": "rests on one cluster",
+    "zero_cluster_variance": "all clusters alike",
+    "no_df": "too few clusters",
+    "ties_dominate": "most clusters do not differ",
+    "missing_rows": "widened for missing rows",
+    "weak_instrument": "readings hardly correlate",
+    "weak_reliability": "reliability may be 0",
+}
+"""Names of `status` that do not say by themselves what they mean, in words."""
+
+
+def status_text(status: str) -> str:
+    """A status in words.
+
+    >>> status_text("few_clusters"), status_text("leverage_one")
+    ('few clusters', 'one cluster decides it')
+    """
+    return STATUSES.get(status, status.replace("_", " "))
+
+
 def or_dash(value: float, form: str = ".2f") -> str:
     """A number in its form, or a dash for NaN."""
     return "–" if math.isnan(value) else format(value, form)

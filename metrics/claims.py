@@ -14,6 +14,7 @@ from .consistency.competence import (
     GATE,
     NOT_SHOWN,
     NOT_TESTED,
+    PARSED,
     RARE,
     READABLE,
     READS,
@@ -343,7 +344,11 @@ def _parts(conditions: Iterable[Condition], names: Mapping[str, str] | None = No
     """`coverage: before and after; order of the options`: the parts of each."""
     parts: dict[str, list[str]] = {}
     for condition in conditions:
-        parts.setdefault(condition.name, []).append(condition.part)
+        part = condition.part
+        if names and condition.name == PARSED:
+            share = f"{condition.value:.1%}" + (f" of the {part}" if part else "")
+            part = f"{share}, where more than {condition.threshold:.0%} is required"
+        parts.setdefault(condition.name, []).append(part)
     texts = {name: " and ".join(filter(None, several)) for name, several in parts.items()}
     return "; ".join((names or {}).get(name, name) + (f": {text}" if text else "") for name, text in texts.items())
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base.files import OutputFolder
-from ...base.text import shown
+from ...base.text import shown, status_text
 from ...base.version import __version__
 from ...metrics import Equivalence, belief_consistency, counts_to_probabilities
 from ...metrics.claims import barred
@@ -39,7 +39,7 @@ from ..report.lead import gates
 from ..report.marks import DENSITY_KEY, density, diagonal, unit
 from ..report.score_files import prepared
 from .findings import Comparison, Group, Matrix, Record, instances_of
-from .sides import adapters_said
+from .sides import adapters_said, asked_as, kinds_said
 
 MOST_INSTANCES = 60
 MOST_SIDES = 4
@@ -138,7 +138,7 @@ def _primary(comparison: Comparison) -> Primary | None:
     notes = [
         interval_text(score.ci_lo, score.ci_hi) or "no interval",
         score.ci_method,
-        qualified(score.status).replace("_", " "),
+        status_text(qualified(score.status)),
     ]
     tested = f"adjusted p {adjusted_p(score)}" if adjusted_p(score) else "not tested"
     return Primary(
@@ -178,7 +178,7 @@ def sentence(record: Record) -> str:
     """A finding in words."""
     score, (left, right) = record.score, record.pair.names
     if math.isnan(score.difference):
-        return f"{record.pair.metric}: {left} and {right} cannot be compared ({score.status})."
+        return f"{record.pair.metric}: {left} and {right} cannot be compared ({status_text(score.status)})."
     p = adjusted_p(score)
     tested = [f"adjusted p {p}"] if p else []
     test = record.number.equivalence
@@ -213,7 +213,7 @@ def _head(group: Group) -> Iterator[Block]:
             "are not compared. `doxascope collect` pools seeds."
         )
         yield Prose(text=text, short=True)
-    yield from (Prose(text=line, short=True) for line in adapters_said(group.sides))
+    yield from (Prose(text=line, short=True) for line in (*_methods(group), *adapters_said(group.sides)))
     if group.differs:
         yield grid(
             "What differs",
@@ -226,9 +226,24 @@ def _head(group: Group) -> Iterator[Block]:
         yield Prose(text="Conditions and settings of the runs are the same.", soft=True)
 
 
+def _methods(group: Group) -> Iterator[str]:
+    """What each method asks, where there are several."""
+    names = list(dict.fromkeys(sample.method for side in group.sides for sample in side.samples))
+    runs = (side.run for side in group.sides if side.run is not None and len(names) > 1)
+    yield from dict.fromkeys(line for run in runs for line in asked_as(run.config.model_dump(mode="json"), names))
+    said = kinds_said(list(dict.fromkeys(sample.kind for side in group.sides for sample in side.samples)))
+    yield from [said] if said else []
+
+
 def left_out(group: Group) -> Iterator[Prose]:
-    """What is no belief, and why."""
+    """What is no belief, and why; and of what it cannot be told."""
     for side in group.sides:
+        for name, text in side.untold.items():
+            yield Prose(
+                text=f"{side.label}: {name}: {text}. If its readings are drawn together, differences in numbers of "
+                "spread (such as c2 and rms_logodds) are due to that.",
+                short=True,
+            )
         for name, why in side.refused.items():
             yield Prose(text=f"{side.label}: {name}: left out, for {why}.", soft=True, short=True)
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.text import shown
+from ...base.text import shown, status_text
 from ...metrics import CONDITIONS, Condition, claim_clusters
 from ...metrics.claims import UPPER_BOUNDS, WORDS, Verdict, barred, beyond, verdicts
 from ...metrics.consistency.competence import NOT_TESTED
@@ -115,7 +115,7 @@ class Lead:
         interval = f"Its interval is {ends}" if ends else f"It has no interval{score.ci_method.removeprefix('none')}"
         reliability = number.beside.get(RELIABILITY, "") if score.status == WITHHELD else ""
         known = f": {RELIABILITY} {reliability}" if reliability else ""
-        flag = "" if score.status == "ok" else f" ({score.status.replace('_', ' ')}{known})"
+        flag = "" if score.status == "ok" else f" ({status_text(score.status)}{known})"
         clusters = f"{score.n_clusters} of the {plan.n} clusters that were planned are in it{flag}"
         why = self._unreadable(number)
         parts = [f"Its method cannot be read: {why}."] if why else []
@@ -168,7 +168,7 @@ def _coherence(plan: Registered, number: Number) -> str:
     test = plan.equivalence(number)
     within = f"within ±{plan.margin:g} of {plan.coherent:g}"
     if test is None:
-        why = number.score.status.replace("_", " ")
+        why = status_text(number.score.status)
         return f"Whether it is {within} cannot be tested" + (f": {why}." if why != "ok" else ".")
     if beyond(number, plan.coherent, test.params["hi"]):
         return f"It is shown to lie outside ±{plan.margin:g} of {plan.coherent:g}: the whole interval does."

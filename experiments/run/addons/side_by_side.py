@@ -80,7 +80,7 @@ def _excess_numbers(run: ScoredRun) -> Iterator[Number]:
     for method, of_method in rows.groupby("method", sort=False, observed=True):
         each = of_method.groupby("readout_id", sort=False, observed=True).agg({"stated": "sum", "cluster": "first"})
         score = cluster_mean(each["stated"].to_numpy() - 1, each["cluster"].to_numpy(), how=resampling(run.config))
-        quantity = "stated P of all options, summed, less 1"
+        quantity = "stated P of all options, summed, minus 1"
         yield Number(metric=EXCESS, method=str(method), kind="verbal", score=score, quantity=quantity, code="F1")
 
 

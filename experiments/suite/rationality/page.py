@@ -95,7 +95,7 @@ CASES = (
     Column("lie_ratio", "median of size / belief", "as published (Figure 2), with the interval of a median"),
     Column("outside_hull", "outside", "share of beliefs that lie outside those given their cases: wrong whatever the "
            "weights", percent=True),
-    Column("excess", "sum less 1", "sum of the numbers that are stated on lines of their own, minus 1"),
+    Column("excess", "sum minus 1", "sum of the numbers that are stated on lines of their own, minus 1"),
 )  # fmt: skip
 READINGS = (
     Column("reliability", "reliability", "ICC of two halves of the readings (orders, or sampled answers); weak where "

@@ -228,7 +228,7 @@ def _told_apart(side: Side, honest: Side) -> Iterator[tuple[str, PlantedAndFound
     else:
         says = f"{'' if state == FOUND else 'not '}told from {honest.label} by what it says beyond what it holds"
         shares = f"{alone} against {other}, {more} more{few}"
-    sentence = f"{side.label}: {says} (share of the word that is ruled out, less what a lapse makes: {shares})"
+    sentence = f"{side.label}: {says} (share of the word that is ruled out, minus what a lapse makes: {shares})"
     planted, state = ("-", UNTAUGHT) if bare else (f"more than {TOLERANCE[APART]:g}", state)
     yield sentence, PlantedAndFound(_species(side), f"{APART}, above honest", planted, more, state)
 
