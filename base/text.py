@@ -3,6 +3,7 @@
 import csv
 import math
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ STATUSES = {
     "no_df": "too few clusters",
     "ties_dominate": "most clusters do not differ",
     "missing_rows": "widened for missing rows",
+    "one_reading": "read once",
+    "no_reliability": "needs a reliability above 0",
     "weak_instrument": "readings hardly correlate",
     "weak_reliability": "reliability may be 0",
 }
@@ -80,6 +83,15 @@ def status_text(status: str) -> str:
     ('few clusters', 'one cluster decides it')
     """
     return STATUSES.get(status, status.replace("_", " "))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["a", "b", "c"]), listed(["a"])
+    ('a, b and c', 'a')
+    """
+    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
 def or_dash(value: float, form: str = ".2f") -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from ..base.text import shown
+from ..base.text import listed, shown
 from .consistency.competence import (
     EASY,
     FAILED,
@@ -349,7 +349,7 @@ def _parts(conditions: Iterable[Condition], names: Mapping[str, str] | None = No
             share = f"{condition.value:.1%}" + (f" of the {part}" if part else "")
             part = f"{share}, where more than {condition.threshold:.0%} is required"
         parts.setdefault(condition.name, []).append(part)
-    texts = {name: " and ".join(filter(None, several)) for name, several in parts.items()}
+    texts = {name: listed([*filter(None, several)]) for name, several in parts.items()}
     return "; ".join((names or {}).get(name, name) + (f": {text}" if text else "") for name, text in texts.items())
 
 

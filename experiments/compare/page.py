@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base.files import OutputFolder
-from ...base.text import shown, status_text
+from ...base.text import listed, shown, status_text
 from ...base.version import __version__
 from ...metrics import Equivalence, belief_consistency, counts_to_probabilities
 from ...metrics.claims import barred
@@ -77,7 +77,7 @@ def page(comparison: Comparison, settings: Mapping[str, Any]) -> Report:
     below = [Picture(title=differ.title, figure=differ, chapter=DIFFER)] if beside and differ else []
     made_with = f"doxascope {__version__}{chosen}."
     return Report(
-        "Comparison", f"of {' and '.join(dict.fromkeys(sides))}", top, [*blocks_of(comparison), *below], made_with
+        "Comparison", f"of {listed(list(dict.fromkeys(sides)))}", top, [*blocks_of(comparison), *below], made_with
     )
 
 
@@ -311,11 +311,15 @@ def _numbers(group: Group) -> TableBlock:
     metrics = dict.fromkeys(number.metric for number in group.numbers if number.metric in group.comparable)
     names = list(dict.fromkeys(number.name for number in group.numbers))
     at = {(number.metric, number.name): number for number in group.numbers}
+    words = {number.metric: number.quantity for number in reversed(group.numbers)}
     return grid(
         f"Each number by itself: {group.name}",
         ["", *((name, group.failed.get(name, "")) for name in names)],
         [
-            [metric, *(_cell(at.get((metric, name)), failed=name in group.failed) for name in names)]
+            [
+                Cell(metric, [words[metric]]),
+                *(_cell(at.get((metric, name)), failed=name in group.failed) for name in names),
+            ]
             for metric in metrics
         ],
         caption="Each number is of all rows that its side has, with its interval; differences above use common rows "

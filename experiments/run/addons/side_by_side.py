@@ -161,6 +161,7 @@ def side_by_side(
             return Cell(NONE, ["not defined"])
         return score_cell(number.score, struck=struck(kind, method, metric))
 
+    words = {number.metric: number.quantity for number in whole.values()}
     does = "says, computes, holds and acts on" if "acted" in dict(columns) else "says, computes and holds"
     table = TableBlock(
         title=f"What it {does}",
@@ -169,7 +170,7 @@ def side_by_side(
         caption="The same numbers for every kind of belief, from the same conversations. What is struck out is no "
         "belief, or cannot be read; the reason stands under its name. How good its answers are (accuracy, Brier, "
         "log-loss) is shown and compared even then.",
-        head=[("", ""), *((metric.replace("_", " "), "") for metric in metrics)],
+        head=[("", ""), *((metric.replace("_", " "), words.get(metric, "")) for metric in metrics)],
         rows=[
             [
                 Cell(label[kind, method], [kind, *filter(None, (of.get((kind, method)) for of in (failed, notes)))]),

@@ -36,7 +36,7 @@ from .scores import BINS, FOREST, PAIRS, RESPONSE
 
 COLUMNS = (
     Column("sufficiency", "sufficiency", "share of the forced choice that a rising function of the belief predicts in "
-           "other contexts; 1: the belief could be all that is acted on"),
+           "other contexts; 1: the belief could be all that is acted on, below 0: worse than their mean"),
     Column("knows_more", "knows more", "correlation of choice and truth once the belief is known; above 0: the choice "
            "knows more of the truth than the belief tells"),
     Column("knows_more", "p", "p of `knows more`, by permutation among contexts of similar belief", field="p"),
