@@ -160,7 +160,7 @@ def _side_by_side(comparison: Comparison) -> Figure | None:
             scored = belief_consistency(sample.prior, sample.posterior, sample.rejected)
             before = counts_to_probabilities(sample.prior)[np.arange(len(sample.prior)), sample.rejected]
             panels.append((name, [density(scored.prior2[:, 0], scored.post2[:, 0]), diagonal()]))
-            panels.append(("the one ruled out", [density(before, scored.p_invalid_norm), diagonal()]))
+            panels.append(("the option ruled out", [density(before, scored.p_invalid_norm), diagonal()]))
     if not 2 < len(panels) <= 2 * MOST_SIDES:
         return None
     caption = (
