@@ -68,6 +68,8 @@ STATUSES = {
     "no_df": "too few clusters",
     "ties_dominate": "most clusters do not differ",
     "missing_rows": "widened for missing rows",
+    "at_end": "at the end of the grid",
+    "flat": "choices do not rise with the belief",
     "one_reading": "read once",
     "no_reliability": "needs a reliability above 0",
     "weak_instrument": "readings hardly correlate",

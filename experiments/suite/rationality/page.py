@@ -41,7 +41,7 @@ COLUMNS = (
            "knows more of the truth than the belief tells"),
     Column("knows_more", "p", "p of `knows more`, by permutation among contexts of similar belief", field="p"),
     Column("cyclic", "irrational, at least", "distance of the three actions from any random-utility choice by this "
-           "belief; 0: some utilities have them", field="rms"),
+           "belief; 0: some utilities explain them", field="rms"),
     Column("weighting", "weighting", "exponent of a probability weighting, with logistic shocks; 1: beliefs are used "
            "as they are"),
     Column(RESPONSE, "response", "slope of the belief on the true chance; 0: it does not respond to evidence"),
@@ -295,7 +295,7 @@ def figures(
         [(beliefs.method, scores["sufficiency", beliefs.method, ALL], False) for beliefs in read],
         "share of the choice",
         "Share of the forced choice that a rising function of each belief predicts in other contexts, with its "
-        "interval. At 1 (dashed) the belief could be all that is acted on; at 0 it predicts nothing.",
+        "interval. At 1 (dashed) the belief could be all that is acted on; at 0 or below it predicts nothing.",
         reference=1,
     )
     drawn += [sufficiency] if sufficiency else []
