@@ -176,7 +176,7 @@ def contexts(
         transcripts,
         facets=["true chance", "likeliest action"],
         score="choice not explained",
-        ranking=f"contexts; what the belief by {first.method} explains least comes",
+        ranking=f"contexts; those whose choice the belief by {first.method} explains least come",
         seed=config.seed,
     )
 
