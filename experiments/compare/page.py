@@ -135,9 +135,9 @@ def _primary(comparison: Comparison) -> Primary | None:
     if not comparison.confirmed:
         return None
     record, score = comparison.confirmed[0], comparison.confirmed[0].score
+    ends = interval_text(score.ci_lo, score.ci_hi)
     notes = [
-        interval_text(score.ci_lo, score.ci_hi) or "no interval",
-        score.ci_method,
+        f"interval {ends}, by {score.ci_method}" if ends else "no interval",
         status_text(qualified(score.status)),
     ]
     tested = f"adjusted p {adjusted_p(score)}" if adjusted_p(score) else "not tested"
@@ -145,7 +145,11 @@ def _primary(comparison: Comparison) -> Primary | None:
         title="Primary number",
         label=f"{record.pair.metric}: {' minus '.join(record.pair.names)}",
         value=shown(score.difference),
-        lines=["; ".join(filter(None, notes)), tested, f"{comparison.named_by}; {score.n_clusters} clusters"],
+        lines=[
+            "; ".join(filter(None, notes)),
+            tested,
+            f"{score.n_clusters} clusters; why this number: {comparison.named_by}",
+        ],
     )
 
 
