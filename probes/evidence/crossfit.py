@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_softmax, logsumexp, ndtri
 
 from ...metrics.contract import RESAMPLING, Floats, Resampling, floats
+from ...metrics.divergence import clipped_logit
 from ...metrics.inference.clusters import cluster_codes
 from ..cross_validation import PENALTIES, nested_ridge
 from ..dataset import Target, belief_over_options, logits_over_options, make_target
@@ -73,15 +74,26 @@ def cross_fit(
 
 
 def recalibration(score: Floats, y: Floats) -> tuple[float, float]:
-    """Slope and intercept that turn scores [n] into calibrated log-odds of probabilities [n]."""
+    """Slope, at least 0, and intercept that turn scores [n], of rows that a probe was not fitted on, into calibrated
+    log-odds of probabilities [n]. Scores that fall where these rise know nothing: they are not turned round, and every
+    row reads the mean.
+    """
+    slope, intercept = logistic_line(score, y)
+    return (slope, intercept) if slope >= 0 else (0.0, float(clipped_logit(np.array([y.mean()]), "mean")[0][0]))
+
+
+def logistic_line(score: Floats, y: Floats) -> tuple[float, float]:
+    """Slope, of either sign, and intercept under which the logistic of scores [n] has the least cross-entropy with
+    probabilities [n].
+    """
     unit = float(score.std()) or 1.0
     w, intercept = soft_logistic(score[:, None] / unit, y, CALIBRATION_PENALTY)
     return float(w[0]) / unit, intercept
 
 
 def softmax_calibration(scores: Floats, prob: Floats) -> tuple[float, Floats]:
-    """The slope, shared, and the intercepts [k], summing to 0, under which the softmax of scores [n, k] has the least
-    cross-entropy with distributions [n, k] over k options. A little penalty on the slope keeps it finite.
+    """The slope, shared and at least 0, and the intercepts [k], summing to 0, under which the softmax of scores [n, k]
+    has the least cross-entropy with distributions [n, k] over k options. A little penalty on the slope keeps it finite.
     """
     n, k = scores.shape
     unit = float(scores.std()) or 1.0
@@ -96,7 +108,12 @@ def softmax_calibration(scores: Floats, prob: Floats) -> tuple[float, Floats]:
         return float(-(prob * logp).sum() / n + penalty / n), slopes + CALIBRATION_PENALTY * theta / n
 
     fit = scipy.optimize.minimize(
-        loss, np.concatenate([[1.0], np.zeros(k)]), jac=True, method="L-BFGS-B", options={"gtol": 1e-9}
+        loss,
+        np.concatenate([[1.0], np.zeros(k)]),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None), *[(None, None)] * k],
+        options={"gtol": 1e-9},
     )
     intercepts = fit.x[1:] - fit.x[1:].mean()
     return float(fit.x[0]) / unit, intercepts

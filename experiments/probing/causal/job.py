@@ -51,6 +51,11 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
     if len(job.runs) != 1 or job.probe is None:
         raise UserError("causal: give one run that kept its activations, and a trained probe by -o probe=PATH")
     probe = Probe.load(job.probe)
+    if not all(fit.slope for fit in (probe.readout, *probe.crossed)):
+        raise UserError(
+            f"causal: not tested: {probe.meta.name} reads nothing: its scores do not rise with its target "
+            "on groups that a fit did not see, so that there is no direction to steer along"
+        )
     loaded = load_runs(_rows(job, probe), allow_code)
     probe.require_fit(loaded.header, probe.meta.at)
     experiment, config = stored_config(RunFolder.open(job.runs[0]).config, allow_code)
