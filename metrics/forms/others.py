@@ -51,7 +51,7 @@ def _implanted(path: Any, data: Data, clusters: Array | None) -> Sample:
 
 def _thoughts(path: Any, data: Data, clusters: Array | None) -> Sample:
     """Rows of one chain are put together: after 0, 1, ... sentences, and with another option named in its thought."""
-    options, chain = option_names(data, "belief_"), complete(path, "chain", data["chain"]).astype(str)
+    options, chain = option_names(data, "belief_"), complete(path, "chain", data["chain"])
     mass, rows = masses(path, data, options, "belief_"), np.arange(len(chain))
     shares = mass[:, :-1] / mass.sum(axis=1, keepdims=True).clip(1.0)  # of counts
     unknown = np.full(len(rows), NAN)
