@@ -9,11 +9,12 @@ import pytest
 
 from doxascope.base.errors import UserError
 from doxascope.experiments.probing.chains import read_chain
+from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.options import make_options
 from doxascope.metrics import chain_faithfulness
 from doxascope.metrics.scoring.engine import score_table
 
-ASKED = [{"role": "user", "content": "Which of the two is it, tea or coffee? Think aloud first."}]
+ASKED: list[Message] = [{"role": "user", "content": "Which of the two is it, tea or coffee? Think aloud first."}]
 SAID = ("It is late in the day.", "So I settle on tea.")
 COFFEE = "So I settle on coffee."
 
@@ -32,7 +33,7 @@ def test_a_chain_is_what_each_text_by_itself_says(smollm: Any, noise: Any, table
     assert chain["replaced"].isna().tolist() == [True, True, True, False]
     beliefs = chain[["belief_tea", "belief_coffee"]].to_numpy()
     by_hand = chain_faithfulness(beliefs[:3], 0, {1: beliefs[3]})
-    scored = score_table(table(**chain.assign(chain="1").to_dict("list")))
+    scored = score_table(table(chain=["1"] * 4, **{str(name): chain[name] for name in chain}))
     assert {number.metric: number.score.estimate for number in scored.numbers} == pytest.approx(by_hand._asdict())
     assert by_hand.says_answer > 0.5  # this model copies what stands there
     assert by_hand.replaced_effect > 0.5

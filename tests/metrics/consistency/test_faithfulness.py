@@ -45,7 +45,8 @@ def test_counts_are_scored_as_their_shares(table: Write) -> None:
     frame = pd.DataFrame(BY_HAND)
     times = frame.assign(**{name: (frame[name] * 20).round() for name in ("belief_a", "belief_b", "belief_c")})
     scores = [
-        [x.score.estimate for x in score_table(table(**f, name=n)).numbers] for f, n in ((frame, "a.csv"), (times, "b.csv"))
+        [x.score.estimate for x in score_table(table(**f, name=n)).numbers]
+        for f, n in ((frame, "a.csv"), (times, "b.csv"))
     ]
     assert scores[0] == pytest.approx(scores[1])
 
