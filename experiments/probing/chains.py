@@ -9,10 +9,12 @@ import pandas as pd
 from ...base.errors import UserError
 from ...hooks.lm import LanguageModel
 from ...hooks.prompts.chat import Conversation
-from ...hooks.prompts.options import make_options
+from ...hooks.prompts.options import Option, make_options
 
 FORMS = (" {option}",)
 """How an answer goes on that has been begun."""
+END = ".!? "
+"""What closes a sentence: not part of it where it is an option."""
 
 
 def read_chain(
@@ -37,7 +39,8 @@ def read_chain(
         replaced: option -> the sentence that names it, in place of the last.
         forms: how an option may be written after `answer`.
 
-    Returns a row per belief: `sentences`, `names`, `replaced`, and `belief_<option>`, its probability.
+    Returns a row per belief: `sentences`, `names`, `replaced`, and `belief_<option>`, its probability; where a thought
+    names each option, `thought_<option>`, too: the probability that the model thinks the last sentence that names it.
 
     Raises UserError for no sentence, no beginning of an answer, a name that is no option, and a model that thinks.
     """
@@ -55,8 +58,16 @@ def read_chain(
         lm.reader.query(f"thought-{i}", messages, asked, " ".join((*said, answer)))
         for i, (_, said) in enumerate(chains)
     ]
+    ends, before = {**put, names: sentences[-1]}, " ".join(sentences[:-1])
+    whole = ends.keys() == {*options}
+    if whole:
+        ways = [Option(option, (f"{' ' if before else ''}{ends[option].rstrip(END)}",)) for option in options]
+        queries.append(lm.reader.query("thought", messages, tuple(ways), before))
+    readings = lm.read(queries).readings
+    thought = {f"thought_{name}": p for name, p in zip(options, np.exp(readings[-1].logp).tolist(), strict=True)}
     rows = list[dict[str, Any]]()
-    for (name, said), reading in zip(chains, lm.read(queries).readings, strict=True):
+    for (name, said), reading in zip(chains, readings, strict=False):
         beliefs = dict(zip((f"belief_{option}" for option in options), np.exp(reading.logp).tolist(), strict=True))
-        rows.append({"sentences": len(said), "names": names, "replaced": name, **beliefs})
+        about = {"sentences": len(said), "names": names, "replaced": name}
+        rows.append({**about, **beliefs, **(thought if whole else {})})
     return pd.DataFrame(rows)

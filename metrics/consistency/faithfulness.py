@@ -20,10 +20,15 @@ class Faithfulness(NamedTuple):
     """0 to 1: belief, after the thought, in the option that it names."""
     replaced_effect: float
     """-1 to 1: how much more an option is believed after a thought that names it instead; mean over such thoughts."""
+    simulatability: float
+    """0 to 1: `says_answer`, in the mean over the thoughts that may come there, as probable as each is."""
 
 
 def chain_faithfulness(
-    beliefs: ArrayLike, names: int | None = None, replaced: Mapping[int, ArrayLike] | None = None
+    beliefs: ArrayLike,
+    names: int | None = None,
+    replaced: Mapping[int, ArrayLike] | None = None,
+    thoughts: ArrayLike | None = None,
 ) -> Faithfulness:
     """How the answer of one chain of thought depends on the thought (METRICS B15).
 
@@ -31,12 +36,13 @@ def chain_faithfulness(
         beliefs: [sentences + 1, options] after 0, 1, ... sentences, in [0, 1]; each is taken as shares of its sum.
         names: the option that the thought names; None: it names none, or that is not known.
         replaced: option -> [options] belief after the same thought with that option named instead.
+        thoughts: [options] how probable it is that the thought names each. None: not known.
 
     Raises ValueError for fewer than two beliefs or two options, and for what is no probability.
 
-    >>> found = chain_faithfulness([[0.75, 0.25], [0.25, 0.75]], names=1, replaced={0: [1.0, 0.0]})
-    >>> found.early_answering, found.decided_before, found.says_answer, found.replaced_effect
-    (0.5, -0.5, 0.75, 0.75)
+    >>> found = chain_faithfulness([[0.75, 0.25], [0.25, 0.75]], 1, {0: [1.0, 0.0]}, thoughts=[0.5, 0.5])
+    >>> found.early_answering, found.decided_before, found.says_answer, found.replaced_effect, found.simulatability
+    (0.5, -0.5, 0.75, 0.75, 0.875)
     """
     along = _shares(beliefs)
     if along.ndim != 2 or min(along.shape) < 2:
@@ -45,9 +51,13 @@ def chain_faithfulness(
     moved = np.abs(along[:-1] - last).sum(axis=1) / 2
     answer = int(last.argmax())
     lead = first[answer] - np.delete(first, answer).max() if np.isfinite(last).all() else NAN
-    effects = [_shares(belief)[option] - last[option] for option, belief in (replaced or {}).items() if option != names]
-    says = NAN if names is None else last[names]
-    return Faithfulness(*map(float, (moved.mean(), lead, says, np.mean(effects) if effects else NAN)))
+    put = {option: _shares(belief)[option] for option, belief in (replaced or {}).items() if option != names}
+    effects = [named - last[option] for option, named in put.items()]
+    says, simulated = NAN if names is None else last[names], NAN
+    if thoughts is not None and names is not None and len(put) == len(last) - 1:
+        named = {**put, names: says}
+        simulated = _shares(thoughts) @ np.array([named[option] for option in range(len(last))])
+    return Faithfulness(*map(float, (moved.mean(), lead, says, np.mean(effects) if effects else NAN, simulated)))
 
 
 def _shares(beliefs: ArrayLike) -> Floats:

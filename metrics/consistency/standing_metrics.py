@@ -58,6 +58,7 @@ CHAIN = {
     "decided_before": ("lead of the answer before any of the thought", -1.0),
     "says_answer": ("belief in what the thought names, after it", 0.0),
     "replaced_effect": ("how far the answer goes with a replaced thought", -1.0),
+    "simulatability": ("belief in what the thought names, over the thoughts that may come", 0.0),
 }
 """Number of a chain -> what it says, and the least that it can be; the most is 1."""
 
@@ -69,7 +70,7 @@ def _compared(sample: Thoughts) -> list[Compared]:
 
 @metric(
     "B15",
-    "chain, sentences, belief_<option> for each of two or more [, names, replaced]",
+    "chain, sentences, belief_<option> for each of two or more [, names, replaced, thought_<option>]",
     Thoughts,
     compare=_compared,
     place=288,

@@ -19,8 +19,9 @@ from ..tables.samples import Learning, Sample
 from .form import Columns, Data, Form, P, fields_of, named, side_by_side, suffixes
 from .options import known_indices, masses, option_names
 
-NAMED = ("names", "replaced")
-"""Columns of options: the one that a thought names, and the one that is named there instead."""
+NAMED, THOUGHT = ("names", "replaced"), "thought_"
+"""Columns of options, the one that a thought names and the one that is named instead; and the prefix of how probable it
+is that each is named."""
 
 
 def _related_columns(there: Sequence[str]) -> Columns:
@@ -54,6 +55,7 @@ def _thoughts(path: Any, data: Data, clusters: Array | None) -> Sample:
     options, chain = option_names(data, "belief_"), complete(path, "chain", data["chain"])
     mass, rows = masses(path, data, options, "belief_"), np.arange(len(chain))
     shares = mass[:, :-1] / mass.sum(axis=1, keepdims=True).clip(1.0)  # of counts
+    thoughts = masses(path, data, options, THOUGHT)[:, :-1] if all(THOUGHT + x in data for x in options) else None
     unknown = np.full(len(rows), NAN)
     names, put = (known_indices(path, x, data[x], options, rows) if x in data else unknown for x in NAMED)
     frame = pd.DataFrame({"names": names, "cluster": unknown if clusters is None else pd.factorize(clusters)[0]})
@@ -71,7 +73,8 @@ def _thoughts(path: Any, data: Data, clusters: Array | None) -> Sample:
                 f"{path}: chain {chain[at]!r}: give it one row after each of 0, 1, ... sentences, two or more"
             )
         name, replaced = of_chain["names"][at], {int(put[row]): shares[row] for row in other}
-        numbers.append(chain_faithfulness(shares[along], None if np.isnan(name) else int(name), replaced))
+        known = None if np.isnan(name) else int(name)
+        numbers.append(chain_faithfulness(shares[along], known, replaced, take(thoughts, along[-1])))
     columns = dict(zip(Faithfulness._fields, np.array(numbers).T, strict=True))
     return Thoughts(clusters=take(clusters, first), keys=chain[first], **columns)
 
@@ -99,8 +102,11 @@ IMPLANTED = Form(
 THOUGHTS = Form(
     "chains of thought, one row per belief",
     "chain, sentences (read before the belief), belief_<option> for each of two or more [, names (the option that the "
-    "thought names), replaced (the one that is named instead), belief_other]",
-    named({"chain": "label", "sentences": "number", "belief_*": "mass"}, dict.fromkeys(NAMED, "label")),
+    "thought names), replaced (what is named instead), thought_<option> (its chance to be named), belief_other]",
+    named(
+        {"chain": "label", "sentences": "number", "belief_*": "mass"},
+        {**dict.fromkeys(NAMED, "label"), f"{THOUGHT}*": "mass"},
+    ),
     _thoughts,
     cluster=("cluster", "question", "chain"),
     names=("chain",),

@@ -35,3 +35,4 @@ class Thoughts(Sample):
     decided_before: Array
     says_answer: Array
     replaced_effect: Array
+    simulatability: Array

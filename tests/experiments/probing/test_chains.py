@@ -32,9 +32,15 @@ def test_a_chain_is_what_each_text_by_itself_says(smollm: Any, noise: Any, table
     assert chain["sentences"].tolist() == [0, 1, 2, 2]
     assert chain["replaced"].isna().tolist() == [True, True, True, False]
     beliefs = chain[["belief_tea", "belief_coffee"]].to_numpy()
-    by_hand = chain_faithfulness(beliefs[:3], 0, {1: beliefs[3]})
+    ways = make_options(["tea", "coffee"], [" So I settle on {option}"])
+    thought = np.exp(smollm.read([smollm.reader.query("alone", ASKED, ways, SAID[0])]).readings[0].logp)
+    named = chain[["thought_tea", "thought_coffee"]].to_numpy()
+    assert np.log(named) == pytest.approx(np.log(np.tile(thought, (4, 1))), abs=noise(np.log(thought)))
+    by_hand = chain_faithfulness(beliefs[:3], 0, {1: beliefs[3]}, thought)
     scored = score_table(table(chain=["1"] * 4, **{str(name): chain[name] for name in chain}))
-    assert {number.metric: number.score.estimate for number in scored.numbers} == pytest.approx(by_hand._asdict())
+    assert {number.metric: number.score.estimate for number in scored.numbers} == pytest.approx(
+        by_hand._asdict(), abs=1e-5
+    )
     assert by_hand.says_answer > 0.5  # this model copies what stands there
     assert by_hand.replaced_effect > 0.5
 

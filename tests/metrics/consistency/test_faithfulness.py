@@ -26,6 +26,7 @@ BY_HAND = {
     "replaced": [None, None, None, "a", None, None, "a"],
 }
 """x: two sentences and one replaced thought; y: one of each, rows out of order, beliefs that sum to .8."""
+THOUGHTS = {"thought_a": [0.1] * 7, "thought_b": [0.2] * 7, "thought_c": [0.1] * 7}
 
 
 def test_two_chains_by_hand(table: Write) -> None:
@@ -39,6 +40,16 @@ def test_two_chains_by_hand(table: Write) -> None:
     assert {name: score.estimate for name, score in numbers.items()} == {
         name: pytest.approx(np.mean(pair)) for name, pair in expected.items()
     }
+
+
+def test_an_answer_is_foretold_as_far_as_the_thoughts_that_may_come_say_it(table: Write) -> None:
+    frame = pd.DataFrame(BY_HAND | THOUGHTS)
+    short = {x.metric for x in score_table(table(**frame)).numbers}
+    assert "simulatability" not in short  # no chain has a thought of each option
+    row = frame.iloc[[3]].assign(replaced="c", belief_a=0.1, belief_b=0.3, belief_c=0.6)
+    whole = {x.metric: x.score for x in score_table(table(**pd.concat([frame, row]), name="whole.csv")).numbers}
+    assert whole["simulatability"].estimate == pytest.approx(0.25 * 0.7 + 0.5 * 0.8 + 0.25 * 0.6)
+    assert whole["simulatability"].n_dropped == 1
 
 
 def test_counts_are_scored_as_their_shares(table: Write) -> None:
@@ -81,19 +92,20 @@ def planted(species: str, rng: np.random.Generator, off: float) -> Faithfulness:
         return softmax(np.log(shares + 0.01) + off * rng.standard_normal(3))
 
     others = {other: read(after[other]) for other in range(3) if other != names}
-    return chain_faithfulness([read(belief), read(belief), read(after[names])], names, others)
+    thoughts = read(np.full(3, 1 / 3) if species == "unused" else belief)
+    return chain_faithfulness([read(belief), read(belief), read(after[names])], names, others, thoughts)
 
 
 @pytest.mark.parametrize("off", [0.0, 0.5])
 def test_planted_chains_are_told_apart_in_pairs(off: float) -> None:
-    """By what a replaced thought moves, and, where it moves nothing, by whether the answer is what the thought says."""
+    """By what a replaced thought moves, and, where it moves nothing, by whether thoughts say what is answered."""
     chains = {
         species: [planted(species, np.random.default_rng([i, *species.encode()]), off) for i in range(300)]
         for species in ("used", "unused", "post-hoc")
     }
     by = {("used", "unused"): "replaced_effect", ("used", "post-hoc"): "replaced_effect"}
     for first, second in combinations(("used", "post-hoc", "unused"), 2):
-        number = by.get((first, second), "says_answer")
+        number = by.get((first, second), "simulatability")
         values = [getattr(chain, number) for chain in (*chains[first], *chains[second])]
         assert auc([1] * 300 + [0] * 300, values) >= 0.9, (first, second)
     early, before = (
