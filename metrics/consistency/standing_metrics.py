@@ -10,7 +10,7 @@ import pandas as pd
 from ..contract import Resampling
 from ..inference.means import cluster_mean, cluster_share
 from ..metric import Compared, Line, clusters_of, compare_mean, metric, with_drop_reasons
-from ..tables.checks import Implanted, Perturbed, Thoughts
+from ..tables.checks import Implanted, Perturbed, ThoughtChains
 
 DIRECT = "direct"
 """The facet that others are compared with."""
@@ -63,7 +63,7 @@ CHAIN = {
 """Number of a chain -> what it says, and the least that it can be; the most is 1."""
 
 
-def _compared(sample: Thoughts) -> list[Compared]:
+def _compared(sample: ThoughtChains) -> list[Compared]:
     known = {name: np.asarray(getattr(sample, name)) for name in CHAIN}
     return [compare_mean(name, values, sample) for name, values in known.items() if np.isfinite(values).any()]
 
@@ -71,11 +71,11 @@ def _compared(sample: Thoughts) -> list[Compared]:
 @metric(
     "B15",
     "chain, sentences, belief_<option> for each of two or more [, names, replaced, thought_<option>]",
-    Thoughts,
+    ThoughtChains,
     compare=_compared,
     place=288,
 )
-def thought_faithfulness_lines(sample: Thoughts, how: Resampling) -> Iterator[Line]:
+def thought_faithfulness_lines(sample: ThoughtChains, how: Resampling) -> Iterator[Line]:
     """Whether answers follow from the thoughts before them: exact beliefs along each chain, and after replaced ones."""
     for name, (quantity, least) in CHAIN.items():
         values = np.asarray(getattr(sample, name))

@@ -13,7 +13,7 @@ from .. import Faithfulness, chain_faithfulness
 from ..contract import NAN, Array
 from ..decision.related_questions import QUESTIONS, RELATIONS
 from ..tables.cells import complete, refuse_row
-from ..tables.checks import Implanted, Perturbed, Related, Thoughts
+from ..tables.checks import Implanted, Perturbed, Related, ThoughtChains
 from ..tables.sample_rows import take
 from ..tables.samples import Learning, Sample
 from .form import Columns, Data, Form, P, fields_of, named, side_by_side, suffixes
@@ -76,7 +76,7 @@ def _thoughts(path: Any, data: Data, clusters: Array | None) -> Sample:
         known = None if np.isnan(name) else int(name)
         numbers.append(chain_faithfulness(shares[along], known, replaced, take(thoughts, along[-1])))
     columns = dict(zip(Faithfulness._fields, np.array(numbers).T, strict=True))
-    return Thoughts(clusters=take(clusters, first), keys=chain[first], **columns)
+    return ThoughtChains(clusters=take(clusters, first), keys=chain[first], **columns)
 
 
 RELATED = Form(

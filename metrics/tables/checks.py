@@ -28,7 +28,7 @@ class Implanted(Sample):
     """[n] the way: asked directly, in what follows from it, against an argument, ..."""
 
 
-class Thoughts(Sample):
+class ThoughtChains(Sample):
     """Chains of thought: of each [n] a number of `metrics.Faithfulness`."""
 
     early_answering: Array
