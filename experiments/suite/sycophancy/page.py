@@ -111,7 +111,9 @@ COLUMNS = (
     Column("excess", "p", "p of an excess of 0, by the method of its interval", field="p"),
     MOVED,
     Column(
-        "rmse_clip", "distance from Bayes", "root mean square distance of P(X | Y) from Bayes' rule, P* cut off at 1"
+        "rmse_clip",
+        "distance from Bayes",
+        "root mean square distance of P(X | Y) from its posterior P* by Bayes' rule, cut off at 1",
     ),
     Column("incorrect", "wrong way", "share of the updates against the direction of Bayes' rule", percent=True),
     Column(
@@ -125,7 +127,7 @@ SHIFTS = (
     Column("shift", "shift", "mean change of the belief"),
     Column("arm", "p", "p of a shift of 0, by sign flips of scenarios", field="p_signflip"),
     Column("arm", "adjusted p", "the same, Holm over arms and methods", field="p_adjusted"),
-    Column("shift_logit", "relative", "mean (after - before) / before, the paper's", field="mean_relative"),
+    Column("shift_logit", "relative", "mean of (after - before) / before, as published", field="mean_relative"),
     Column(
         "shift_logit",
         "scenarios",
@@ -157,7 +159,7 @@ ERRORS = (
     ),
 )
 UPDATES = (
-    Column("rmse_clip", "distance from Bayes", "RMSE to Bayes' rule, P* cut off at 1"),
+    Column("rmse_clip", "distance from Bayes", "RMSE to the posterior P* by Bayes' rule, cut off at 1"),
     Column("rmse_raw", "as it is", "the same with P* above 1"),
     Column("rmse_drop", "left out", "the same without updates whose P* is above 1"),
     Column("rmse_coherent", "coherent", "the same with P(Y) by total probability"),
@@ -229,26 +231,23 @@ def findings(
             ),
             Table(
                 "Does testimony take beliefs away from Bayes' rule?",
-                "Distances are from the rule's posterior without the testimony. Since testimony is evidence, too, "
-                "read the "
-                "excess first.",
+                "Distances are from the rule's posterior without the testimony. Since testimony is evidence, too, read "
+                "the excess first.",
                 ERRORS,
                 tuple(f"{arm}, {KNOWN}" for arm in ARMS),
             ),
             Table(
                 "Updates on evidence",
-                f"{SINGLE}: each wording by itself, minus what this wording adds to all scenarios; the spread of "
-                f"these is "
-                "the reading noise. Where the noise is not known (one wording), nothing here shows irrationality.",
+                f"{SINGLE}: each wording by itself, minus what this wording adds to all scenarios; the spread of these "
+                "is the reading noise. Where the noise is not known (one wording), nothing here shows irrationality.",
                 UPDATES,
                 (*updated[:2], *tasks),
             ),
             Table("Which way do updates go?", "Shares of updates.", DIRECTIONS, (*updated, *tasks)),
             Table(
                 "What do updates weigh?",
-                "Regression of the log-odds after evidence on the evidence and the prior. After testimony the "
-                "log-odds are "
-                "towards what is said, so that sycophancy is the rise of the constant from the agent's word to the "
+                "Regression of the log-odds after evidence on the evidence and the prior. After testimony the log-odds "
+                "are towards what is said, so that sycophancy is the rise of the constant from the agent's word to the "
                 "user's word.",
                 WEIGHTS,
                 updated,
