@@ -16,7 +16,7 @@ from ...metrics.number import Number
 from ...metrics.scoring.differences import Pair, paired_differences, pairs_of
 from ...metrics.scoring.engine import MeasuredSamples, measured
 from ...metrics.tables.samples import ALL, sample_name
-from ...probes.evidence.calibration import BETS, SPREADS
+from ...probes.evidence.calibration import BETS, SPREADS, by_errors
 from .findings import Comparison, Group, Record, drivers_of, matrix_of
 from .logs import alongside
 from .sides import Side, disagreements, samples_of, sides_of, what_differs
@@ -94,7 +94,12 @@ def compare(
     confirmed = _records([pair for pair in kept if pair.metric in family], how, margins, "holm", idle)
     explored = _records([pair for pair in kept if pair.metric not in family], how, margins, "bh", idle)
     out = _records([every[i] for i in struck], how, margins, "holm")
-    out = [_struck(record, why) for record, why in zip(out, struck.values(), strict=True)]
+    reasons = [*struck.values()]
+    for record in (*confirmed, *explored):  # known once the difference is; the others are adjusted as if it stayed
+        if why := _errors_of_probe(record):
+            out, reasons = [*out, record], [*reasons, why]
+    confirmed, explored = ([one for one in records if not _errors_of_probe(one)] for records in (confirmed, explored))
+    out = [_struck(record, why) for record, why in zip(out, reasons, strict=True)]
     return Comparison(group_list, family, named_by, confirmed, explored, out, margins or {})
 
 
@@ -109,6 +114,15 @@ def _struck(record: Record, why: str) -> Record:
     """Without the tests that a family adjusts: nothing is concluded."""
     score = replace(record.score, p_adjusted=math.nan, family_size=0)
     return replace(record, number=replace(record.number, score=score, equivalence=None), struck=why)
+
+
+def _errors_of_probe(record: Record) -> str:
+    """Why a difference with a probe that looks less coherent says nothing, if it does."""
+    less, pair = -record.score.difference, record.pair
+    for sample, by in ((pair.one, less), (pair.two, -less)):
+        if sample.kind == "probe" and by_errors(pair.metric, by):
+            return f"errors of what {sample.name} reads alone make {pair.metric} of a coherent belief look so"
+    return ""
 
 
 def groups_of(sides: Sequence[Side]) -> dict[str, list[Side]]:

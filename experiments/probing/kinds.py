@@ -2,6 +2,7 @@
 what it computes and what it says.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from ...metrics import Resampling
 from ...metrics.contract import Floats
 from ...metrics.inference.means import cluster_mean
 from ...probes.dataset import belief_over_options, belief_rows
+from ...probes.evidence.calibration import cells_of
 from ...probes.evidence.crossfit import LOSS_EPS
 from ...probes.evidence.study import StudyPlan
 from ...probes.features import DECODED, NOTHING, OF_OPTION, READ_OUT, TOO_FEW, UNSURE
@@ -33,6 +35,8 @@ from .settings import ProbeJob
 
 NAME = "held"
 """What these probes are called."""
+ROUNDING = 1e-6
+"""Nats, of a gain that is none: where beliefs lie beyond `LOSS_EPS`, the losses of all are alike but for rounding."""
 
 
 class ProbedMethod(NamedTuple):
@@ -73,12 +77,13 @@ def read_kinds(path: Path, allow_code: tuple[Path, ...] = ()) -> None:
         found = probed_methods(folder, experiment.probed)
     except UserError as error:
         found, left_out["every method"] = [], str(error)
-    for cell in found:
+    earlier = {name for name in folder.manifest.get("files", {}) if name.startswith(f"{PROBES_FOLDER}/{NAME}-")}
+    for name, cell in _named(found).items():
         where: dict[str, Any] = (
             {"method": cell.method, "n_options": cell.n_options} if cell.n_options else {"method": cell.method}
         )
         position = experiment.probed if cell.n_options else OF_OPTION
-        job = ProbeJob(runs=(path,), target="exact", position=position, where=where, name=_name(cell))
+        job = ProbeJob(runs=(path,), target="exact", position=position, where=where, name=name)
         try:
             loaded = load_runs(job, allow_code)
             probe = _judged(loaded, _trained(loaded, job), job.study)
@@ -89,7 +94,9 @@ def read_kinds(path: Path, allow_code: tuple[Path, ...] = ()) -> None:
         with folder.writing():
             probe.save(kept)
         apply_job(job.model_copy(update={"probe": kept}), path, allow_code, reported=False)
+        earlier -= {f"{PROBES_FOLDER}/{name}.{ending}" for ending in ("parquet", "json")}
     with folder.writing():
+        folder.forget(*earlier)  # of a method that has no probe now
         (path / PROBES_FOLDER).mkdir(exist_ok=True)
         folder.write_json(LEFT_OUT, left_out)
         folder.record(LEFT_OUT)
@@ -108,9 +115,16 @@ def probed_methods(folder: RunFolder, position: str) -> list[ProbedMethod]:
     return [ProbedMethod(str(method), int(n)) for method, n in sorted(cells)]
 
 
-def _name(cell: ProbedMethod) -> str:
-    """Of a probe, which names files."""
-    return NO_NAME.sub("-", f"{NAME}-{cell.method[:60]}-{cell.n_options or 'options'}")
+def _named(cells: Sequence[ProbedMethod]) -> dict[str, ProbedMethod]:
+    """Each by the name of its probe, which names files: no two are alike on any disk."""
+    named: dict[str, ProbedMethod] = {}
+    for cell in cells:
+        name = NO_NAME.sub("-", f"{NAME}-{cell.method[:60]}-{cell.n_options or 'options'}")
+        taken, n = {other.casefold() for other in named}, 1
+        while (numbered := name if n == 1 else f"{name}-{n}").casefold() in taken:
+            n += 1
+        named[numbered] = cell
+    return named
 
 
 def _trained(loaded: Loaded, job: ProbeJob) -> Probe:
@@ -127,21 +141,37 @@ def _judged(loaded: Loaded, probe: Probe, plan: StudyPlan) -> Probe:
     """Called what it is: of too few groups, or no better than the mean of the other folds, it reads no belief."""
     data = loaded.data
     if loaded.at.position == OF_OPTION:
-        gain, groups = _gain_of_options(loaded, probe)
+        gain, groups = _gain_of_options(loaded, probe, plan)
         return _called(probe, loaded, gain, groups, plan)
     prob = data.options if data.options is not None else np.column_stack([data.target.prob, 1 - data.target.prob])
-    folds = grouped_folds(data.groups, min(plan.folds, data.n_groups), plan.seed)
-    base = np.stack([prob[folds != fold].mean(axis=0) for fold in folds])
+    base = _base(prob, cells_of(data.rows), data.groups, plan)
     gain = _loss(prob, base) - _loss(prob, probe.beliefs(data.read(loaded.at), data.groups))
     return _called(probe, loaded, gain, data.groups, plan)
 
 
-def _gain_of_options(loaded: Loaded, probe: Probe) -> tuple[Floats, NDArray[Any]]:
-    """Of each read-out, by how many nats it is closer to the exact belief than options all alike; and its group."""
+def _base(prob: Floats, cells: NDArray[np.intp], groups: NDArray[Any], plan: StudyPlan) -> Floats:
+    """[n, k] the mean of the other folds in the same cell [n] (under the same conditions, which a probe could read off
+    the question); of a cell that the others lack, over all.
+    """
+    folds, base = grouped_folds(groups, min(plan.folds, len(set(groups.tolist()))), plan.seed), np.empty_like(prob)
+    for fold, cell in {*zip(folds.tolist(), cells.tolist(), strict=True)}:
+        others = folds != fold
+        same = others & (cells == cell)
+        base[(folds == fold) & (cells == cell)] = prob[same if same.any() else others].mean(axis=0)
+    return base
+
+
+def _gain_of_options(loaded: Loaded, probe: Probe, plan: StudyPlan) -> tuple[Floats, NDArray[Any]]:
+    """Of each read-out, by how many nats it is closer to the exact belief than the mean of the other folds at the same
+    place of a list of so many options; and its group.
+    """
     data = loaded.data
     _, first, of, size = np.unique(data.rows["readout_id"], return_index=True, return_inverse=True, return_counts=True)
     belief = belief_over_options(probe.logit(data.read(loaded.at), data.groups), of)
-    gain = data.target.prob * np.log(np.clip(belief, LOSS_EPS, 1) * size[of])
+    places = data.rows["option_index"].to_numpy() + (int(size.max()) + 1) * size[of]
+    base = _base(data.target.prob[:, None], places.astype(np.intp), data.groups, plan)[:, 0]
+    base = base / np.bincount(of, base)[of]
+    gain = data.target.prob * np.log(np.clip(belief, LOSS_EPS, 1) / np.clip(base, LOSS_EPS, 1))
     return np.bincount(of, gain).astype(np.float64), data.groups[first]
 
 
@@ -151,8 +181,8 @@ def _called(probe: Probe, loaded: Loaded, gain: Floats, groups: NDArray[Any], pl
     score = cluster_mean(gain, groups, how=Resampling(seed=plan.seed))
     if data.n_groups < plan.thresholds.groups:
         called = TOO_FEW
-    elif not score.ci_lo > 0:
-        called = NOTHING if score.ci_hi <= 0 else UNSURE
+    elif not score.ci_lo > ROUNDING:
+        called = NOTHING if score.ci_hi <= ROUNDING else UNSURE
     else:
         called = DECODED if loaded.sites[loaded.at.position] == "before the question" else READ_OUT
     return replace(probe, meta=probe.meta.model_copy(update={"called": called}))

@@ -187,6 +187,13 @@ class RunFolder(OutputFolder):
         more = {name: file_digest(self.path / name) for name in names}
         self.write_manifest(known | {"files": known.get("files", {}) | more})
 
+    def forget(self, *names: str) -> None:
+        """Take these files of the run's folder out of it, and out of its manifest."""
+        record = self.manifest
+        self.write_manifest({**record, "files": {k: v for k, v in record.get("files", {}).items() if k not in names}})
+        for name in names:
+            (self.path / name).unlink(missing_ok=True)
+
     def recorded(self, name: str) -> Path | None:
         """The path of a file that the run was begun with; None if it was begun without.
 

@@ -74,6 +74,15 @@ SPREADS |= {"rmse_clip", "rmse_coherent", "sycophancy_error", "information_gap"}
 """Numbers that shrink with it: differences of beliefs, or of their log-odds, and"""
 BETS = ("dutch_book_", "arbitrage_", "frequentist_")
 """how the names of those begin that are lost for such differences."""
+RAISED = frozenset({"rms_logodds", "rmse_clip", "rmse_coherent", "sycophancy_error", "information_gap"})
+LOWERED = frozenset({"c2", "c3", "kappa", "kappa_word", "M"})
+"""Numbers that are raised, as those of bets are, and lowered by errors of a reading, which make a coherent belief look
+incoherent."""
+
+
+def by_errors(metric: str, less: float) -> bool:
+    """Whether what a probe's number is `less` than another kind's can be due to the errors of its readings alone."""
+    return less < 0 if metric in RAISED or metric.startswith(BETS) else less > 0 and metric in LOWERED
 
 
 class LogoddsSpread(NamedTuple):
@@ -146,28 +155,40 @@ def reach(target: str, read: pd.DataFrame, beliefs: pd.DataFrame) -> Reach:
     exact = read_exactly(beliefs)
     exact = exact.assign(of=exact["readout_id"].astype(str))[["of", "option", "prob"]]
     both = read.merge(exact, on=["of", "option"], suffixes=("", "_exact")).dropna(subset=["prob", "prob_exact"])
-    if target != "exact" or both.empty:
+    if target != "exact":
         return Reach()
+    if both.empty:
+        return Reach("not shown to spread as far as the exact belief (none stands beside what it reads)")
     of = {str(name): _spread_of(rows) for name, rows in both.groupby("scenario", observed=True)}
     if faults := [
         f"{found.fault} (scenario `{name}`)" if name else found.fault for name, found in of.items() if found.fault
     ]:
         return Reach("; ".join(faults), wrong=True)
     varied = [found for found in of.values() if np.isfinite(found.ratio)]
-    if varied and all(found.known for found in varied):
+    if not varied:
+        return Reach("not shown to spread as far as the exact belief, which does not vary")
+    if all(found.known for found in varied):
         return Reach()
     few = both["cluster"].nunique()
     return Reach(f"not shown to spread as far as the exact belief ({few} groups are too few to tell)")
 
 
 def _spread_of(rows: pd.DataFrame) -> LogoddsSpread:
-    groups = rows["cluster"].astype(str)
-    shared = ["option_index"]
+    return spread(rows["prob"], rows["prob_exact"], cells_of(rows, "option_index"), rows["cluster"].astype(str))
+
+
+def cells_of(rows: pd.DataFrame, *names: str) -> NDArray[np.intp]:
+    """[n] the cell of each row: its scenario, these columns, and the conditions of which each level is met in half of
+    the clusters or more.
+    """
+    clusters = rows["cluster"].astype(str)
+    shared = [*names, *(["scenario"] if "scenario" in rows else [])]
     for name in condition_columns(rows.drop(columns=["prob_exact", *READ_BY, *READINGS], errors="ignore")):
-        met = groups.groupby(rows[name].astype(str), observed=True).nunique()
-        shared += [name] if met.min() * 2 >= groups.nunique() else []
-    cells = rows.groupby(shared, dropna=False, observed=True).ngroup()
-    return spread(rows["prob"], rows["prob_exact"], cells, groups)
+        met = clusters.groupby(rows[name].astype(str), observed=True).nunique()
+        shared += [name] if name not in shared and met.min() * 2 >= clusters.nunique() else []
+    if not shared:
+        return np.zeros(len(rows), dtype=np.intp)
+    return np.asarray(rows.groupby(shared, dropna=False, observed=True).ngroup(), dtype=np.intp)
 
 
 # What the errors of a probe do to the slope of an update, and the way back (PROBES 6, METRICS A5).

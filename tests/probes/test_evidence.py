@@ -6,14 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.metrics import roc_auc_score
 
 import doxascope.metrics
-from doxascope.metrics import Resampling
+from doxascope.metrics import Resampling, belief_consistency, martingale_score
 from doxascope.probes.dataset import ProbeData, make_target
 from doxascope.probes.estimators import ridge
-from doxascope.probes.evidence.calibration import BETS, SPREADS, calibrate, shift_test, spread, update_behind_probe
+from doxascope.probes.evidence.calibration import (
+    BETS,
+    SPREADS,
+    by_errors,
+    calibrate,
+    shift_test,
+    spread,
+    update_behind_probe,
+)
 from doxascope.probes.evidence.controls import baseline_r2, learning_curve, selectivity, surface_features
 from doxascope.probes.evidence.crossfit import Refitted, auc, cross_fit, log_loss_skill, recall_at, refit
 from doxascope.probes.evidence.estimator_comparison import compare_estimators
@@ -356,3 +364,27 @@ def test_the_slope_behind_a_noisy_probe_is_found_where_the_probe_reads_another(s
     deaf = update_behind_probe(np.ones(n), read1, prior, post, groups)
     assert (deaf.status, np.isnan(deaf.M_behind)) == ("no_reliability", True)
     assert update_behind_probe(read0[:9], read1[:9], prior[:9], post[:9], groups[:9]).status == "too_few"
+
+
+def test_errors_of_a_reading_make_a_coherent_belief_look_incoherent_and_are_known_by_their_side() -> None:
+    rng = np.random.default_rng(0)
+    prior = softmax(rng.normal(size=(400, 3)), axis=1)
+    left = np.where(np.arange(3) == 0, 0.0, prior)
+    post = left / left.sum(axis=1, keepdims=True)
+
+    def scores(noise: float) -> dict[str, float]:
+        read = [softmax(np.log(np.maximum(p, 1e-4)) + noise * rng.normal(size=p.shape), axis=1) for p in (prior, post)]
+        scored = belief_consistency(*read, np.zeros(400, dtype=int))
+        change = np.diff(np.log(scored.prior2), axis=1) - np.diff(np.log(scored.post2), axis=1)
+        before = rng.uniform(0.2, 0.8, 400)
+        after = before + rng.normal(0, 0.1, 400)
+        seen = [p + noise / 5 * rng.normal(size=400) for p in (before, after)]
+        slope = martingale_score(np.clip(seen[0], 0, 1), np.clip(seen[1], 0, 1)).M
+        return {"rms_logodds": float(np.sqrt((change**2).mean())), "c2": float(scored.c2.mean()), "M": slope}
+
+    held, read = scores(0.0), scores(0.4)
+    for metric in held:
+        assert by_errors(metric, held[metric] - read[metric])
+        assert not by_errors(metric, read[metric] - held[metric])
+    assert not by_errors("accuracy", 1.0)
+    assert by_errors("dutch_book_rejection", -1.0)

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pydantic import TypeAdapter
 
 from ....base.errors import UserError, in_one_line
+from ....base.settings import read_yaml
 from ....base.text import as_csv
 from ....hooks.lens.plan import Gate
 from ....metrics import ReadoutGate, Score, check_belief_table, query_effect, readout_gate
@@ -295,13 +297,19 @@ def applied(folder: RunFolder) -> Iterator[tuple[ProbeMeta, pd.DataFrame]]:
     for record, table in left_in(folder, PROBES_FOLDER, AGAIN):
         with in_one_line(f"{folder.path}: a probe that was applied", AGAIN):
             meta = ProbeMeta.model_validate_json(record)
+            if not {"of", "kind"} <= {*table.columns} or set(table["kind"].astype(str)) != {"probe"}:
+                raise ValueError("has other rows than what a probe reads")
         yield meta, table
 
 
 def left_out(folder: RunFolder) -> dict[str, str]:
-    """What `kinds: all` could not read -> why."""
+    """What `kinds: all` could not read -> why. Raises UserError for a list that is none."""
     files = folder.manifest.get("files", {})
-    read = json.loads(folder.verified(LEFT_OUT, files[LEFT_OUT])) if LEFT_OUT in files else {}
+    if LEFT_OUT not in files:
+        unfinished = read_yaml(folder.config).get("kinds") == "all"
+        return {"probes": "the run was stopped before they were trained; give its command again"} if unfinished else {}
+    with in_one_line(folder.path / LEFT_OUT, "give the run's command again"):
+        read = TypeAdapter(dict[str, str]).validate_json(folder.verified(LEFT_OUT, files[LEFT_OUT]))
     return {f"probe of {name}": why for name, why in read.items()}
 
 
@@ -332,6 +340,8 @@ def unreadable(meta: ProbeMeta) -> str:
 def by_exact_method(meta: ProbeMeta, table: pd.DataFrame, beliefs: pd.DataFrame) -> pd.DataFrame:
     """The rows of a probe by the form of the exact read-out, one of `beliefs`, that each is of."""
     form = beliefs.drop_duplicates("readout_id").set_index("readout_id")["method"].astype(str)
+    if unknown := sorted({*table["of"].astype(str)} - {*form.index.astype(str)})[:1]:
+        raise UserError(f"probe {meta.name}: reads {unknown[0]!r}, which is no read-out of the run; {AGAIN}")
     return named_apart(table, [f"{form[name]}/{meta.name}" for name in table["of"]], READ_BY)
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from doxascope.base.errors import UserError
+from doxascope.experiments.compare import comparison
 from doxascope.experiments.compare.card.model_card import ModelCard, load_set
 from doxascope.experiments.compare.card.output import card_page
 from doxascope.experiments.compare.comparison import compare
@@ -33,7 +34,7 @@ from doxascope.experiments.run.plan import foreseen
 from doxascope.experiments.run.runner import run
 from doxascope.hooks.model.spec import BACKENDS
 from doxascope.hooks.store import ActivationStore
-from doxascope.probes.evidence.calibration import Reach, reach
+from doxascope.probes.evidence.calibration import Reach, by_errors, reach
 from doxascope.probes.probe import ProbeMeta
 
 ONE_METHOD = {
@@ -213,6 +214,22 @@ def test_kinds_are_paired_and_a_probe_of_few_groups_is_named(every_kind: Callabl
         assert {name for name, struck in drawn.items() if struck} == {"rms_logodds", "c2", "dutch_book_rejection"}
 
 
+def test_a_probe_whose_errors_make_it_look_less_coherent_is_not_called_so(
+    every_kind: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here every gate is open, so that nothing else strikes a difference out."""
+    monkeypatch.setattr(comparison, "_why_struck", lambda *_: "")
+    found = compare([every_kind("consistency")])
+    for record in [*found.confirmed, *found.explored, *found.struck]:
+        less, kinds = record.score.second - record.score.first, (record.pair.one.kind, record.pair.two.kind)
+        worse = [
+            kind == "probe" and by_errors(record.pair.metric, by) for kind, by in zip(kinds, (less, -less), strict=True)
+        ]
+        assert ("errors of what" in record.struck) == any(worse)
+        assert np.isnan(record.score.p_adjusted) or not any(worse)
+    assert found.struck
+
+
 def planted(beliefs: pd.DataFrame, meta: ProbeMeta, how: str, *, times: int, prior: str = "known") -> Reach:
     """What is told of a probe of a belief that keeps the ratio of the words that remain, on copies of a run's items.
 
@@ -279,7 +296,7 @@ def test_a_scenario_without_spread_hides_no_other_in_either_order(
         f"drawn together: its log-odds have 0.30 of the spread of the exact ones (scenario `{wide}`)", wrong=True
     )
     alone = reach(meta.target, read[read["scenario"] == flat], exact)
-    assert alone == Reach("not shown to spread as far as the exact belief (40 groups are too few to tell)")
+    assert alone == Reach("not shown to spread as far as the exact belief, which does not vary")
 
 
 @pytest.fixture(scope="module")
