@@ -88,7 +88,12 @@ class Lead:
         for verdict in self.verdicts:
             for pair in verdict.withheld.items():
                 why[pair].append(verdict.method)
-        return [f"Not judged of {listed(methods)}: {name} ({said})." for (name, said), methods in why.items()]
+        alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for (name, said), methods in why.items():
+            alike.setdefault((said, tuple(methods)), []).append(name.replace("[", " (").replace("]", ")"))
+        return [
+            f"Not judged of {listed(methods)}: {listed(names)}: {said}." for (said, methods), names in alike.items()
+        ]
 
     @property
     def primary(self) -> tuple[str, str, list[str]]:
