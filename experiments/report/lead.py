@@ -92,7 +92,8 @@ class Lead:
         for (name, said), methods in why.items():
             alike.setdefault((said, tuple(methods)), []).append(name.replace("[", " (").replace("]", ")"))
         return [
-            f"Not judged of {listed(methods)}: {listed(names)}: {said}." for (said, methods), names in alike.items()
+            f"Not judged of {listed(methods)}: {listed(names)}, since {said}."
+            for (said, methods), names in alike.items()
         ]
 
     @property
