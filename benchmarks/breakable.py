@@ -7,6 +7,7 @@ leaves is that of the unbroken one. Models are tiny and random.
 import random
 import shutil
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -94,10 +95,9 @@ class Run:
         """How much has been committed, cheaply."""
         return sum(len(file.read_bytes().splitlines()) for file in self.out.glob("*/commits*.jsonl"))
 
-    def same(self) -> bool:
-        """Whether the outcome is that of the unbroken one, to the byte, and nothing is found to be at fault."""
-        (whole,), (other,) = (list(place.iterdir()) for place in (self.unbroken, self.out))
-        return content(whole) == content(other) and not list(faults(RunFolder(other)))
+    def differs(self) -> list[str]:
+        """What is not that of the unbroken one, to the byte, or is found to be at fault; empty if all is well."""
+        return [line for pair in zip(*map(runs_in, (self.unbroken, self.out)), strict=True) for line in unlike(*pair)]
 
 
 class Probe(Run):
@@ -129,10 +129,10 @@ class Probe(Run):
         """See `Run.progress`."""
         return len(list(self.out.glob("*/*/*.npz")))
 
-    def same(self) -> bool:
-        """See `Run.same`."""
+    def differs(self) -> list[str]:
+        """See `Run.differs`."""
         (whole,), (other,) = (list(place.iterdir()) for place in (self.unbroken, self.out))
-        return all((whole / name).read_bytes() == (other / name).read_bytes() for name in self.kept)
+        return [name for name in self.kept if (whole / name).read_bytes() != (other / name).read_bytes()]
 
 
 class Card(Probe):
@@ -183,12 +183,6 @@ class Several(Run):
         """See `Run.whole`."""
         return len(list(out.glob("*/report.json"))) == len(list(out.glob("sweep/*.json"))) == 2
 
-    def same(self) -> bool:
-        """See `Run.same`."""
-        places = [sorted(file.parent for file in place.glob("*/manifest.json")) for place in (self.unbroken, self.out)]
-        alike = all(content(whole) == content(other) for whole, other in zip(*places, strict=True))
-        return alike and not any(list(faults(RunFolder(other))) for other in places[1])
-
 
 class Comparison(Probe):
     """Two runs that are compared, which it must leave as they are."""
@@ -233,13 +227,26 @@ def batches(path: Path) -> Iterator[tuple[tuple[str, int], Any]]:
         yield (path.name, commit["batch"]), commit["files"]
 
 
-def content(path: Path) -> list[bytes]:
-    """All that is read and scored, in the order of the batches, whatever the files are called."""
+def runs_in(place: Path) -> list[Path]:
+    """The folders of runs in a folder."""
+    return sorted(file.parent for file in place.glob("*/manifest.json"))
+
+
+def content(path: Path) -> list[Path]:
+    """The files of all that is read and scored, in the order of the batches, whatever they are called."""
     files = [path / name for name in ("scores.json", "published.csv") if (path / name).exists()]
     commits = sorted(RunFolder(path).commits(), key=lambda commit: commit["batch"])
     files += [path / name for commit in commits for name in commit["files"]]
     store = ActivationStore.open(path).parts if (path / "activations").is_dir() else []
-    return [file.read_bytes() for file in [*files, *(part.path for part in store)]]
+    return [*files, *(part.path for part in store)]
+
+
+def unlike(whole: Path, other: Path) -> list[str]:
+    """Files of a run that are not those of the unbroken one, and what `check` finds."""
+    pairs = list(zip_longest(content(whole), content(other)))
+    files = [str(b or a) for a, b in pairs if not (a and b) or a.read_bytes() != b.read_bytes()]
+    halved = RunFolder(other).manifest.get("totals", {}).get("halvings")
+    return [*files, *map(str, faults(RunFolder(other))), *([f"{halved} halvings"] if files and halved else [])]
 
 
 def save_model(experiment: str, place: Path) -> None:
