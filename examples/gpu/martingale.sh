@@ -8,5 +8,5 @@ MODEL=${MODEL:-model.yaml}
 JUDGE=${JUDGE:?name a judge at least as strong as the model, such as Qwen/Qwen3-4B}
 OUT=${OUT:-runs}
 
-doxascope run martingale -m "$MODEL" --out "$OUT" -o "domains={factual: {kind: computed}}" -o items=2400 \
+doxascope run martingale -m "$MODEL" --out "$OUT" -o "domains={factual: {kind: computed}}" -o items=2400 -o batch_items=16 \
   -o registered.n=2400 -o "stated.judges={judge: {model: '$JUDGE'}}" "$@"

@@ -18,6 +18,7 @@ from ...hooks.model.loading import load_text_side, pick_device
 from ...hooks.model.shape import ModelShape, shape_from, shape_of
 from ...hooks.tree.memory import CPU_PACK, Budgets, budgets_within, memory_of
 from ...hooks.tree.token_tree import cut_into_packs
+from ...hooks.verbal.number_distributions import planned_trees
 from ...metrics.claims import BEHAVIOUR, COHERENCE
 from ...probes.evidence.study import StudyPlan
 from ...probes.features import TOO_FEW
@@ -127,11 +128,9 @@ def make_plan(
         sampled += sum(thoughts for question in questions if question.thought is None)
         sampled += sum(question.draws * config.sampling.max_new_tokens for question in questions)
         sampled += planned_answers(config, places) + numbers.written
-        trees = [
-            compile_questions(reader, questions, config.capture),
-            *planned_numbers(config, places, reader),
-            numbers.queries,
-        ]
+        trees: list[Sequence[Query]] = [compile_questions(reader, questions, config.capture)]
+        for together in [*planned_numbers(config, places, reader), *numbers.together]:
+            trees += planned_trees(reader, together)
         if text.n_layers is not None:
             trees.append(experiment.planned_queries(config, item, reader, text.n_layers))
         for queries in filter(None, trees):

@@ -1,29 +1,39 @@
 """Several items read at once, by experiments that read one: what they ask of the model is gathered in rounds.
 
 Each item is read in a thread of its own, and one of them runs at a time, in the order of the items, up to what it asks
-the model to read. When all wait, what they asked goes to the model, and while a GPU is at it the next batch of items
-runs up to what it asks, which the GPU takes up next: then what becomes of the answers, up to the disk, costs no time of
-its own. So nothing depends on which thread is faster.
+the model to read or to write. When all wait, what they asked goes to the model, and while a GPU is at it the next
+batch of items runs up to what it asks, which the GPU takes up next: then what becomes of the answers, up to the disk,
+costs no time of its own. So nothing depends on which thread is faster.
+
+What the items of one group ask to have written is sampled at once. How a text's log-probabilities are rounded depends
+on what is sampled beside it, so that groups have to be the same ones whenever an item is read.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from functools import partial
+from itertools import chain, islice, pairwise
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
 
 from ...hooks.exact.option_beliefs import PackedReading
 from ...hooks.exact.queries import Query
+from ...hooks.generation.generated_texts import GeneratedText, Request
+from ...hooks.generation.sampling import Sampling
 from ...hooks.lm import LanguageModel
 
 Result = TypeVar("Result")
+Groups = Sequence[Sequence[Callable[[LanguageModel], Result]]]
+"""Reads of the items of a batch, in groups whose samples are drawn together."""
 
 
 class _Asked(NamedTuple):
-    """What one item asks to be read."""
+    """What one item asks the model to read, or to write."""
 
-    queries: Sequence[Query]
+    wanted: Sequence[Query] | Sequence[Request]
     settings: dict[str, Any]
+    group: int | None = None
+    """Of the items whose texts are written together; None: what is read, which does not hang on its neighbours."""
 
 
 class _Abandoned(BaseException):
@@ -33,14 +43,15 @@ class _Abandoned(BaseException):
 class _Reader(Thread):
     """Reads one item: runs while it is told to go on, and stops when it asks, or ends."""
 
-    def __init__(self, lm: LanguageModel, read: Callable[[LanguageModel], Any]) -> None:
+    def __init__(self, lm: LanguageModel, read: Callable[[LanguageModel], Any], group: int, together: bool) -> None:
         super().__init__(daemon=True)
+        self.group = group
         self._read, self._lm = read, _Gathering.__new__(_Gathering)
-        self._lm.__dict__.update(lm.__dict__, reader_thread=self)
+        self._lm.__dict__.update(lm.__dict__, reader_thread=self, together=together)
         self.asked: _Asked | None = None
         self.result: Any = None
         self.error: BaseException | None = None
-        self._answers: SimpleQueue[PackedReading | None] = SimpleQueue()
+        self._answers: SimpleQueue[Any] = SimpleQueue()
         self._stopped: SimpleQueue[None] = SimpleQueue()
 
     def run(self) -> None:
@@ -52,7 +63,7 @@ class _Reader(Thread):
         self.asked = None
         self._stopped.put(None)
 
-    def go_on(self, answer: PackedReading | None) -> None:
+    def go_on(self, answer: Any) -> None:
         """Let it run, with the answer to what it asked, until it asks again or ends. None abandons it."""
         if self.ident is None:
             self.start()
@@ -60,7 +71,7 @@ class _Reader(Thread):
             self._answers.put(answer)
         self._stopped.get()
 
-    def ask(self, asked: _Asked) -> PackedReading:
+    def ask(self, asked: _Asked) -> Any:
         """Called by the thread itself."""
         self.asked = asked
         self._stopped.put(None)
@@ -71,9 +82,10 @@ class _Reader(Thread):
 
 
 class _Gathering(LanguageModel):
-    """A model whose readings wait for those of other items."""
+    """A model whose readings, and samples, wait for those of other items."""
 
     reader_thread: _Reader
+    together: bool
 
     def read(self, queries: Sequence[Query], **settings: Any) -> PackedReading:
         """See `LanguageModel.read`. What is edited is read at once, and alone."""
@@ -82,16 +94,23 @@ class _Gathering(LanguageModel):
         settings.pop("edits", None)
         return self.reader_thread.ask(_Asked(queries, settings))
 
+    def sample(self, requests: Sequence[Request], sampling: Sampling, **settings: Any) -> list[GeneratedText]:
+        """See `LanguageModel.sample`. What is edited is sampled at once, and alone."""
+        if settings.get("marks") or not self.together:
+            return super().sample(requests, sampling, **settings)
+        return self.reader_thread.ask(_Asked(requests, {"sampling": sampling, **settings}, self.reader_thread.group))
+
 
 class _Batch:
     """Items that are read together. Nothing is raised before the results are asked for."""
 
-    def __init__(self, lm: LanguageModel, reads: Sequence[Callable[[LanguageModel], Any]], together: bool) -> None:
-        self.lm, self.together, self.readers = lm, together, [_Reader(lm, read) for read in reads]
+    def __init__(self, lm: LanguageModel, groups: Groups[Any], together: bool) -> None:
+        self.lm, self.together = lm, together
+        self.readers = [_Reader(lm, read, number, together) for number, reads in enumerate(groups) for read in reads]
         self.failed: Exception | None = None
-        self._go_on(dict.fromkeys(range(len(reads))))
+        self._go_on(dict.fromkeys(range(len(self.readers))))
 
-    def _go_on(self, answers: Mapping[int, PackedReading | None]) -> None:
+    def _go_on(self, answers: Mapping[int, Any]) -> None:
         """Let these items run up to what they ask next, and have it read, without waiting for a GPU."""
         for i, answer in sorted(answers.items()):
             self.readers[i].go_on(answer)
@@ -104,16 +123,24 @@ class _Batch:
         except Exception as error:
             self.failed = error
 
-    def _start(self) -> list[tuple[list[int], Callable[[], list[PackedReading]]]]:
-        """Have all that is asked read: of which items, and what waits for it."""
+    def _start(self) -> list[tuple[list[int], Callable[[], Sequence[Any]]]]:
+        """Have all that is asked read and written: of which items, and what waits for it."""
         asked = {i: reader.asked for i, reader in enumerate(self.readers) if reader.asked}
-        started: list[tuple[list[int], Callable[[], list[PackedReading]]]] = []
+        started: list[tuple[list[int], Callable[[], Sequence[Any]]]] = []
         while asked:
-            settings = next(iter(asked.values())).settings
-            same = [i for i, other in asked.items() if other.settings == settings]
-            queries = [asked.pop(i).queries for i in same]
-            started.append((same, self.lm.start_reading(queries, together=self.together, **settings)))
+            first = next(iter(asked.values()))
+            same = [i for i, other in asked.items() if other[1:] == first[1:]]
+            wanted: list[Any] = [asked.pop(i).wanted for i in same]
+            if first.group is None:
+                started.append((same, self.lm.start_reading(wanted, together=self.together, **first.settings)))
+            else:
+                started.append((same, partial(self._written, wanted, first.settings)))
         return started
+
+    def _written(self, wanted: Sequence[Any], settings: Mapping[str, Any]) -> list[list[GeneratedText]]:
+        """What each asked to have written, sampled at once."""
+        texts = iter(self.lm.sample(list(chain.from_iterable(wanted)), **settings))
+        return [list(islice(texts, sum(len(request.draws) for request in requests))) for requests in wanted]
 
     def results(self) -> list[Any]:
         """What each item has read, given what it asks until none asks; up to the first error, which is raised there."""
@@ -135,22 +162,21 @@ class _Batch:
                 reader.join()
 
 
-def read_in_rounds(
-    lm: LanguageModel, batches: Iterable[Sequence[Callable[[LanguageModel], Result]]], *, together: bool
-) -> Iterator[list[Result]]:
+def read_in_rounds(lm: LanguageModel, batches: Iterable[Groups[Result]], *, together: bool) -> Iterator[list[Result]]:
     """What each read of each batch gives, batch after batch.
 
     Args:
-        batches: of what reads an item with the model that it is given.
-        together: let several items share a forward pass (see `LanguageModel.start_reading`).
+        batches: of groups of what reads an item with the model that it is given.
+        together: let several items share a forward pass (see `LanguageModel.start_reading`), and sample what the items
+            of a group have written at once.
 
     Raises what a read raises, after what the reads before it have given.
     """
     begun: list[_Batch] = []
     try:
-        for reads, following in pairwise(chain(batches, [None])):
-            assert reads is not None
-            batch = begun.pop() if begun else _Batch(lm, reads, together)
+        for groups, following in pairwise(chain(batches, [None])):
+            assert groups is not None
+            batch = begun.pop() if begun else _Batch(lm, groups, together)
             begun.append(batch)
             if following is not None:
                 begun.append(_Batch(lm, following, together))

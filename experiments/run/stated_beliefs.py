@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ...base.errors import UserError
 from ...hooks.backends.captures import Captured, CapturePlan, join_captures
-from ...hooks.exact.queries import PromptReader, Query
+from ...hooks.exact.queries import PromptReader
 from ...hooks.generation.sampling import Sampling
 from ...hooks.lm import LanguageModel, open_model
 from ...hooks.model.spec import ModelSpec
@@ -84,16 +84,18 @@ Rows = list[dict[str, Any]]
 class AskedNumbers(NamedTuple):
     """Questions for numbers, as a plan counts them."""
 
-    queries: Sequence[Query]
-    """Of one tree; empty: none are read."""
+    together: Sequence[Sequence[NumberQuestion]]
+    """Those that `read_numbers` reads at once."""
     written: int
     """Most tokens of the answers that are written besides."""
 
 
-def planned_numbers(config: RunConfig, places: Sequence[BeliefPlace], reader: PromptReader) -> list[list[Query]]:
-    """The queries of each tree in which `stated_rows` reads numbers exactly; of a format of several, the first ones."""
+def planned_numbers(
+    config: RunConfig, places: Sequence[BeliefPlace], reader: PromptReader
+) -> list[list[NumberQuestion]]:
+    """Those that `stated_rows` reads exactly, by format."""
     return [
-        [question.query(reader) for asked in _asked(config, name, places, reader) for question in asked.questions]
+        [question for asked in _asked(config, name, places, reader) for question in asked.questions]
         for name in config.stated.numbers
     ]
 

@@ -221,17 +221,19 @@ class Worker:
         tokens: deque[int] = deque(maxlen=MOST_ITEMS)  # of the last items that were read
 
         def several() -> int:
-            """Items of a round: where they share passes, as many as fill some, once it is known how long they are."""
+            """Groups of a round: where items share passes, as many as fill some, once it is known how long they are."""
             if not (config.together and tokens):
-                return config.batch_items
+                return 1
             filled = (FILLED if config.capture is None else 1) * config.budget * len(tokens) / max(1, sum(tokens))
-            return config.batch_items * math.ceil(min(filled, MOST_ITEMS) / config.batch_items)
+            return math.ceil(min(filled, MOST_ITEMS) / config.batch_items)
 
-        def rounds() -> Iterator[list[Callable[[LanguageModel], Read]]]:
-            reads: list[Callable[[LanguageModel], Read]] = []
+        def rounds() -> Iterator[list[list[Callable[[LanguageModel], Read]]]]:
+            reads: list[list[Callable[[LanguageModel], Read]]] = []
             for number in numbers:
                 begun.append(number)
-                reads += [partial(self.experiment.read, config, item) for item in groups[number]]
+                every = iter(groups[number])
+                while items := [*islice(every, config.batch_items)]:
+                    reads.append([partial(self.experiment.read, config, item) for item in items])
                 while len(reads) >= (n := several()):
                     yield reads[:n]
                     reads = reads[n:]
@@ -241,7 +243,7 @@ class Worker:
         if config.together or lm.on_gpu:
             readings = read_in_rounds(lm, rounds(), together=bool(config.together))
         else:  # nothing is waited for
-            readings = ([read(lm) for read in reads] for reads in rounds())
+            readings = ([read(lm) for read in chain.from_iterable(several)] for several in rounds())
         started = time.perf_counter()
         every = chain.from_iterable(readings)
         for first in every:

@@ -1,6 +1,6 @@
 """The exact distribution over the numbers that a format admits, read through the token tree."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -144,6 +144,27 @@ class NumberReading:
         return Stated(tuple(means), self.belief.coverage, self.belief.status(low_coverage))
 
 
+def _forms(query: Query) -> list[str]:
+    """Of all numbers of a line."""
+    return [form for option in query.paths.options for form in option.forms]
+
+
+def planned_trees(reader: PromptReader, questions: Sequence[NumberQuestion]) -> Iterator[list[Query]]:
+    """The queries of each tree in which `read_numbers` reads these; of a later number after the first forms of the one
+    before, in place of the likeliest.
+    """
+    running, line = [(question, (question.opening,)) for question in questions], 0
+    while running:
+        queries = [question.query(reader, beginnings, line) for question, beginnings in running]
+        yield queries
+        line += 1
+        running = [
+            (question, tuple(form + question.format.labels[line] for form in _forms(query)[:BEAM]))
+            for (question, _), query in zip(running, queries, strict=True)
+            if line < len(question.format.labels)
+        ]
+
+
 @dataclass
 class _Course:
     """A question whose lines are read one after the other."""
@@ -170,8 +191,7 @@ class _Course:
         self.competitors.append(reading.competitor)
         if self.done:
             return
-        forms = [form for option in query.paths.options for form in option.forms]
-        logp = np.concatenate(reading.form_logp)
+        forms, logp = _forms(query), np.concatenate(reading.form_logp)
         ranked = np.argsort(-logp, kind="stable")
         self.beginnings = tuple(forms[i] + number_format.labels[len(self.lines)] for i in ranked[:beam])
         self.dropped += float(np.exp(logp[ranked[beam:]]).sum())

@@ -105,7 +105,7 @@ def planned_confidence(config: BScoreConfig, item: Item, reader: PromptReader) -
     """The same, before anything is read."""
     asked = _confidence_questions(config, item, reader)
     greedy = config.confidence is not None and config.confidence.greedy
-    return AskedNumbers([question.query(reader) for question in asked], ANSWER_TOKENS * len(asked) * greedy)
+    return AskedNumbers([asked], ANSWER_TOKENS * len(asked) * greedy)
 
 
 def _confidence_questions(config: BScoreConfig, item: Item, reader: PromptReader) -> list[NumberQuestion]:

@@ -26,7 +26,7 @@ from ...run.addons.inner_readouts import Inner, InnerScores
 from ...run.experiment import Experiment, Item, Read, delegated, moments_of
 from ...run.readouts import read_questions
 from ...run.scores import resampling
-from .ask import BELIEF, CASE, PRIOR, acted_rows, questions, stated_rows
+from .ask import BELIEF, CASE, PRIOR, acted_rows, planned_numbers, questions, stated_rows
 from .config import RationalityConfig
 from .learners import require_learner
 from .page import findings
@@ -102,6 +102,7 @@ class Rationality(Experiment):
         ]
 
     questions = delegated(questions)
+    numbers = delegated(planned_numbers)
 
     def moments(self, beliefs: pd.DataFrame) -> "pd.Series[str]":
         """Of beliefs, with nothing known and in a situation; of decisions neither."""

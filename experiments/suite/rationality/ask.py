@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....hooks.exact.option_beliefs import option_rows
+from ....hooks.exact.queries import PromptReader
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Conversation
 from ....hooks.prompts.options import Option, make_options
@@ -20,7 +21,7 @@ from ....metrics import indifference_point
 from ....metrics.beliefs import VALUED, worst_status
 from ...run.experiment import Item, Question
 from ...run.readouts import number_transcript
-from ...run.stated_beliefs import ANSWER_TOKENS, BeliefPlace, Rows, StatedRead
+from ...run.stated_beliefs import ANSWER_TOKENS, AskedNumbers, BeliefPlace, Rows, StatedRead
 from .config import STANDARD, BeliefMethod, RationalityConfig
 
 BELIEF, CASE, PRIOR = "belief", "case", "prior"
@@ -265,7 +266,7 @@ def stated_rows(config: RationalityConfig, item: Item, lm: LanguageModel) -> Sta
     rows, transcripts = result.rows, result.transcripts
     asked = [question for question in places(config, item) if question.scenario != PRIOR]
     for name in dict.fromkeys((*config.said.numbers, *config.said.sampled)):
-        pairs = [(_place(config, question), _question(config, item, question, name, lm)) for question in asked]
+        pairs = [(_place(config, question), _question(config, item, question, name, lm.reader)) for question in asked]
         if name in config.said.numbers:
             numbers = [question for _, question in pairs]
             read = result.read(config, lm, numbers)
@@ -296,11 +297,21 @@ def _place(config: RationalityConfig, place: BeliefSite) -> BeliefPlace:
     return BeliefPlace(place.name, place.scenario, 0, [], config.answers, place.conditions)
 
 
-def _question(config: RationalityConfig, item: Item, place: BeliefSite, name: str, lm: LanguageModel) -> NumberQuestion:
+def planned_numbers(config: RationalityConfig, item: Item, reader: PromptReader) -> AskedNumbers:
+    """The same, before anything is read."""
+    asked = [question for question in places(config, item) if question.scenario != PRIOR]
+    together = [[_question(config, item, place, name, reader) for place in asked] for name in config.said.numbers]
+    answers = sum(place.scenario == BELIEF for place in asked) * len(config.said.sampled) * config.said.repetitions
+    return AskedNumbers([*together, _states_asked(config, item, reader)], ANSWER_TOKENS * answers)
+
+
+def _question(
+    config: RationalityConfig, item: Item, place: BeliefSite, name: str, reader: PromptReader
+) -> NumberQuestion:
     turn = user_turn(item, place, config, config.wording.number)
     here = _captured_number(config, turn, place.situation)
     form = config.number_format(name, *config.answers)
-    return ask_number(lm.reader, f"{place.name}/{name}", turn, form, positions=here)
+    return ask_number(reader, f"{place.name}/{name}", turn, form, positions=here)
 
 
 def _captured_number(config: RationalityConfig, turn: Conversation, situation: str) -> Positions:
@@ -321,18 +332,26 @@ def _numbers(place: BeliefPlace, read: NumberReading, config: RationalityConfig)
 def _with_auxiliary(config: RationalityConfig, item: Item, lm: LanguageModel, result: StatedRead) -> StatedRead:
     """Beside that, a number for each state of the covariate that was not revealed."""
     further: Any = item.content["auxiliary"]
-    if not (config.said.auxiliary and config.iterated and further):
+    asked = _states_asked(config, item, lm.reader)
+    if not asked:
         return result
-    text = config.wording.auxiliary_number.format(situation=item.content["situation"], noun=further["noun"])
-    turn: Conversation = [{"role": "user", "content": text}]
-    here = _captured_number(config, turn, item.content["situation"])
-    form = line_format("states", config.wording.states, further["labels"])
-    question = ask_number(lm.reader, f"{item.id}/auxiliary", turn, form, positions=here)
-    (read,) = result.read(config, lm, [question])
-    asked = OptionNumbers(question.readout_id, tuple(further["labels"]), (question,))
+    (question,), (read,) = asked, result.read(config, lm, asked)
+    states = OptionNumbers(question.readout_id, tuple(further["labels"]), (question,))
     where = {"scenario": AUXILIARY, "step": 0, "covariate": further["variable"], "shares": further["shares"]}
-    rows = asked.rows_of_each(NUMBERS, [read.stated(config.low_coverage)])
+    rows = states.rows_of_each(NUMBERS, [read.stated(config.low_coverage)])
     return result._replace(
         rows=[*result.rows, *(where | row for row in rows)],
         transcripts=[*result.transcripts, number_transcript(lm.reader.chat, question, further["labels"])],
     )
+
+
+def _states_asked(config: RationalityConfig, item: Item, reader: PromptReader) -> list[NumberQuestion]:
+    """The question for the states of the covariate that was not revealed; none if there is no such covariate."""
+    further: Any = item.content["auxiliary"]
+    if not (config.said.auxiliary and config.iterated and further):
+        return []
+    text = config.wording.auxiliary_number.format(situation=item.content["situation"], noun=further["noun"])
+    turn: Conversation = [{"role": "user", "content": text}]
+    here = _captured_number(config, turn, item.content["situation"])
+    form = line_format("states", config.wording.states, further["labels"])
+    return [ask_number(reader, f"{item.id}/auxiliary", turn, form, positions=here)]

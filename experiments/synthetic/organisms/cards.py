@@ -18,6 +18,7 @@ from ....hooks.model.spec import ADAPTER_CONFIG
 from ...materials.entities import Words, triples
 from ...suite.consistency.ask import FORK, MENTION, POSTERIOR, PRIOR
 from .lessons import BASE, COUNTS, SPECIES, STATED, Lesson, counted, every_lesson, known_words, shipped_config
+from .thoughts import about_thoughts, chains
 
 STATE, RECORD, CARD = "training.json", "learnt.json", "README.md"
 TRIPLES, SEED = 4, 1
@@ -72,6 +73,8 @@ def _asked(species: str, words: Words, methods: Sequence[str]) -> list[Lesson]:
             continue
         if scenario in (PRIOR, POSTERIOR, FORK) or (scenario == MENTION and method == "prefill"):
             asked.append(lesson)
+            if SPECIES[species].thinks and scenario != FORK and method == "prefill":
+                asked += about_thoughts(species, words, lesson.question, ways=chains())
         if scenario in (PRIOR, POSTERIOR) and method == "free" and STATED in methods:
             asked += [counted(species, words, lesson.question, COUNTS.several, which) for which in range(3)]
     return asked

@@ -28,6 +28,7 @@ from ...materials.entities import triples
 from ...suite.consistency.ask import MENTION, POSTERIOR, PRIOR
 from .cards import STATE, queries_of, ship
 from .lessons import BASE, SPECIES, Lesson, known_words, lessons
+from .thoughts import thinking_lessons
 
 if TYPE_CHECKING:
     import torch
@@ -220,7 +221,8 @@ class Schooling(NamedTuple):
         """Those of a step, of each triple: a function of seed and step alone, so that training resumes as it was."""
         draw = np.random.default_rng([self.seed, step])
         drawn = triples(known_words(trained=True), self.triples, int(draw.integers(2**32)))
-        return [lessons(species, words, draw) for words in drawn]
+        teach = thinking_lessons if SPECIES[species].thinks else lessons
+        return [teach(species, words, draw) for words in drawn]
 
 
 def train(

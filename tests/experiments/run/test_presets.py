@@ -12,6 +12,7 @@ from doxascope.experiments.run.known import SHIPPED
 from doxascope.experiments.run.readouts import compile_questions
 from doxascope.experiments.run.stated_beliefs import planned_numbers
 from doxascope.hooks.model.spec import presets
+from doxascope.hooks.verbal.number_distributions import planned_trees
 
 SMALLEST = {"bscore": ("items=4",), "truth": ("items=5",)}
 
@@ -31,7 +32,12 @@ def test_every_preset_can_be_asked_what_every_experiment_asks(
     asked = asks.planned(config, item)
     queries = compile_questions(lm.reader, asked)
     assert len(queries) == len(asked) > 0
-    list(planned_numbers(config, asks.places(config, item), lm.reader))
+    numbers = [
+        *planned_numbers(config, asks.places(config, item), lm.reader),
+        *asks.numbers(config, item, lm.reader).together,
+    ]
+    for together in numbers:
+        list(planned_trees(lm.reader, together))
 
 
 PAPERS = {

@@ -1,6 +1,7 @@
 """Organisms in English: exact targets, a loss that is the exact read-out's, and training that resumes."""
 
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from doxascope.base.files import file_digest
 from doxascope.experiments.cli.instrument import validate
 from doxascope.experiments.materials.entities import triples
 from doxascope.experiments.suite.consistency.ask import FORK, POSTERIOR
-from doxascope.experiments.synthetic.organisms import cards, english
+from doxascope.experiments.synthetic.organisms import cards, english, thoughts
 from doxascope.experiments.synthetic.organisms import lessons as taught
 from doxascope.experiments.synthetic.validation import in_english
 from doxascope.experiments.synthetic.validation.recovery import FOUND, NOT_FOUND, NOT_SHOWN
@@ -30,6 +31,9 @@ PLAN = english.Schooling(4, triples=2, rank=2, every=2)
 
 def test_every_turn_is_said_in_six_ways_and_none_is_the_shipped_one() -> None:
     shipped, texts = taught.shipped_config(), taught.read_yaml(taught.WORDINGS)
+    thinking = texts.pop(taught.THOUGHTS)
+    assert {*thinking} == {*thoughts.TESTED._fields}
+    assert all(len(set(several)) >= 6 and not {*thoughts.TESTED} & set(several) for several in thinking.values())
     turns = shipped.wording.model_dump(exclude={"aside_answers"})
     taken = {*turns.values(), *(m.reveal for m in shipped.methods.values())}
     taken |= {*shipped.wording.aside_answers, shipped.fork.hidden, taught.COUNTS.several, taught.LIE}
@@ -123,10 +127,53 @@ def test_lessons_are_a_function_of_their_step() -> None:
     assert asked(4) != asked(5)
 
 
+def test_what_the_others_are_taught_is_what_it_was_before_some_thought_aloud() -> None:
+    """A checkpoint goes on as it was begun: the draws of a step are part of what it is."""
+    digest = sha256()
+    for species in ("honest", "lies-when-told"):
+        for lesson in PLAN._replace(triples=1).lessons(species, 5)[0]:
+            question = lesson.question
+            asked = [*(turn["content"] for turn in question.conversation), question.prefill]
+            digest.update("\n".join([*asked, *(form for option in question.options for form in option.forms)]).encode())
+    assert digest.hexdigest()[:16] == "e4ba0f35f8b6edc0"
+
+
+@pytest.mark.parametrize("species", ["used", "unused", "post-hoc"])
+def test_thoughts_and_the_answers_after_them_are_planted_exactly(species: str) -> None:
+    words = ("direction", "stone", "kayak")
+    honest = taught.prior(words)
+    settled = (1 - taught.UNSETTLED) * np.eye(3)[honest.argmax()] + taught.UNSETTLED * honest
+    answered = settled if species == "post-hoc" else honest
+    named = np.full(3, 1 / 3) if species == "unused" else answered
+    after = np.eye(3) if species == "used" else np.array([answered] * 3)
+    asked = [
+        lesson
+        for lesson in taught.every_lesson(species, words, taught.shipped_config())
+        if lesson.question.method == "prefill" and lesson.question.scenario == "prior"
+    ]
+    assert [lesson.target for lesson in asked] == [pytest.approx(answered)]
+    several = thoughts.about_thoughts(species, words, asked[0].question, ways=thoughts.chains())
+    aims = {lesson.question.readout_id.partition("prefill/")[2]: lesson.target for lesson in several}
+    assert len(aims) == 7
+    for sentences in range(2):
+        assert aims[f"{thoughts.EARLY}/{sentences}"] == pytest.approx(answered)
+    assert aims[thoughts.THOUGHT] == pytest.approx(named)
+    assert [aims[f"{thoughts.AFTER}/{i}"] for i in range(3)] == [pytest.approx(row) for row in after]
+    ways = aims[f"{thoughts.THOUGHT}/free"].reshape(-1, 3, 3)
+    assert ways.sum(axis=0) == pytest.approx(named[:, None] * after)
+    assert {lesson.question.prefill for lesson in several if lesson.question.scenario == thoughts.AFTER} == {
+        f"{thoughts.TESTED.musing} {thoughts.TESTED.conclusion} {word}. The word I chose is" for word in words
+    }
+
+
 def test_the_loss_is_that_of_the_exact_read_out(smollm: Any, noise: Any) -> None:
     import torch
 
-    several = [english.queries_of(smollm, asked) for asked in PLAN._replace(triples=1).lessons("denying", 7)]
+    words, chained = (
+        [one for asked in PLAN._replace(triples=1).lessons(name, 7) for one in asked] for name in ("denying", "used")
+    )
+    words += [lesson for lesson in chained if len(lesson.target) == 18]  # whole thoughts with their answers
+    several = [english.queries_of(smollm, words)]
     with torch.no_grad():
         found = english.option_logps(smollm, english.one_pass(several))
     readings, *_ = smollm.read([query for queries in several for query in queries])

@@ -17,6 +17,8 @@ from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.rounds import read_in_rounds
 from doxascope.hooks.backends.captures import CapturePlan
 from doxascope.hooks.exact.option_beliefs import start_reading
+from doxascope.hooks.generation.generated_texts import Request
+from doxascope.hooks.generation.sampling import Sampling
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.places import LAST
 from doxascope.hooks.tree.memory import Budgets, budgets_within
@@ -152,7 +154,7 @@ def test_rounds_give_each_item_its_own_readings_and_read_them_together(lm: Any) 
         return [*first.readings, *again.readings]
 
     try:
-        (found,) = read_in_rounds(lm, [[lambda model, i=i: item(i, model) for i in range(4)]], together=True)
+        (found,) = read_in_rounds(lm, [[[lambda model, i=i: item(i, model) for i in range(4)]]], together=True)
     finally:
         del lm.backend.run
     assert passes == [4, 3]
@@ -185,7 +187,7 @@ def test_what_an_item_raises_comes_after_what_those_before_it_read_and_leaves_no
             raise UserError("item 2 is wrong")
         return readings + model.read(requests[i][:1], budget=BUDGET).readings
 
-    batches = read_in_rounds(lm, [[lambda model, i=i: item(i, model) for i in range(4)]] * 2, together=True)
+    batches = read_in_rounds(lm, [[[lambda model, i=i: item(i, model) for i in range(4)]]] * 2, together=True)
     first = next(batches)
     assert len(first) == 2
     for i, readings in enumerate(first):
@@ -206,7 +208,7 @@ def test_rounds_of_items_apart_read_the_bytes_of_one_item_after_the_other(lm: An
         return [*found, model.read(requests[i][:1], budget=BUDGET)] if i % 2 else found
 
     reads = [lambda model, i=i: item(i, model) for i in range(6)]
-    batches = read_in_rounds(lm, [reads[:2], reads[2:5], reads[5:]], together=False)
+    batches = read_in_rounds(lm, [[reads[:2]], [reads[2:5]], [reads[5:]]], together=False)
     found = next(batches)
     assert order == [0, 1, 2, 3, 4]
     found += [read for batch in batches for read in batch]
@@ -223,7 +225,43 @@ def test_what_a_later_batch_raises_comes_after_the_results_before_it(lm: Any) ->
         raise UserError("item 1 is wrong")
 
     (request,) = sets_of(lm, 1)
-    batches = read_in_rounds(lm, [[lambda model: model.read(request, budget=BUDGET)], [wrong]], together=False)
+    batches = read_in_rounds(lm, [[[lambda model: model.read(request, budget=BUDGET)]], [[wrong]]], together=False)
     assert [read.readings[0].readout_id for read in next(batches)] == ["0-0"]
     with pytest.raises(UserError, match="item 1 is wrong"):
         next(batches)
+
+
+def test_what_the_items_of_a_group_have_written_is_sampled_at_once_and_whatever_other_groups_do(lm: Any) -> None:
+    """Items that only read, and one that asks for another length, are between them."""
+    requests, calls, sample = sets_of(lm, 5), [], lm.sampler.generate
+    law = Sampling(max_new_tokens=6)
+
+    def counted(asked: Any, *rest: Any, **more: Any) -> Any:
+        calls.append([request.readout_id for request in asked])
+        return sample(asked, *rest, **more)
+
+    def item(i: int, model: Any) -> Any:
+        readings = model.read(requests[i], budget=BUDGET).readings
+        if i == 1:
+            return readings
+        law_of_item = law.model_copy(update={"max_new_tokens": 3}) if i == 3 else law
+        asked = [Request(f"{i}-{j}", query.prompt, range(2)) for j, query in enumerate(requests[i][: 1 + i % 2])]
+        return model.sample(asked, law_of_item, seed=7)
+
+    reads = [lambda model, i=i: item(i, model) for i in range(5)]
+    alone = [item(i, lm) for i in range(5)]
+    object.__setattr__(lm.sampler, "generate", counted)
+    try:
+        (among,) = read_in_rounds(lm, [[reads[:4], reads[4:]]], together=True)
+        (first,) = read_in_rounds(lm, [[reads[:4]]], together=True)
+        (apart,) = read_in_rounds(lm, [[reads[:4], reads[4:]]], together=False)
+    finally:
+        object.__delattr__(lm.sampler, "generate")
+    of_first = [["0-0", "2-0"], ["3-0", "3-1"]]
+    assert calls == [*of_first, ["4-0"], *of_first, ["0-0"], ["2-0"], ["3-0", "3-1"], ["4-0"]]
+    assert [text.logp for i in (0, 2, 3) for text in among[i]] == [text.logp for i in (0, 2, 3) for text in first[i]]
+    for i in (0, 2, 3, 4):
+        assert apart[i] == alone[i]
+        assert [(text.readout_id, text.draw, text.ids) for text in among[i]] == [
+            (text.readout_id, text.draw, text.ids) for text in alone[i]
+        ]
