@@ -49,21 +49,26 @@ def trace(
     """
     from ...hooks.lm import open_model
     from ...probes.probe import Probe
+    from ..probing.rereading import require_same_model
     from ..probing.trace import of_source, page
     from ..probing.trace import trace as follow
     from ..report.html import write
     from ..report.score_files import prepared
     from ..run.config import stored_config
+    from ..run.folder import RunFolder
 
     traced = of_source(source, readout, question, options)
     probe = None if trained is None else Probe.load(trained)
-    if source.is_dir() and model is None:
-        spec = stored_config(source / "config.yaml", allow_code)[1].model
+    run = RunFolder.open(source) if source.is_dir() and model is None else None
+    if run:
+        spec = stored_config(run.config, allow_code)[1].model
     else:
         spec = resolve_model(model or DEFAULT)
         give_consent(spec, places=allow_code)
     place = prepared(out, FILES, "Belief along", "trace")
     with open_model(spec) as lm:
+        if run:
+            require_same_model(lm, run.manifest["conditions"])
         found = follow(lm, traced, every, probe)
     write(place, document := page(found, spec.name, probe))
     place.write("trace.csv", as_csv(found.table))

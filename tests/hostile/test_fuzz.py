@@ -33,6 +33,7 @@ from doxascope.metrics.contract import Resampling
 from doxascope.metrics.forms.recognition import understand
 from doxascope.metrics.scoring.engine import score_understood
 from doxascope.probes import Probe
+from doxascope.probes.detectors import load_detector
 from doxascope.probes.estimators import LinearReadout
 from doxascope.probes.probe import ARRAYS as PROBE_ARRAYS
 from doxascope.probes.probe import ProbeMeta
@@ -271,6 +272,9 @@ TALK = [{"text": "hello", "id": name} for name in ("m1", "m2", "m1")]
 MOODS = {name: {"outcomes": {"satisfaction": "Undecided"}} for name in ("m1", "m2")}
 
 
+TURNS = '"[{""role"": ""user"", ""content"": ""so?""}, {""role"": ""assistant"", ""content"": ""It is.""}]"'
+
+
 def world_of(path: Path) -> object:
     from doxascope.experiments.materials.worlds.source import WorldSource, contexts
 
@@ -293,6 +297,7 @@ def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
     from doxascope.experiments.materials.scenarios import published_sets as published
     from doxascope.experiments.materials.scenarios.scenario import load_scenarios, read_evidence
     from doxascope.experiments.materials.worlds.source import quite_contexts
+    from doxascope.experiments.probing.detector import material
     from doxascope.probes.statements import csv_statements
 
     csqa = {"question": "q", "choices": {"label": ["A", "B"], "text": ["x", "y"]}, "answerKey": "A"}
@@ -334,6 +339,8 @@ def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
         ),
         "scenarios": ("s.yaml", [SCENARIO], load_scenarios),
         "evidence": ("e.yaml", [{"id": "a", "for": "y", "reviewed": True}], read_evidence),
+        "labelled": ("l.csv", "text,label,cluster,held,instructed\nIt is.,1,a,0.2,0\nIt is not.,0,a,,0\n", material),
+        "talks": ("t.csv", f"messages,label,cluster\n{TURNS},1,a\n", material),
         "statements": ("s.csv", "statement,label\nIt is.,1\nIt is not.,0\n", lambda path: csv_statements([path])),
     }
 
@@ -409,6 +416,38 @@ def test_a_probe_of_a_stranger_reads_or_is_refused(arrays: dict[str, Any], data:
         width = len(probe.readout.weights)
         assert np.isfinite(probe.logit(np.ones((2, width)), ["a", "c"])).all()
         assert Path(probe.meta.name).name == probe.meta.name
+
+
+@fuzz(60)
+@given(
+    st.dictionaries(st.sampled_from(["direction", "bias", "layer", "threshold", "x"]), ARRAYS, max_size=2), st.data()
+)
+def test_a_detector_of_a_stranger_scores_finite_numbers_or_is_refused(
+    arrays: dict[str, Any], data: st.DataObject
+) -> None:
+    import torch
+    from safetensors.numpy import save_file
+
+    given = {"direction": np.ones((2, 3)), "layer": np.array([0.0, 1.0]), "threshold": np.array([0.5])} | arrays
+    ending = data.draw(st.sampled_from(["npz", "safetensors", "pt"]))
+    with bounded(), tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"d.{ending}")
+        if ending == "safetensors":
+            save_file({name: each for name, each in given.items() if each.dtype.kind in "iuf"}, path)
+        elif ending == "pt":
+            state = {name: torch.tensor(each) for name, each in given.items() if each.dtype.kind in "iufc"}
+            about = {"probe_architecture": data.draw(st.sampled_from(["dim", "lr", 1])), "layer": 1}
+            torch.save({"state_dict": state, "hyperparams": data.draw(altered(about))}, path)
+        else:
+            np.savez(path, **given)
+        if data.draw(st.booleans()):
+            whole, noise = path.read_bytes(), data.draw(st.binary(min_size=1, max_size=3))
+            at = data.draw(st.integers(0, len(whole) - 1))
+            path.write_bytes(whole[:at] + noise + whole[at + len(noise) :])
+        detector = load_detector(path)
+        layers = tuple(range(len(detector.directions)))
+        placed = detector.placed(len(layers), layers, 0.0)
+        assert np.isfinite(placed.score(np.ones((2, *detector.directions.shape)))).all()
 
 
 @pytest.fixture(scope="module")
