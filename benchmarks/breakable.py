@@ -28,7 +28,7 @@ from doxascope.hooks.store import ActivationStore
 
 SETTINGS = {
     "consistency": ["items=3", "registered.n=3", "fork.methods=[]", "capture={layers: [0]}"],
-    "truth": ["items=8", "stated.numbers=[]", "capture.sites=[resid_post]"],
+    "truth": ["items=24", "stated.numbers=[]", "capture.sites=[resid_post]"],
     "bscore": ["items=4", "runs=2", "turns=3"],
     "rationality": ["items=3", "pool=60", "iterations=2", "prompts={standard: ''}"],
     "ask": ["answers=[letters]"],
@@ -40,7 +40,7 @@ SETTINGS = {
     "locate": ["items=4", "layers=[0]", "control_layers=[0.5]"],
 }
 ALIKE = ["batch_items=1", "bootstrap_draws=20", "model.threads=1"]
-TABLE = "id,question,option_1,option_2,truth\n" + "".join(f"q{i},Is {i} even?,yes,no,yes\n" for i in range(8))
+TABLE = "id,question,option_1,option_2,truth\n" + "".join(f"q{i},Is {i} even?,yes,no,yes\n" for i in range(24))
 SWEPT = [
     "study={permutations: 19, refits: 20, penalties: [1.0], folds: 3, control_draws: 2, transfer: []}",
     "neutral=0",

@@ -7,7 +7,7 @@ of the unbroken work?
     python benchmarks/faults.py --seed 1 --clock --kinds clock         nothing but clock jumps
     python benchmarks/faults.py --seed 3 --first 7 --episodes 1 --experiments truth --executors local    episode 7 again
 
-An episode begins with nothing; up to 12 faults befall it, one after the other, and after each the same work is begun
+An episode begins with nothing; up to 24 faults befall it, one after the other, and after each the same work is begun
 again; then it goes on undisturbed to its end. Every episode is drawn by the seed, the experiment, the executor and its
 number; a moment that depends on the speed of the machine is drawn alike, and not met alike. What befalls it:
 
@@ -68,7 +68,7 @@ from doxascope.experiments.run.sessions import Shard
 CLOCK = "FAKETIME_TIMESTAMP_FILE"
 """In the environment of a process whose clock can jump: the file that says by how much."""
 LIBRARY = "faketime/libfaketimeMT.so.1"
-MOST = 12
+MOST = 24
 """Faults of an episode."""
 PATIENCE = 300
 """Seconds after which a process that has not ended hangs."""

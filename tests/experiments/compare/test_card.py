@@ -354,8 +354,9 @@ def test_what_is_planted_in_a_card_never_passes_and_the_same_does(
     silent = replanted(second, tmp_path / "silent", lambda beliefs: beliefs[beliefs["kind"] != "verbal"])
     code, lines = code_of(silent, card)
     assert (code, any("verbal beliefs of" in line for line in lines)) == (1, True)
-    code, lines = code_of(replanted(second, tmp_path / "moved", moved), card)
-    assert (code in (1, 2), any("_bias" in line or "c2" in line for line in lines)) == (True, True)
+    far = replanted(second, tmp_path / "far", lambda beliefs: moved(beliefs).assign(coverage=0.99))
+    code, lines = code_of(far, readable)
+    assert (code, any(line.startswith("truth: framing_bias of asked") for line in lines)) == (1, True)
     damaged = Path(shutil.copytree(card.folder, tmp_path / "damaged"))
     given = (*("--set", str(card.folder.parent.parent / "tiny.yaml")), *("--out", str(card.folder.parent), "--against"))
     model = yaml.safe_load((card.runs["truth"] / "config.yaml").read_text())["model"]["path"]
