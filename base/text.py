@@ -3,6 +3,7 @@
 import csv
 import math
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -57,6 +58,42 @@ def _guarded(cell: object) -> object:
 def unguarded(text: str) -> str:
     """A cell as it was before `for_spreadsheet`."""
     return text[1:] if text.startswith(GUARD) and text[1:].startswith((*FORMULA, GUARD)) else text
+
+
+STATUSES = {
+    "few_surprises": "interval too short",
+    "dependent_posterior": "errors shared",
+    "leverage_one": "rests on one cluster",
+    "zero_cluster_variance": "all clusters alike",
+    "no_df": "too few clusters",
+    "ties_dominate": "most clusters do not differ",
+    "missing_rows": "widened for missing rows",
+    "at_end": "at the end of the grid",
+    "flat": "choices do not rise with the belief",
+    "one_reading": "read once",
+    "no_reliability": "needs a reliability above 0",
+    "weak_instrument": "readings hardly correlate",
+    "weak_reliability": "reliability may be 0",
+}
+"""Names of `status` that do not say by themselves what they mean, in words."""
+
+
+def status_text(status: str) -> str:
+    """A status in words.
+
+    >>> status_text("few_clusters"), status_text("leverage_one")
+    ('few clusters', 'one cluster decides it')
+    """
+    return STATUSES.get(status, status.replace("_", " "))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["a", "b", "c"]), listed(["a"])
+    ('a, b and c', 'a')
+    """
+    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
 def or_dash(value: float, form: str = ".2f") -> str:

@@ -18,6 +18,8 @@ ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 LITERAL = re.compile(r"""'((?:[^'\\]|\\.)*)'|"(?:[^"\\]|\\.)*\"""")
 UNPACKED = re.compile(r"\*<class '?(\w+)'?>|Unpack\[(\w+)\]")
 """Of `**where`, which versions of Python write in several ways."""
+DEFINED = re.compile(r"METRICS ([A-Z]\d+)")
+"""A section of the definitions, as docstrings name it."""
 WRITTEN_OUT = {"Union[numpy._typing": "ArrayLike", "numpy.ndarray[tuple[Any, ...]": "Array", "Annotated[": None}
 """How types begin that their libraries write out, and their names; None: the first of what is in the brackets."""
 FIRST = ("load", "run", "open_run", "sweep", "collect", "score", "compare", "export", "probe_arrays")
@@ -62,7 +64,7 @@ def sentence(value: Any) -> str:
     """The first sentence of a docstring."""
     text = " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
     first = re.split(r"(?<=[.:?!]) (?=[A-Z])", text)[0]
-    return first.removesuffix(":").rstrip(".") + "."
+    return DEFINED.sub(r"[\1](metrics/definitions.md)", first.removesuffix(":").rstrip(".") + ".")
 
 
 def signature(name: str, value: Any, *, one_line: bool = False) -> str:

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from ..base.text import shown
+from ..base.text import listed, shown
 from .consistency.competence import (
     EASY,
     FAILED,
     GATE,
     NOT_SHOWN,
     NOT_TESTED,
+    PARSED,
     RARE,
     READABLE,
     READS,
@@ -343,8 +344,12 @@ def _parts(conditions: Iterable[Condition], names: Mapping[str, str] | None = No
     """`coverage: before and after; order of the options`: the parts of each."""
     parts: dict[str, list[str]] = {}
     for condition in conditions:
-        parts.setdefault(condition.name, []).append(condition.part)
-    texts = {name: " and ".join(filter(None, several)) for name, several in parts.items()}
+        part = condition.part
+        if names and condition.name == PARSED:
+            share = f"{condition.value:.1%}" + (f" of the {part}" if part else "")
+            part = f"{share}, where more than {condition.threshold:.0%} is required"
+        parts.setdefault(condition.name, []).append(part)
+    texts = {name: listed([*filter(None, several)]) for name, several in parts.items()}
     return "; ".join((names or {}).get(name, name) + (f": {text}" if text else "") for name, text in texts.items())
 
 

@@ -55,7 +55,7 @@ class Registered(Settings):
         if clusters < self.n:
             has += f" of {self.n} planned"
         if self.margin is None:
-            aim = "" if self.width is None else f", of an interval of ± {self.width:g}"
+            aim = "" if self.width is None else f", to an interval of ± {self.width:g}"
             lines = [f"registered: {self.label}: {ESTIMATION_ONLY}{aim}; {has} clusters"]
         else:
             lines = [f"registered: {self.label}, within {self.margin:g} of {self.coherent:g}"]
@@ -68,7 +68,7 @@ class Registered(Settings):
                 lines.append(f"  a claim takes {design.needed} clusters, for 80% power of {agent}; {has}{known}")
         if not np.isnan(design.half_width):
             lines.append(
-                f"  so many give an interval of about ± {design.half_width:.2g}, and find a distance of "
+                f"  {clusters} clusters give an interval of about ± {design.half_width:.2g}, and find a distance of "
                 f"{design.smallest:.2g} with 80% power; the interval is wider where beliefs hardly differ between items"
             )
         return lines

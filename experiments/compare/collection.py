@@ -63,6 +63,8 @@ class CollectedRun:
     scores: Sequence[Mapping[str, Any]]
     conditions: Mapping[str, str]
     """All that changes its numbers, as text by full names."""
+    config: Mapping[str, Any]
+    """Its settings as they are stored."""
 
 
 @dataclass(frozen=True)
@@ -237,6 +239,7 @@ def _collected(folder: RunFolder, config: Mapping[str, Any], stored: Mapping[str
         unreadable=frozenset(key for key, verdict in states.items() if verdict[0] == "unreadable"),
         scores=stored["scores"],
         conditions=flat(conditions),
+        config=config,
     )
 
 
@@ -272,10 +275,17 @@ def _settings(runs: Sequence[CollectedRun]) -> tuple[list[CollectedRun], list[st
         differ = [name for name in names if len(set(values[name])) > 1]
         pairs = {name: {(run.model, run.settings.get(name, "")) for run in runs_of.values()} for name in differ}
         within = [name for name in differ if len(pairs[name]) > models]
+        shared = [name for name in differ if all(name in run.settings for run in runs_of.values())]
+        told = [
+            {tuple(run.settings.get(name) for name in names) for run in runs_of.values()}
+            for names in ([name for name in within if name in shared], within)
+        ]
+        if len(told[0]) == len(told[1]):  # what some lack is told by what they have in its place
+            within = [name for name in within if name in shared]
         for i, run in runs_of.items():
             texts = (f"{name} {short(run.settings.get(name, '')) or 'none'}" for name in within)
             named[i] = replace(run, setting=", ".join(texts))
-        if between := [name for name in differ if name not in within]:
+        if between := [name for name in shared if name not in within]:
             notes.append(f"{experiment}: models differ in {', '.join(between)}, too.")
     return list(named.values()), notes
 

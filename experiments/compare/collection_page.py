@@ -17,6 +17,7 @@ from ..report.html import write as write_report
 from ..report.score_files import prepared
 from .collection import Collection
 from .collection_figures import called, each, forest_of, lines_of, named
+from .sides import asked_as, kinds_said
 
 FILES = ("report.json", "report.html", FIGURES, "runs.csv", "runs.parquet", "pooled.csv", "pooled.parquet")
 POOLING = (
@@ -60,6 +61,7 @@ def page(collection: Collection, metrics: Sequence[str] = (), over: str | None =
             _table(str(experiment), of_experiment)
             for experiment, of_experiment in rows.groupby("experiment", sort=False)
         ),
+        *(Prose(text=text, soft=True, short=True) for text in _methods(collection, rows)),
         Prose(text=POOLING, soft=True, short=True),
         *(Prose(text=text, short=True) for text in collection.left_out),
         *([Picture(title=drawn.title, figure=drawn)] if drawn else []),
@@ -77,6 +79,13 @@ def page(collection: Collection, metrics: Sequence[str] = (), over: str | None =
     return Report(
         "Collection", f"of {len(collection.runs)} runs", top, blocks, f"doxascope {__version__}.", unfolded=True
     )
+
+
+def _methods(collection: Collection, rows: pd.DataFrame) -> list[str]:
+    """What the methods of the rows ask, and what their kinds are."""
+    methods, kinds = rows["method"].unique().tolist(), rows["kind"].unique().tolist()
+    lines = dict.fromkeys(line for run in collection.runs for line in asked_as(run.config, methods))
+    return [*filter(None, (*lines, kinds_said(kinds)))]
 
 
 def _verdict(rows: pd.DataFrame) -> str:

@@ -8,11 +8,14 @@ from pathlib import Path
 from ...base.code import load_code
 from ...base.documents import user_path
 from ...base.errors import UserError, nearest
+from ...base.text import status_text
 from ...metrics.claims import Verdict, barred, with_coherence
 from ...metrics.contract import Resampling
+from ...metrics.metric import RELIABILITY, WITHHELD
+from ...metrics.number import Number
 from ...metrics.scoring.differences import Pair, paired_differences, pairs_of
 from ...metrics.scoring.engine import MeasuredSamples, measured
-from ...metrics.tables.samples import sample_name
+from ...metrics.tables.samples import ALL, sample_name
 from ...probes.evidence.calibration import BETS, SPREADS
 from .findings import Comparison, Group, Record, drivers_of, matrix_of
 from .logs import alongside
@@ -21,7 +24,7 @@ from .sides import Side, disagreements, samples_of, sides_of, what_differs
 BY_COMMAND, BY_HEADLINE, BY_ALL = (
     "named in the command, before anything was compared",
     "the number that the runs were made for: the registered number, or else the headline of the experiment",
-    "all numbers that can be compared, since none was named",
+    "all numbers that can be compared, since none of them was named",
 )
 
 
@@ -85,7 +88,8 @@ def compare(
     for name in (*metrics, *(margins or {})):
         if name not in known:
             raise UserError(f"{name!r} is no number that can be compared here; {nearest(name, known)}")
-    family, named_by = _family(sides, metrics, known)
+    withheld = {number.metric: number for group in group_list for number in group.numbers if _is_withheld(number)}
+    family, named_by = _family(sides, metrics, known, withheld)
     kept = [pair for i, pair in enumerate(every) if i not in struck]
     confirmed = _records([pair for pair in kept if pair.metric in family], how, margins, "holm", idle)
     explored = _records([pair for pair in kept if pair.metric not in family], how, margins, "bh", idle)
@@ -179,12 +183,26 @@ def _require_common(sides: Sequence[Side], pairs: Sequence[Pair]) -> None:
             raise UserError(f"{side.path}: has no item of the same name and content as any other")
 
 
-def _family(sides: Sequence[Side], metrics: Sequence[str], known: Sequence[str]) -> tuple[list[str], str]:
+def _is_withheld(number: Number) -> bool:
+    return number.score.status == WITHHELD and number.subset == ALL
+
+
+def _family(
+    sides: Sequence[Side], metrics: Sequence[str], known: Sequence[str], withheld: Mapping[str, Number]
+) -> tuple[list[str], str]:
+    """The numbers that are tested, and who named them; a headline that is not among them, and why."""
     if metrics:
         return list(dict.fromkeys(metrics)), BY_COMMAND
-    made_for = list(dict.fromkeys(side.headline for side in sides if side.headline in known))
-    headlines = [name for name in made_for if name]
-    return (headlines, BY_HEADLINE) if headlines else (list(known), BY_ALL)
+    made_for = dict.fromkeys(side.headline for side in sides if side.headline)
+    headlines = [name for name in made_for if name in known]
+    family, named_by = (headlines, BY_HEADLINE) if headlines else (list(known), BY_ALL)
+    lost = [
+        f"; {name} is not tested, since it is withheld: {status_text(WITHHELD)}"
+        + (f" ({RELIABILITY} {reliability})" if (reliability := withheld[name].beside.get(RELIABILITY)) else "")
+        for name in made_for
+        if name in withheld and name not in known
+    ]
+    return family, named_by + "".join(lost)
 
 
 def _records(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base.files import OutputFolder
-from ...base.text import shown
+from ...base.text import listed, shown, status_text
 from ...base.version import __version__
 from ...metrics import Equivalence, belief_consistency, counts_to_probabilities
 from ...metrics.claims import barred
@@ -39,7 +39,7 @@ from ..report.lead import gates
 from ..report.marks import DENSITY_KEY, density, diagonal, unit
 from ..report.score_files import prepared
 from .findings import Comparison, Group, Matrix, Record, instances_of
-from .sides import adapters_said
+from .sides import adapters_said, asked_as, kinds_said
 
 MOST_INSTANCES = 60
 MOST_SIDES = 4
@@ -77,7 +77,7 @@ def page(comparison: Comparison, settings: Mapping[str, Any]) -> Report:
     below = [Picture(title=differ.title, figure=differ, chapter=DIFFER)] if beside and differ else []
     made_with = f"doxascope {__version__}{chosen}."
     return Report(
-        "Comparison", f"of {' and '.join(dict.fromkeys(sides))}", top, [*blocks_of(comparison), *below], made_with
+        "Comparison", f"of {listed(list(dict.fromkeys(sides)))}", top, [*blocks_of(comparison), *below], made_with
     )
 
 
@@ -135,17 +135,21 @@ def _primary(comparison: Comparison) -> Primary | None:
     if not comparison.confirmed:
         return None
     record, score = comparison.confirmed[0], comparison.confirmed[0].score
+    ends = interval_text(score.ci_lo, score.ci_hi)
     notes = [
-        interval_text(score.ci_lo, score.ci_hi) or "no interval",
-        score.ci_method,
-        qualified(score.status).replace("_", " "),
+        f"interval {ends}, by {score.ci_method}" if ends else "no interval",
+        status_text(qualified(score.status)),
     ]
     tested = f"adjusted p {adjusted_p(score)}" if adjusted_p(score) else "not tested"
     return Primary(
         title="Primary number",
         label=f"{record.pair.metric}: {' minus '.join(record.pair.names)}",
         value=shown(score.difference),
-        lines=["; ".join(filter(None, notes)), tested, f"{comparison.named_by}; {score.n_clusters} clusters"],
+        lines=[
+            "; ".join(filter(None, notes)),
+            tested,
+            f"{score.n_clusters} clusters; why this number: {comparison.named_by}",
+        ],
     )
 
 
@@ -160,7 +164,7 @@ def _side_by_side(comparison: Comparison) -> Figure | None:
             scored = belief_consistency(sample.prior, sample.posterior, sample.rejected)
             before = counts_to_probabilities(sample.prior)[np.arange(len(sample.prior)), sample.rejected]
             panels.append((name, [density(scored.prior2[:, 0], scored.post2[:, 0]), diagonal()]))
-            panels.append(("the one ruled out", [density(before, scored.p_invalid_norm), diagonal()]))
+            panels.append(("the option ruled out", [density(before, scored.p_invalid_norm), diagonal()]))
     if not 2 < len(panels) <= 2 * MOST_SIDES:
         return None
     caption = (
@@ -178,7 +182,7 @@ def sentence(record: Record) -> str:
     """A finding in words."""
     score, (left, right) = record.score, record.pair.names
     if math.isnan(score.difference):
-        return f"{record.pair.metric}: {left} and {right} cannot be compared ({score.status})."
+        return f"{record.pair.metric}: {left} and {right} cannot be compared ({status_text(score.status)})."
     p = adjusted_p(score)
     tested = [f"adjusted p {p}"] if p else []
     test = record.number.equivalence
@@ -213,7 +217,7 @@ def _head(group: Group) -> Iterator[Block]:
             "are not compared. `doxascope collect` pools seeds."
         )
         yield Prose(text=text, short=True)
-    yield from (Prose(text=line, short=True) for line in adapters_said(group.sides))
+    yield from (Prose(text=line, short=True) for line in (*_methods(group), *adapters_said(group.sides)))
     if group.differs:
         yield grid(
             "What differs",
@@ -226,9 +230,24 @@ def _head(group: Group) -> Iterator[Block]:
         yield Prose(text="Conditions and settings of the runs are the same.", soft=True)
 
 
+def _methods(group: Group) -> Iterator[str]:
+    """What each method asks, where there are several."""
+    names = list(dict.fromkeys(sample.method for side in group.sides for sample in side.samples))
+    runs = (side.run for side in group.sides if side.run is not None and len(names) > 1)
+    yield from dict.fromkeys(line for run in runs for line in asked_as(run.config.model_dump(mode="json"), names))
+    said = kinds_said(list(dict.fromkeys(sample.kind for side in group.sides for sample in side.samples)))
+    yield from [said] if said else []
+
+
 def left_out(group: Group) -> Iterator[Prose]:
-    """What is no belief, and why."""
+    """What is no belief, and why; and of what it cannot be told."""
     for side in group.sides:
+        for name, text in side.untold.items():
+            yield Prose(
+                text=f"{side.label}: {name}: {text}. If its readings are drawn together, differences in numbers of "
+                "spread (such as c2 and rms_logodds) are due to that.",
+                short=True,
+            )
         for name, why in side.refused.items():
             yield Prose(text=f"{side.label}: {name}: left out, for {why}.", soft=True, short=True)
 
@@ -296,11 +315,15 @@ def _numbers(group: Group) -> TableBlock:
     metrics = dict.fromkeys(number.metric for number in group.numbers if number.metric in group.comparable)
     names = list(dict.fromkeys(number.name for number in group.numbers))
     at = {(number.metric, number.name): number for number in group.numbers}
+    words = {number.metric: number.quantity for number in reversed(group.numbers)}
     return grid(
         f"Each number by itself: {group.name}",
         ["", *((name, group.failed.get(name, "")) for name in names)],
         [
-            [metric, *(_cell(at.get((metric, name)), failed=name in group.failed) for name in names)]
+            [
+                Cell(metric, [words[metric]]),
+                *(_cell(at.get((metric, name)), failed=name in group.failed) for name in names),
+            ]
             for metric in metrics
         ],
         caption="Each number is of all rows that its side has, with its interval; differences above use common rows "

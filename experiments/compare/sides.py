@@ -2,15 +2,17 @@
 the model, and whether tables say the same of what is true.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ...base.errors import UserError
+from ...hooks.verbal.number_formats import FORMATS
 from ...metrics import INNER_KINDS
 from ...metrics.beliefs import read_exactly
 from ...metrics.claims import Verdict, verdicts
@@ -50,6 +52,8 @@ class Admitted:
     """Name of a sample -> why it is no belief, by the report card of its probe."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Name of a sample -> how what its probe reads is off in spread."""
+    untold: Mapping[str, str] = field(default_factory=dict)
+    """Name of a sample -> that too few groups were read to say whether its probe is so."""
 
 
 def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
@@ -66,14 +70,15 @@ def inner_beliefs(run: Run, every: pd.DataFrame) -> Admitted:
     texts = ("method", "kind", "readout_id")
     together = pd.concat([part.astype(dict.fromkeys(texts, str)) for part in rows], ignore_index=True)
     refused = {name: table for name, table in admitted.items() if isinstance(table, str)} | left_out(run.folder)
-    doubted, notes = dict[str, str](), dict[str, str]()
+    doubted, notes, untold = dict[str, str](), dict[str, str](), dict[str, str]()
     for meta, table in applied(run.folder):
         if isinstance(rows := admitted.get(f"probe {meta.name}"), pd.DataFrame):
             names = [sample_name("probe", str(method), "") for method in rows["method"].unique()]
             why, off = unreadable(meta), reach(meta.target, table, outer)
             doubted |= dict.fromkeys(names, why) if why else {}
             notes |= dict.fromkeys(names, off.text) if off.wrong else {}
-    return Admitted(beliefs=together, refused=refused, doubted=doubted, notes=notes)
+            untold |= dict.fromkeys(names, off.text) if off.text and not off.wrong else {}
+    return Admitted(beliefs=together, refused=refused, doubted=doubted, notes=notes, untold=untold)
 
 
 def _layers(run: Run, experiment: ReadInside, every: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame | str]]:
@@ -256,6 +261,39 @@ def what_differs(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
     names = dict.fromkeys(name for settings in described for name in settings)
     differences = [(name, [_said(settings.get(name, "–")) for settings in described]) for name in names]
     return [(name, values) for name, values in differences if len(set(values)) > 1]
+
+
+KIND_WORDS = {
+    "exact": "computed from the probabilities of the model's answers",
+    "verbal": "written by the model",
+    "probe": "read from activations by a trained probe",
+    "lens": "decoded from an inner layer",
+    "judge": "given by another reader",
+    "acted": "shown by the model's choices",
+}
+"""What kinds of belief are."""
+
+
+def kinds_said(kinds: Sequence[str]) -> str:
+    """What these kinds are; empty where a belief is computed alone."""
+    known = [kind for kind in kinds if kind in KIND_WORDS]
+    words = "; ".join(f"{kind}, {KIND_WORDS[kind]}" for kind in known)
+    return f"Kinds of belief: {words}." if {*known} - {"exact"} else ""
+
+
+def asked_as(config: Mapping[str, Any], names: Collection[str]) -> Iterator[str]:
+    """A sentence for each of the methods that are named: how it asks, by the settings of a run."""
+    for name, plan in (config.get("methods") or {}).items():
+        if name in names:
+            asks = plan.get("ask") or plan.get("reveal") or ()
+            first, *further = [asks] if isinstance(asks, str) else asks or [""]
+            parts = [f"asks “{' '.join(first.split())}”" if first else "asks in the words of the experiment"]
+            parts += [f"and in {len(further)} more wordings"] if further else []
+            parts += [f"and begins the answer with “{plan['prefill']}”"] if plan.get("prefill") else []
+            yield f"The method {name} {' '.join(parts)}."
+    for name in names:
+        if form := FORMATS.get(name.partition(" ")[0]):
+            yield f"The method {name} has the model write a belief: “{form.instruction}”"
 
 
 def adapters_said(sides: Sequence[Side]) -> list[str]:

@@ -234,8 +234,9 @@ def page(every: Sequence[DetectorCertificate], rows: pd.DataFrame, source: str, 
             "Beyond",
             ["", *(f"than {rival}" for rival in RIVALS)],
             [[each.name, *(score_cell(each.gains[rival]) for rival in RIVALS)] for each in every],
-            "Balanced accuracy less that of another on the same rows, paired. The words are fitted on other questions, "
-            "and their threshold is the share of lies there; where they do worse than a constant they are one.",
+            "Balanced accuracy minus that of another on the same rows, paired. The words are fitted on other "
+            "questions, and their threshold is the share of lies there; where they do worse than a constant they are "
+            "taken for one.",
             short=True,
         ),
         grid(

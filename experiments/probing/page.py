@@ -160,8 +160,10 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
             "By other estimators",
             ["", "log-loss skill", "AUC"],
             [[estimate.estimator, _cell(estimate.skill), _cell(estimate.auc)] for estimate in judged.study.estimators],
-            caption="Other estimators at the registered place, on the same folds. Inner folds choose the penalty and "
-            f"the recalibration; intervals are from at most {DRAWS} refits at those penalties.",
+            caption="Other estimators at the registered place, on the same folds. Here inner folds choose the penalty "
+            "with the least log-loss; for the numbers above they choose that with the least squared error of "
+            "log-odds, so that ridge, too, may differ from them. Intervals are from at most "
+            f"{DRAWS} refits at the chosen penalties.",
             chapter=HELD_OUT,
         ),
         *in_chapter("Transfer", (_transfer(transfer) for transfer in study.transfers)),

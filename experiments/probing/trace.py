@@ -3,7 +3,7 @@ tree in which what has gone before is computed once; with what a probe reads the
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,14 +23,16 @@ from ...hooks.store.header import OF_OPTION
 from ...metrics import entropy_bits
 from ...metrics.contract import Floats
 from ...probes.probe import Probe
-from ..report.document import Coloured, Prose, Report, Stamp, Top, grid
+from ..report.document import Block, Coloured, Prose, Report, Stamp, Top, grid
 from ..report.figures import Panel, chart
-from ..report.marks import Axis, line, unit
+from ..report.marks import MARK, Axis, line, unit
 from ..run.folder import RunFolder
 
 YES_NO = ("Yes", "No")
 STYLES = ("-", (0, (4, 2)), (0, (1, 1)), (0, (6, 2, 1, 2)))
 """Of the lines of options, in turn."""
+COLOURS, OF_PROBE = (MARK, "#b3700f", "#3f7d4f"), "#a8361f"
+"""Of models, in turn, and of a probe."""
 END = re.compile(r"(?<=[.!?])(?=\s)|(?<=\n)(?=\S)")
 """Of a sentence: what closes it, before a blank, or a new line."""
 HERE = "here"
@@ -177,49 +179,94 @@ def _end(asked: Conversation, question: str) -> Position:
     return Position(at="before", message=len(asked) - 1, text=question, occurrence=times or None)
 
 
-def page(found: Trace, model: str, probe: Probe | None = None) -> Report:
-    """The trace as a document: the text in colour, a figure, and a table."""
-    traced, table, beliefs = found.traced, found.table, found.beliefs
-    said = (
-        f"{model} was asked “{traced.question}” before {traced.name} and after every {found.every} of it, "
-        f"{len(table) - 1} parts: its belief in {traced.options[0]} goes from {beliefs[0, 0]:.3f} to "
-        f"{beliefs[-1, 0]:.3f}. {found.tokens:,} tokens were computed."
-    )
-    steps = table["step"].to_numpy()
-    styles = enumerate(traced.options)
-    drawn = [line(steps, beliefs[:, i], option, style=STYLES[i % len(STYLES)]) for i, option in styles]
-    drawn += [line(steps, table["probe"], "probe", color="#a8361f")] if "probe" in table else []
+def joined(traces: Mapping[str, Trace]) -> pd.DataFrame:
+    """The rows of traces of one text, with the name of each `model` if there are several.
+
+    Raises UserError for models that read the text in other parts.
+    """
+    (first, found), *others = traces.items()
+    for name, other in others:
+        if list(other.table["text"]) != list(found.table["text"]):
+            raise UserError(f"--beside {name}: has other tokens than {first}; give --every sentence")
+    if not others:
+        return found.table
+    return pd.concat({name: other.table for name, other in traces.items()}, names=["model"]).reset_index("model")
+
+
+def page(traces: Mapping[str, Trace], probe: Probe | None = None) -> Report:
+    """The traces of a text by the names of their models as a document: the text in colour for each, a figure, and a
+    table. The probe is one of the first model.
+    """
+    found = next(iter(traces.values()))
+    traced, steps = found.traced, found.table["step"].to_numpy()
+    lines, entropies = [], []
+    for i, (model, other) in enumerate(traces.items()):
+        of, colour = (f"{model}: " if len(traces) > 1 else ""), COLOURS[i % len(COLOURS)]
+        for j, option in enumerate(traced.options):
+            lines.append(line(steps, other.beliefs[:, j], f"{of}{option}", color=colour, style=STYLES[j % len(STYLES)]))
+        entropies.append(line(steps, other.table["entropy"], color=colour))
+    lines += [line(steps, found.table["probe"], "probe", color=OF_PROBE)] if "probe" in found.table else []
     figure = chart(
         "The belief along the text",
-        [Panel("belief", drawn, y=unit("")), Panel("entropy, bits", [line(steps, table["entropy"])], y=Axis())],
+        [Panel("belief", lines, y=unit("")), Panel("entropy, bits", entropies, y=Axis())],
         f"After each {found.every}; 0 is before any of it.",
         x=Axis(found.every),
     )
-    telling = table.drop(columns=["step", "role", "text", "rather"])
-    cells = [[shown(float(value)) for value in row] for row in telling.to_numpy()]
-    told = ["; ".join(map(" ".join, zip(telling.columns, row, strict=True))) for row in cells]
-    texts = [str(text) for text in table["text"]]
-    rows = [[text.strip() or "before it", *row] for text, row in zip(texts, cells, strict=True)]
-    parts = [(text, float(share), says) for text, share, says in zip(texts, beliefs[:, 0], told, strict=True)]
     notes = [
         Prose(text="A belief is what the model would answer if it were asked there, not what it thinks of unasked.")
     ]
     if probe is not None:
         where = f"The probe {probe.meta.name} was trained at {probe.meta.position}; here it reads before the question."
         notes.append(Prose(text=f"{where} Elsewhere than where its card judges it, nothing is known of its skill."))
-    low = table["coverage"] < LOW_COVERAGE
-    likely = ", ".join(map(repr, table.loc[low, "rather"].value_counts().index[:3]))
-    alarm = Stamp(
-        says=f"In {low.mean():.0%} of the readings the options hold less than {LOW_COVERAGE:.0%} of the answer.",
-        note=f"The likeliest other beginnings are {likely}. Options that begin like the answer have more of it.",
-    )
+    alarms = [alarm for model, other in traces.items() for alarm in _alarms(model, other)]
+    blocks = [block for model, other in traces.items() for block in _blocks(other, model if len(traces) > 1 else "")]
     return Report(
         heading="Belief along",
         of=traced.name,
-        top=Top(said=said, verdict=notes[0], alarms=[alarm] if low.any() else [], further=notes[1:], figure=figure),
-        blocks=[
-            Coloured(title="Text", parts=parts, first=traced.options[0]),
-            grid("Table", ["part", *telling.columns], rows, folded=True),
-        ],
-        opened="Text",
+        top=Top(
+            said=" ".join(_summary(model, other) for model, other in traces.items()),
+            verdict=notes[0],
+            alarms=alarms,
+            further=notes[1:],
+            figure=figure,
+        ),
+        blocks=sorted(blocks, key=lambda block: block.kind != "coloured"),
+        opened=next(block.title for block in blocks if block.kind == "coloured"),
     )
+
+
+def _summary(model: str, found: Trace) -> str:
+    traced, beliefs = found.traced, found.beliefs
+    return (
+        f"{model} was asked “{traced.question}” before {traced.name} and after every {found.every} of it, "
+        f"{len(beliefs) - 1} parts: its belief in {traced.options[0]} goes from {beliefs[0, 0]:.3f} to "
+        f"{beliefs[-1, 0]:.3f}. {found.tokens:,} tokens were computed."
+    )
+
+
+def _alarms(model: str, found: Trace) -> list[Stamp]:
+    """That the options hold little of the answer, if they do anywhere."""
+    low = found.table["coverage"] < LOW_COVERAGE
+    if not low.any():
+        return []
+    likely = ", ".join(map(repr, found.table.loc[low, "rather"].value_counts().index[:3]))
+    says = (
+        f"In {low.mean():.0%} of the readings of {model} the options hold less than {LOW_COVERAGE:.0%} of the answer."
+    )
+    note = f"The likeliest other beginnings are {likely}. Options that begin like the answer have more of it."
+    return [Stamp(says=says, note=note)]
+
+
+def _blocks(found: Trace, model: str) -> list[Block]:
+    """The text in colour, and its table. `model`: its name, where there are several."""
+    table, of = found.table, f", {model}" if model else ""
+    telling = table.drop(columns=["step", "role", "text", "rather"])
+    cells = [[shown(float(value)) for value in row] for row in telling.to_numpy()]
+    told = ["; ".join(map(" ".join, zip(telling.columns, row, strict=True))) for row in cells]
+    texts = [str(text) for text in table["text"]]
+    rows = [[text.strip() or "before it", *row] for text, row in zip(texts, cells, strict=True)]
+    parts = [(text, float(share), says) for text, share, says in zip(texts, found.beliefs[:, 0], told, strict=True)]
+    return [
+        Coloured(title=f"Text{of}", parts=parts, first=found.traced.options[0]),
+        grid(f"Table{of}", ["part", *telling.columns], rows, folded=True),
+    ]

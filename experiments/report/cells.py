@@ -29,9 +29,13 @@ def score_cell(
     if math.isnan(score.estimate):
         return absent(score.status, exact=exact)
     bare = math.isnan(score.ci_lo)
-    interval = (score.ci_method or "no interval") if bare else f"[{written(score.ci_lo)}, {written(score.ci_hi)}]"
+    interval = _no_interval(score.ci_method) if bare else f"[{written(score.ci_lo)}, {written(score.ci_hi)}]"
     status, lines = qualified(score.status), [interval, *below]
     return Cell(written(score.estimate), lines, struck=struck, grey=bare, status=status, known=True, score=exact)
+
+
+def _no_interval(how: str) -> str:
+    return how.replace("none: ", "no interval: ", 1) if how.startswith("none: ") else how or "no interval"
 
 
 def absent(status: str, below: Sequence[str] = (), exact: Mapping[str, Any] | None = None) -> Cell:

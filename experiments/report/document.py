@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
+from ...base.text import status_text
 from .findings import Figure, Gallery, Instance, Transcript
 
 LINE, SMALL_LINE = 60, 36
@@ -94,7 +95,7 @@ class Cell:
     @property
     def flag(self) -> str:
         """Its status in words."""
-        return self.status.replace("_", " ")
+        return status_text(self.status)
 
     @property
     def kinds(self) -> str:

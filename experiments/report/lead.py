@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.text import shown
+from ...base.text import listed, shown, status_text
 from ...metrics import CONDITIONS, Condition, claim_clusters
 from ...metrics.claims import UPPER_BOUNDS, WORDS, Verdict, barred, beyond, verdicts
 from ...metrics.consistency.competence import NOT_TESTED
@@ -46,7 +46,7 @@ class Lead:
         for verdict in self.verdicts:
             alike.setdefault(verdict.short, []).append(verdict.method)
         said = (
-            (_listed([f'"{name}"' if ", " in name else name for name in names]), part) for part, names in alike.items()
+            (listed([f'"{name}"' if ", " in name else name for name in names]), part) for part, names in alike.items()
         )
         return " ".join(f"{names[:1].upper()}{names[1:]}: {part}." for names, part in said)
 
@@ -57,7 +57,7 @@ class Lead:
         for verdict in self.verdicts:
             if not verdict.passed:
                 alike.setdefault(f"cannot be read: {verdict.reason}", []).append(verdict.called)
-        return [(_listed(methods), why) for why, methods in alike.items()]
+        return [(listed(methods), why) for why, methods in alike.items()]
 
     @property
     def when(self) -> str:
@@ -78,7 +78,7 @@ class Lead:
                 "conditions."
             )
         else:
-            said = f"These were added after this run was read: {_listed(later)}. A verdict needs all of its conditions."
+            said = f"These were added after this run was read: {listed(later)}. A verdict needs all of its conditions."
         return " ".join([said, *self.withheld])
 
     @property
@@ -88,7 +88,7 @@ class Lead:
         for verdict in self.verdicts:
             for pair in verdict.withheld.items():
                 why[pair].append(verdict.method)
-        return [f"Not judged of {_listed(methods)}: {name} ({said})." for (name, said), methods in why.items()]
+        return [f"Not judged of {listed(methods)}: {name} ({said})." for (name, said), methods in why.items()]
 
     @property
     def primary(self) -> tuple[str, str, list[str]]:
@@ -115,11 +115,12 @@ class Lead:
         interval = f"Its interval is {ends}" if ends else f"It has no interval{score.ci_method.removeprefix('none')}"
         reliability = number.beside.get(RELIABILITY, "") if score.status == WITHHELD else ""
         known = f": {RELIABILITY} {reliability}" if reliability else ""
-        flag = "" if score.status == "ok" else f" ({score.status.replace('_', ' ')}{known})"
+        flag = "" if score.status == "ok" else f" ({status_text(score.status)}{known})"
         clusters = f"{score.n_clusters} of the {plan.n} clusters that were planned are in it{flag}"
         why = self._unreadable(number)
         parts = [f"Its method cannot be read: {why}."] if why else []
-        parts += [f"What was measured is {value}."] if why and not math.isnan(score.estimate) else []
+        shown_above = not barred(number.metric, number.kind) or math.isnan(score.estimate)
+        parts += [] if not why or shown_above else [f"What was measured is {value}."]
         parts += [f"{interval}; {clusters}."]
         if not math.isnan(score.p):
             adjusted = min(1.0, plan.family * score.p)
@@ -168,7 +169,7 @@ def _coherence(plan: Registered, number: Number) -> str:
     test = plan.equivalence(number)
     within = f"within ±{plan.margin:g} of {plan.coherent:g}"
     if test is None:
-        why = number.score.status.replace("_", " ")
+        why = status_text(number.score.status)
         return f"Whether it is {within} cannot be tested" + (f": {why}." if why != "ok" else ".")
     if beyond(number, plan.coherent, test.params["hi"]):
         return f"It is shown to lie outside ±{plan.margin:g} of {plan.coherent:g}: the whole interval does."
@@ -225,7 +226,3 @@ def gates(judged: Iterable[tuple[str, Sequence[Verdict]]]) -> TableBlock:
 
 
 NOT_ASKED = Cell(NONE, ["not asked"])
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else "".join(names)

@@ -92,10 +92,10 @@ class Measured(Experiment):
             return [Column(self.headline + end, title, explanation, beside=COMPARED), p]
 
         tables = [
-            Table("Contrasts", PAIRING, apart(CONTRAST, "contrasts", "difference", "mean of the first less the second"),
-                  contrasts, leads=True),
+            Table("Contrasts", PAIRING, apart(CONTRAST, "contrasts", "difference", "mean of the first minus that of "
+                  "the second"), contrasts, leads=True),
             Table("Interaction", CROSSED, apart(INTERACTION, "interactions", "difference of differences", "the "
-                  "difference of the second factor at the first level of the first, less that at its second level"),
+                  "difference of the second factor at the first level of the first, minus that at its second level"),
                   interactions, leads=True),
             Table("By factor", "The items of each level.", [column], [name for name in means if not self._cell(name)]),
             Table("By cell", "The items of each level of both.", [column], [*filter(self._cell, means)]),

@@ -230,7 +230,7 @@ def _headline(
     titled = [(column.title, column.explanation) for column in columns]
     settings = ", ".join(f"{key} {value}" for key, value in scores[0].params.items())
     made_by = scores[0].ci_method
-    interval = f"The interval of {titled[0][0]} is of the method {made_by} (settings: {settings}). " if made_by else ""
+    interval = f"The interval of {titled[0][0]} is by {made_by} ({settings}). " if made_by else ""
     checked = manifest["verification"]
     how = (
         f"{len(checked['readouts'])} read-outs were recomputed by one ordinary forward pass per surface form: largest "

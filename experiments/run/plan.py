@@ -217,7 +217,7 @@ def foreseen(experiment: Experiment, config: RunConfig, items: Sequence[Item]) -
         known = nearest(plan.metric, shown_first)
         lines.append(f"  whether {experiment.name} makes a number {plan.metric!r} is known once it is scored; {known}")
     if config.kinds == "all" and n < least:
-        lines.append(f"kinds: what probes of {n} clusters hold is called {TOO_FEW!r} and struck out; it takes {least}")
+        lines.append(f"kinds: probes of {n} clusters are called {TOO_FEW!r} and struck out; {least} are needed")
     return lines
 
 

@@ -65,7 +65,7 @@ class Responding(Score, headline="share"):
         """Why no share is told, in words; empty if one is."""
         if self.status == "ok":
             return ""
-        return f"{self.n_clusters} items can tell, and {FEWEST} are needed"
+        return f"{self.n_clusters} items are read precisely enough, and {FEWEST} are needed"
 
 
 def items_responding(

@@ -132,7 +132,7 @@ def elicited_lines(sample: Elicited, how: Resampling) -> Iterator[Line]:
         yield Line("reliability", "reliability of one reading", score, beside if np.isfinite(mean.reliability) else {})
         if sample.kind == "exact":
             bias = cluster_mean(sample.readings[:, 0] - sample.readings[:, 1], clusters, how=how)
-            yield Line("bias", "first reading less second", bias)
+            yield Line("bias", "first reading minus second", bias)
 
 
 @metric("F7", "a run with paraphrases", Elicited, needs=("wordings",), place=520)

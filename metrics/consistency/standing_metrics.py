@@ -48,4 +48,4 @@ def belief_depth_lines(sample: Implanted, how: Resampling) -> Iterator[Line]:
         if facet != DIRECT:
             gap = (by_cluster[facet] - by_cluster[DIRECT]).to_numpy()
             score = cluster_mean(gap, by_cluster.index.to_numpy(), within=(-1.0, 1.0), how=how)
-            yield Line("implanted_gap", "the same less that when asked directly, by cluster", score, part=str(facet))
+            yield Line("implanted_gap", "the same minus that when asked directly, by cluster", score, part=str(facet))

@@ -72,7 +72,7 @@ def decision_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
     score = stratified_permutation(action, outcome, strata, how=how)
     beside = {
         **note,
-        "before its mean under permutation is taken off": f"{score.cmi:.4f} less {score.null_mean:.4f}",
+        "before its mean under permutation is taken off": f"{score.cmi:.4f} minus {score.null_mean:.4f}",
         "by nearest neighbours": f"{knn_cmi(action, outcome, belief).cmi:.4f}",
         "neighbourhoods of the belief": str(len(np.unique(strata[np.isfinite(strata)]))),
     }
@@ -328,7 +328,7 @@ def menus_lines(sample: Menus, how: Resampling) -> Iterator[Line]:
     """Does a third action change the share of the first among the first two? 0: irrelevant alternatives are so."""
     shift, owners = menu_shift(sample.two, sample.three), clusters_of(sample)
     for name, quantity, values in (
-        ("menu_shift", "share of the first of two with a third less without", shift),
+        ("menu_shift", "share of the first of two options, with a third minus without", shift),
         ("menu_size", "size of that change", np.abs(shift)),
     ):
         yield Line(name, quantity, with_drop_reasons(tested_mean(values, owners, how), sample, values))

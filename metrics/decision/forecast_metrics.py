@@ -225,7 +225,7 @@ def option_calibration_lines(sample: Multiclass, how: Resampling) -> Iterator[Li
     }
     yield Line(
         "calibration_error",
-        "calibration error, RMS, less chance",
+        "calibration error, RMS, minus chance",
         with_drop_reasons(error, sample, scores.hit),
         beside if error.bins else {UNBINNED: f"with {error.n_rows} questions; two bins take {2 * PER_BIN}"},
     )

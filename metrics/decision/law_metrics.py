@@ -42,11 +42,11 @@ def lie_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
     beside = {"weights sum to, on average": f"{np.nanmean(gaps.weight_sum):.3f}"} if signed.n_rows else {}
     extreme = mostly_extreme(sample.p, sample.p - gaps.signed)
     claim = None if extreme else claimed(gaps.signed, clusters, "lie", how, bounded_below=False, worst=1.0)
-    yield Line("lie", "p less the implied p", signed, beside, claim)
+    yield Line("lie", "p minus the implied p", signed, beside, claim)
     if extreme:
         implied = np.clip(sample.p - gaps.signed, 0, 1)
         yield odds_line(
-            "lie_logodds", "log-odds of p less those of the implied p, nats", sample.p, implied, sample, how
+            "lie_logodds", "log-odds of p minus those of the implied p, nats", sample.p, implied, sample, how
         )
     size = with_drop_reasons(cluster_mean(gaps.delta, clusters, within=UNIT, how=how), sample, gaps.delta)
     noise = {}

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 
+from ...base.text import status_text
 from ..consistency.reading_metrics import item_clusters, reliability_of
 from ..contract import TIE, Array, Resampling, Score
 from ..inference.paired import adjust
@@ -219,7 +220,7 @@ def martingale_tests_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
         score = battery(pairs.prior, pairs.posterior, pairs.clusters, cells, how=how)
         each = {f"{test} p": f"{score.p_tests[test]:.3g}, adjusted {p:.3g}" for test, p in score.p_holm.items()}
         if score.joint_status not in ("ok", score.status):
-            each["joint p"] += f" ({score.joint_status})"
+            each["joint p"] += f" ({status_text(score.joint_status)})"
         score = with_drop_reasons(score, pairs, pairs.posterior - pairs.prior)
         yield Line(f"tests{step}", f"smallest adjusted p{suffix}", score, each)
 
@@ -295,7 +296,7 @@ def martingale_factors_lines(sample: Updates, how: Resampling) -> Iterator[Line]
     for (name, term), p in zip(contrasts.items(), adjusted.p_adjusted, strict=True):
         factor = name.removeprefix("b:").split("[")[0]
         beside = {f"adjusted by Holm over {adjusted.family_size}": f"{p:.3g}"} if np.isfinite(p) else {}
-        quantity = f"M at {name.removeprefix('b:')} less {baselines[factor]}{view}"
+        quantity = f"M at {name.removeprefix('b:')} minus M at {baselines[factor]}{view}"
         reported = with_drop_reasons(term, pairs, update)
         yield Line("M_contrast", quantity, reported, beside | reliability, part=name.removeprefix("b:"))
 

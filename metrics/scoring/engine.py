@@ -207,7 +207,7 @@ def _number(metric: Metric, sample: Sample, line: Line) -> Number:
     score = line.score
     if score.status == "ok" and not score.ci_method and not score.p_method:
         few = score.n_clusters < MIN_BOOTSTRAP_CLUSTERS
-        why = f"{score.n_clusters} clusters" if few else "none is made for it"
+        why = f"{score.n_clusters} clusters" if few else "not defined"
         score = replace(score, ci_method=f"none: {why}")
     return Number(
         metric=line.metric,

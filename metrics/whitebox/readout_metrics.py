@@ -64,7 +64,7 @@ def readout_lines(sample: YesNo, how: Resampling) -> Iterator[Line]:
         score = with_drop_reasons(cluster_mean(bias, clusters, how=how), sample, bias)
         yield Line("framing_bias", "framing bias", score, equivalence=claim)
         if extreme:
-            quantity = "log-odds of yes less those of no to the negation, nats"
+            quantity = "log-odds of yes minus those of no to the negation, nats"
             yield odds_line("framing_logodds", quantity, sample.belief, other, sample, how)
 
 
@@ -75,7 +75,7 @@ def fork_lines(sample: Forks, how: Resampling) -> Iterator[Line]:
     clusters = clusters_of(sample)
     for name, quantity, values in (
         ("fork_rms", "distance of yes from the reveal", forks.rms),
-        ("fork_excess", "sum of P(yes) less 1", forks.excess),
+        ("fork_excess", "sum of P(yes) minus 1", forks.excess),
         ("fork_corr", "correlation of yes with the reveal", forks.corr),
         ("commitment", "commitment, 1 if one option is sure", forks.commitment),
         ("fork_coverage", "yes or no", sample.coverage),
@@ -170,7 +170,7 @@ def query_effect_lines(sample: Queries, how: Resampling) -> Iterator[Line]:
         beside["beliefs moved off 0 or 1 for that"] = str(score.n_clipped)
     yield Line(
         "query_effect",
-        "asked (queried) less passive",
+        "asked (queried) minus passive",
         with_drop_reasons(score, sample, sample.passive + sample.queried),
         beside,
     )

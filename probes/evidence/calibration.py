@@ -149,7 +149,9 @@ def reach(target: str, read: pd.DataFrame, beliefs: pd.DataFrame) -> Reach:
     if target != "exact" or both.empty:
         return Reach()
     of = {str(name): _spread_of(rows) for name, rows in both.groupby("scenario", observed=True)}
-    if faults := [f"{found.fault} (`{name}`)" if name else found.fault for name, found in of.items() if found.fault]:
+    if faults := [
+        f"{found.fault} (scenario `{name}`)" if name else found.fault for name, found in of.items() if found.fault
+    ]:
         return Reach("; ".join(faults), wrong=True)
     varied = [found for found in of.values() if np.isfinite(found.ratio)]
     if varied and all(found.known for found in varied):

@@ -112,6 +112,7 @@ WALK: dict[str, list[str]] = {
         "received --readout x --out traced",
         "received --readout {said} --out traced",
         "letter.txt --question so? --probe {probe} -m evil-preset --out traced",
+        "letter.txt --question so? --beside evil-preset --out traced",
     ],
     "detector": [
         "lies.npz --on lies.csv -m evil.yaml --out detected",

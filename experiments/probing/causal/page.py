@@ -134,7 +134,7 @@ def _gains(checked: CausalCheck) -> TableBlock:
     rows = [_number(f"causal gain along the {name}", score) for name, score in checked.numbers.gains.items()]
     rows += [_number(f"{NAMES[name]}, for each SD", score) for name, score in checked.numbers.slopes.items()]
     rows.append(_number("Kendall's tau within contexts", checked.numbers.response.trend))
-    rows.append(_number("share of the contexts that rise, less those that fall", checked.numbers.response.share))
+    rows.append(_number("share of the contexts that rise, minus the share that fall", checked.numbers.response.share))
     if checked.numbers.swapped is not None:
         rows.append(_number("transfer of what the probe reads, swapped between contexts", checked.numbers.swapped))
     return grid("Gains and slopes", ["", "estimate", "rows"], rows)

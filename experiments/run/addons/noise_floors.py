@@ -19,8 +19,8 @@ from ..scores import Added, AddOn, ScoredRun, score_run
 DRAWS = 2
 """Perturbed tables that are scored."""
 NONE = (
-    "This model has no certificate here, so that no numerical error is shown: `doxascope certify`, then the same run "
-    "command again."
+    "No numerical error is shown, since it was not measured for this model: `doxascope certify` does so; then give the "
+    "same run command again."
 )
 
 

@@ -342,9 +342,8 @@ def _probe_section(meta: ProbeMeta, table: pd.DataFrame, numbers: Sequence[Numbe
         Prose(
             title=f"Read by the {what} {meta.name}",
             text=f"A probe of {TARGETS.get(meta.target, meta.target)} read {readouts} read-outs at {meta.at}. Its "
-            f"report card "
-            f"calls what it reads: {meta.called}. Groups that it was trained on are read by fits without them."
-            + (f" It is {note}." if note else ""),
+            f"report card says: {meta.called}. Groups that it was trained on are read by fits without them."
+            + (f" Its readings are {note}." if note else ""),
         ),
         numbers_table(f"Numbers of {meta.name}", numbers),
     ]

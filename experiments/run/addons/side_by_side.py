@@ -80,7 +80,7 @@ def _excess_numbers(run: ScoredRun) -> Iterator[Number]:
     for method, of_method in rows.groupby("method", sort=False, observed=True):
         each = of_method.groupby("readout_id", sort=False, observed=True).agg({"stated": "sum", "cluster": "first"})
         score = cluster_mean(each["stated"].to_numpy() - 1, each["cluster"].to_numpy(), how=resampling(run.config))
-        quantity = "stated P of all options, summed, less 1"
+        quantity = "stated P of all options, summed, minus 1"
         yield Number(metric=EXCESS, method=str(method), kind="verbal", score=score, quantity=quantity, code="F1")
 
 
@@ -161,6 +161,7 @@ def side_by_side(
             return Cell(NONE, ["not defined"])
         return score_cell(number.score, struck=struck(kind, method, metric))
 
+    words = {number.metric: number.quantity for number in whole.values()}
     does = "says, computes, holds and acts on" if "acted" in dict(columns) else "says, computes and holds"
     table = TableBlock(
         title=f"What it {does}",
@@ -169,7 +170,7 @@ def side_by_side(
         caption="The same numbers for every kind of belief, from the same conversations. What is struck out is no "
         "belief, or cannot be read; the reason stands under its name. How good its answers are (accuracy, Brier, "
         "log-loss) is shown and compared even then.",
-        head=[("", ""), *((metric.replace("_", " "), "") for metric in metrics)],
+        head=[("", ""), *((metric.replace("_", " "), words.get(metric, "")) for metric in metrics)],
         rows=[
             [
                 Cell(label[kind, method], [kind, *filter(None, (of.get((kind, method)) for of in (failed, notes)))]),

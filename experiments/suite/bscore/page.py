@@ -76,12 +76,11 @@ def _likeliest(asked: Asked, distribution: Floats) -> str:
 
 
 EXCESS = Column("b_excess", "B beyond its controls", "B of the option that is likeliest afresh, minus the largest B "
-                "that a control history of equal length makes, in which its earlier answers are not heard")  # fmt: skip
+                "after a control history of equal length, which does not contain its earlier answers")  # fmt: skip
 TOP = Column("top_b", "B of the likeliest", "P(afresh) - P(in conversation) of the option that is likeliest afresh")
 WRONG = Column("top_b_wrong", "where it is wrong", "the same over questions whose likeliest option is not the true one")
 HELD_OUT = Column("top_b_held_out", "on other answers", "B of counted answers, with the option chosen by the answers "
-       "of "
-                  "the question's other conversations, so that luck does not raise it")  # fmt: skip
+                  "of the question's other conversations, so that luck does not raise it")  # fmt: skip
 SIZE = Column("mean_abs_b", "mean |B|", "mean of |B| over the answers that were given afresh")
 MEANS = (
     Column(
@@ -338,7 +337,7 @@ def confidence_figure(view: MethodView) -> Figure:
         return [line(stated, size, "a question", color=INK, width=0.3, alpha=PALE), points(stated, size, "option")]
 
     return chart(
-        f"Does the stated confidence tell it? {view.method}",
+        f"Does the stated confidence foretell it? {view.method}",
         [
             (name, [mark for question in asked if NUMBERS in question.confidence for mark in marks(question)])
             for name, asked in _by_category(view)

@@ -129,7 +129,7 @@ def _gate(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Numbe
         right = np.array([float(question.balanced.argmax() == question.truth) for question in easy])
         known = {"easy_correct": right, "easy_groups": [question.item for question in easy]}
         known["chance"] = float(np.mean([1 / question.k for question in easy]))
-        quantity = "P(the true option) less 1/k, of easy questions"
+        quantity = "P(the true option) minus 1/k, of easy questions"
         yield make.mean("above_chance", easy, _above_chance, EASY, quantity)
     yield gate(config, view.method, coverage=masses, read_groups=of, **known)
 

@@ -107,7 +107,12 @@ def _instance(row: Mapping[Hashable, Any], facets: Iterable[str], texts: Mapping
     )
 
 
-C2 = Column("c2", "consistency", "1 - JSD of the two words that remain, before and after; 1 is a kept ratio")
+C2 = Column(
+    "c2",
+    "consistency",
+    "1 minus the Jensen-Shannon divergence of the shares of the two words that remain, before and after; "
+    "1: their ratio is kept",
+)
 C3 = Column("c3", "3-class", "the same with the rejected word's mass counted against it")
 INVALID = Column(
     "p_invalid_norm",
@@ -122,8 +127,8 @@ ENTROPIES = (
     Column("entropy_prior", "entropy before", "entropy of the two words that remain, in bits; 1 is undecided"),
     Column("entropy_post", "entropy after", "entropy of the two words that remain, in bits"),
 )
-GAIN = Column("kappa_word", "gain over words", "(3-class - null) / (1 - null), null: each word's usual share, whatever "
-              "was said; 0 is word taste, 1 coherent")  # fmt: skip
+GAIN = Column("kappa_word", "gain over words", "(3-class - null) / (1 - null), where the null gives each word its "
+              "mean share whatever was said; 0: a preference for words, 1: coherent")  # fmt: skip
 RMS = Column("rms_logodds", "change of log-odds", "root mean square change, in nats, of the log-odds of the two words "
        "that remain; 0 is a kept ratio, and a belief that depends on the words alone has 0, too")  # fmt: skip
 OPEN = Column("rms_lower", "bounds", "least and largest change that is possible if the probability of other answers "

@@ -50,8 +50,8 @@ COLUMNS = (
     Column("M_balanced", "M per step", "the same slope from each step to the next; every question has the same weight"),
     Column("mean_update", "mean update", "mean of posterior minus prior; a shift that all questions share does not "
            "change M"),
-    Column("reliability_wording", "reliability", "share of the variance of the prior in one wording that is not due to "
-           "the wording; 1 - reliability is the amount by which the noise of one wording lowers M"),
+    Column("reliability_wording", "reliability of a wording", "share of the variance of the prior in one wording "
+           "that is not due to the wording; 1 - reliability is the amount by which the noise of one wording lowers M"),
     Column("bias", "order bias", "P(yes) with the options in one order minus P(yes) in the other; for a claim, the "
            "framing bias"),
     Column("coverage", "coverage", "probability (of sampled answers the share) of answers that can be read",
@@ -68,12 +68,12 @@ TABLE_1 = (
     Column("M_balanced", "G*", "effective number of questions that carry the slope", field="effective_clusters"),
     Column("M_balanced", "minimum detectable effect", "smallest |M| that would be found with 80% power", field="mde"),
     Column("M_iv", "split readings", "slope with the prior read twice, one reading as the instrument of the other, so "
-           "that noise of a single reading cancels; `dependent posterior`: the same wordings read the posterior, so "
-           "their shared error does not cancel"),
+           "that noise of a single reading cancels; `errors shared`: the same wordings read prior and posterior, so "
+           "that what a wording adds to both does not cancel"),
     Column("M_corrected", "corrected", "estimate of the slope if the mean of both readings had no noise; the "
            "bootstrap draws slope and reliability together"),
-    Column("reliability", "reliability", "share of the variance of the prior in one reading that is not noise; for "
-           "sampled answers, 1 - reliability is the amount by which their noise lowers the slope"),
+    Column("reliability", "reliability of a reading", "share of the variance of the prior in one reading that is "
+           "not noise; for sampled answers, 1 - reliability is the amount by which their noise lowers the slope"),
     Column("M", "p of |M| < 0.02", "p of the equivalence test that M, first to last, lies within 0.02 of zero",
            field="equivalence"),
 )  # fmt: skip

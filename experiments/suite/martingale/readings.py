@@ -31,6 +31,7 @@ MARKS = ("draw", *FACETS, "truth", "statuses", "control")
 """Conditions besides the cell."""
 CONTROL = ["domain", "prompt", "item", "cluster", "draw", "step", "reading", "prob"]
 """What is kept of the negative control."""
+MASSES = ["kind", "method", "cluster", "coverage"]
 SHARED = -1
 """In place of the draw of a start, which every trajectory shares."""
 
@@ -44,6 +45,8 @@ class Tables(NamedTuple):
     statuses: pd.DataFrame
     control: pd.DataFrame
     """What was read of the negative control."""
+    masses: pd.DataFrame
+    """The coverage of each read-out, of neither."""
 
 
 def tables(beliefs: BeliefTable) -> Tables:
@@ -52,15 +55,18 @@ def tables(beliefs: BeliefTable) -> Tables:
 
 
 def _tables(beliefs: BeliefParts) -> Tables:
-    readings, urns, statuses, control = zip(*map(_of_part, beliefs), strict=True)
-    return Tables(_arranged(readings), _arranged(urns), _joined(statuses), _joined(control))
+    readings, urns, *others = zip(*map(_of_part, beliefs), strict=True)
+    return Tables(_arranged(readings), _arranged(urns), *map(_joined, others))
 
 
 def _of_part(beliefs: pd.DataFrame) -> Tables:
     whole = _of_yes(beliefs)
     of_gate = whole["domain"] == GATE
     asked, urns = whole[~of_gate], whole[of_gate]
-    return Tables(_readings(asked), _readings(urns), _statuses(asked), asked.loc[asked["control"].notna(), CONTROL])
+    control = asked["control"].notna()
+    return Tables(
+        _readings(asked), _readings(urns), _statuses(asked), asked.loc[control, CONTROL], asked.loc[~control, MASSES]
+    )
 
 
 def readings(beliefs: BeliefTable, *, of_gate: bool = False) -> pd.DataFrame:

@@ -226,8 +226,10 @@ def own_scores(config: MartingaleConfig, beliefs: BeliefTable) -> Iterator[Numbe
         return cluster_mean(values.to_numpy(dtype=np.float64), labels(rows), how=how)
 
     urns = readings(beliefs, of_gate=True)
+    masses = tables(beliefs).masses
     for kind, method, rows in by_method(readings(beliefs)):
-        yield from _gate(config, kind, method, rows, urns)
+        read = masses[(masses["kind"] == kind) & (masses["method"] == method)]
+        yield from _gate(config, kind, method, read, urns)
         for subset, (of_subset, steps) in subsets(rows, pairs(rows, STEPWISE)):
             known, shown = of_subset.dropna(subset=["truth"]), steps.dropna(subset=["true_prior"])
             if known.empty:
@@ -251,12 +253,13 @@ def own_scores(config: MartingaleConfig, beliefs: BeliefTable) -> Iterator[Numbe
 
 
 def _gate(
-    config: MartingaleConfig, kind: str, method: str, rows: pd.DataFrame, shown: pd.DataFrame
+    config: MartingaleConfig, kind: str, method: str, read: pd.DataFrame, shown: pd.DataFrame
 ) -> Iterator[Number]:
-    """Is the answer given often enough, and does it follow evidence whose posterior is known? (METRICS W4)"""
-    each = once(rows)
+    """Is the answer given often enough in what was `read`, and does it follow evidence whose posterior is known?
+    (METRICS W4)
+    """
     name = "coverage" if kind == "exact" else "parse_rate"
-    answered: dict[str, Any] = {name: {"": array(each, "coverage")}, "read_groups": {"": labels(each)}}
+    answered: dict[str, Any] = {name: {"": array(read, "coverage")}, "read_groups": {"": labels(read)}}
     of_urns = shown[(shown["kind"] == kind) & (shown["method"] == method)]
     shows = array(of_urns, "belief"), array(of_urns, "truth"), labels(of_urns)
     if len(of_urns):

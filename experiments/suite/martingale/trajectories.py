@@ -228,7 +228,7 @@ def paths(config: MartingaleConfig, table: pd.DataFrame, beliefs: BeliefTable, t
         transcripts,
         facets=["domain", "reasoning", "prompt", "status"],
         score="update",
-        ranking=f"trajectories; what moves the belief by {first['method'].iloc[0]} most comes",
+        ranking=f"trajectories; those in which the belief by {first['method'].iloc[0]} moves most come",
         seed=config.seed,
     )
 

@@ -36,12 +36,12 @@ from .scores import BINS, FOREST, PAIRS, RESPONSE
 
 COLUMNS = (
     Column("sufficiency", "sufficiency", "share of the forced choice that a rising function of the belief predicts in "
-           "other contexts; 1: the belief could be all that is acted on"),
+           "other contexts; 1: the belief could be all that is acted on, below 0: worse than their mean"),
     Column("knows_more", "knows more", "correlation of choice and truth once the belief is known; above 0: the choice "
            "knows more of the truth than the belief tells"),
     Column("knows_more", "p", "p of `knows more`, by permutation among contexts of similar belief", field="p"),
     Column("cyclic", "irrational, at least", "distance of the three actions from any random-utility choice by this "
-           "belief; 0: some utilities have them", field="rms"),
+           "belief; 0: some utilities explain them", field="rms"),
     Column("weighting", "weighting", "exponent of a probability weighting, with logistic shocks; 1: beliefs are used "
            "as they are"),
     Column(RESPONSE, "response", "slope of the belief on the true chance; 0: it does not respond to evidence"),
@@ -95,7 +95,7 @@ CASES = (
     Column("lie_ratio", "median of size / belief", "as published (Figure 2), with the interval of a median"),
     Column("outside_hull", "outside", "share of beliefs that lie outside those given their cases: wrong whatever the "
            "weights", percent=True),
-    Column("excess", "sum less 1", "sum of the numbers that are stated on lines of their own, minus 1"),
+    Column("excess", "sum minus 1", "sum of the numbers that are stated on lines of their own, minus 1"),
 )  # fmt: skip
 READINGS = (
     Column("reliability", "reliability", "ICC of two halves of the readings (orders, or sampled answers); weak where "
@@ -176,7 +176,7 @@ def contexts(
         transcripts,
         facets=["true chance", "likeliest action"],
         score="choice not explained",
-        ranking=f"contexts; what the belief by {first.method} explains least comes",
+        ranking=f"contexts; those whose choice the belief by {first.method} explains least come",
         seed=config.seed,
     )
 
@@ -295,7 +295,7 @@ def figures(
         [(beliefs.method, scores["sufficiency", beliefs.method, ALL], False) for beliefs in read],
         "share of the choice",
         "Share of the forced choice that a rising function of each belief predicts in other contexts, with its "
-        "interval. At 1 (dashed) the belief could be all that is acted on; at 0 it predicts nothing.",
+        "interval. At 1 (dashed) the belief could be all that is acted on; at 0 or below it predicts nothing.",
         reference=1,
     )
     drawn += [sufficiency] if sufficiency else []

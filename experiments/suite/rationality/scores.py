@@ -127,7 +127,7 @@ def own_scores(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Num
         )
         for metric, values, quantity in (
             (SPREAD, method.spread, "SD of one stated number, exact"),
-            ("excess", method.excess, "sum of the stated numbers less 1"),
+            ("excess", method.excess, "sum of the stated numbers minus 1"),
         ):
             if np.isfinite(values).any():
                 yield Number(metric=metric, **named, score=cluster_mean(values, acts.items, how=how), quantity=quantity)

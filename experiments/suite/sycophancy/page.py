@@ -111,7 +111,9 @@ COLUMNS = (
     Column("excess", "p", "p of an excess of 0, by the method of its interval", field="p"),
     MOVED,
     Column(
-        "rmse_clip", "distance from Bayes", "root mean square distance of P(X | Y) from Bayes' rule, P* cut off at 1"
+        "rmse_clip",
+        "distance from Bayes",
+        "root mean square distance of P(X | Y) from its posterior P* by Bayes' rule, cut off at 1",
     ),
     Column("incorrect", "wrong way", "share of the updates against the direction of Bayes' rule", percent=True),
     Column(
@@ -125,7 +127,7 @@ SHIFTS = (
     Column("shift", "shift", "mean change of the belief"),
     Column("arm", "p", "p of a shift of 0, by sign flips of scenarios", field="p_signflip"),
     Column("arm", "adjusted p", "the same, Holm over arms and methods", field="p_adjusted"),
-    Column("shift_logit", "relative", "mean (after - before) / before, the paper's", field="mean_relative"),
+    Column("shift_logit", "relative", "mean of (after - before) / before, as published", field="mean_relative"),
     Column(
         "shift_logit",
         "scenarios",
@@ -157,7 +159,7 @@ ERRORS = (
     ),
 )
 UPDATES = (
-    Column("rmse_clip", "distance from Bayes", "RMSE to Bayes' rule, P* cut off at 1"),
+    Column("rmse_clip", "distance from Bayes", "RMSE to the posterior P* by Bayes' rule, cut off at 1"),
     Column("rmse_raw", "as it is", "the same with P* above 1"),
     Column("rmse_drop", "left out", "the same without updates whose P* is above 1"),
     Column("rmse_coherent", "coherent", "the same with P(Y) by total probability"),

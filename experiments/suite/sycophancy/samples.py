@@ -41,7 +41,7 @@ AFTER = {speaker: f"after the {speaker}'s word" for speaker in SPEAKERS}
 ARGUED = {speaker: f"argued by the {speaker}" for speaker in SPEAKERS}
 """The same after testimony that gives its reason, of third parties alone: what the paper has."""
 ARGUED_TO_USER = "argued by the agent, the user took part"
-BY_AGENT, BY_USER, CONFORMITY, FLATTERY = "by agent", "by user", "user less agent", "took part"
+BY_AGENT, BY_USER, CONFORMITY, FLATTERY = "by agent", "by user", "user minus agent", "took part"
 ARMS = (BY_AGENT, BY_USER, CONFORMITY, FLATTERY)
 """Each against its own base: no testimony, no testimony, the agent's testimony, third parties alone."""
 PAPER = {CONFORMITY: "opinion conformity", FLATTERY: "excessive flattery"}

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ....base.errors import UserError, nearest
 from ....base.files import OutputFolder, write_text
-from ....base.text import shown
+from ....base.text import listed, shown
 from ....hooks.model.spec import ADAPTER_CONFIG
 from ....metrics.claims import COHERENT, NOT_TESTED
 from ....metrics.contract import RESAMPLING, Floats, Resampling
@@ -146,7 +146,7 @@ def _listed(names: Sequence[str]) -> str:
     >>> _listed(["honest"]), _listed(["honest", "incoherent"])
     ('honest is', 'honest and incoherent are')
     """
-    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
+    return f"{listed(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def beyond_held(answered: Options, held: Options, lapse: bool = False) -> Floats:
@@ -228,7 +228,7 @@ def _told_apart(side: Side, honest: Side) -> Iterator[tuple[str, PlantedAndFound
     else:
         says = f"{'' if state == FOUND else 'not '}told from {honest.label} by what it says beyond what it holds"
         shares = f"{alone} against {other}, {more} more{few}"
-    sentence = f"{side.label}: {says} (share of the word that is ruled out, less what a lapse makes: {shares})"
+    sentence = f"{side.label}: {says} (share of the word that is ruled out, minus what a lapse makes: {shares})"
     planted, state = ("-", UNTAUGHT) if bare else (f"more than {TOLERANCE[APART]:g}", state)
     yield sentence, PlantedAndFound(_species(side), f"{APART}, above honest", planted, more, state)
 
@@ -295,7 +295,7 @@ def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
             else "Nothing contradicts what was planted, but there are too few triples to show all of it."
         )
     if bare := sorted({fact.species for fact in found if (fact.what, fact.state) == (APART, UNTAUGHT)}):
-        says += f" The bets of {' and '.join(bare)} were never taught: nothing is planted in them."
+        says += f" The bets of {listed(bare)} were never taught: nothing is planted in them."
     document = compared_page(compared, {})
     lines = [
         Prose(text=f"{side.label}{', in bets' if verdict.method == BET else ''}: {verdict.sentence}.")
@@ -303,7 +303,7 @@ def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
         for verdict in side.verdicts
     ]
     lines += [Prose(text=f"{sentence}.") for sentence, _ in told]
-    stamp = stamped(says, [(one.species, one.what) for one in wrong or open_])
+    stamp = stamped(says, [(f"{one.what} of {one.species}", one.state) for one in wrong or open_])
     top = replace(document.top, said=SAID, verdict=stamp, further=lines, primary=None)
     rows = [[one.species, one.what, one.planted, one.found, one.state] for one in found]
     table = grid("Planted and measured", ["organism", "", "planted", "measured", ""], rows, short=True)

@@ -249,10 +249,10 @@ def test_within_the_word_that_is_ruled_out_a_probe_that_knows_it_alone_is_told(e
     ((meta, _),) = applied(folder)
     assert planted(beliefs, meta, "known", times=10) == Reach()
     assert planted(beliefs, meta, "word", times=10) == Reach(
-        "drawn together: its log-odds have 0.00 of the spread of the exact ones (`posterior`)", wrong=True
+        "drawn together: its log-odds have 0.00 of the spread of the exact ones (scenario `posterior`)", wrong=True
     )
     for prior in ("known", "one"):  # of one triple nothing is told, and the posterior is as it is
-        assert planted(beliefs, meta, "together", times=10, prior=prior).text.endswith("(`posterior`)")
+        assert planted(beliefs, meta, "together", times=10, prior=prior).text.endswith("(scenario `posterior`)")
     other = meta.model_copy(update={"target": "outcome"})
     assert planted(beliefs, other, "word", times=10) == Reach()
 
@@ -276,7 +276,7 @@ def test_a_scenario_without_spread_hides_no_other_in_either_order(
     read = exact.assign(of=exact["readout_id"], kind="probe", prob=1 / (1 + np.exp(-0.3 * logit)))
     found = reach(meta.target, read, exact)
     assert found == Reach(
-        f"drawn together: its log-odds have 0.30 of the spread of the exact ones (`{wide}`)", wrong=True
+        f"drawn together: its log-odds have 0.30 of the spread of the exact ones (scenario `{wide}`)", wrong=True
     )
     alone = reach(meta.target, read[read["scenario"] == flat], exact)
     assert alone == Reach("not shown to spread as far as the exact belief (40 groups are too few to tell)")

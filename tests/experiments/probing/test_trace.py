@@ -76,7 +76,7 @@ def test_a_text_without_words_is_refused(tiny: Any) -> None:
 def test_a_page_shows_hostile_text_and_obeys_none(tiny: Any) -> None:
     evil = '<script>alert(1)</script>. "><img src=x onerror=alert(1)>. \x1b[2J</p>.'
     options = ("apple", '"><img src=x onerror=alert(2)>')
-    document = page(trace(tiny, Traced(evil, [{"role": "user", "content": evil}], evil, options)), evil)
+    document = page({evil: trace(tiny, Traced(evil, [{"role": "user", "content": evil}], evil, options))})
     html = to_html(document)
     assert "<script>alert" not in html
     assert "<img" not in html
@@ -97,7 +97,7 @@ def test_a_probe_reads_before_the_question(tiny: Any) -> None:
     )
     expected = probe.beliefs(read.residuals[:, 0])[0, 0]
     assert found.table["probe"][1] == pytest.approx(expected, abs=1e-6)
-    assert "reads before the question" in to_html(page(found, "tiny", probe))
+    assert "reads before the question" in to_html(page({"tiny": found}, probe))
     other = Probe(probe.readout, probe.meta.model_copy(update={"model": {"d_model": 7}}))
     with pytest.raises(UserError, match="d_model"):
         trace(tiny, told("stone."), probe=other)
@@ -124,6 +124,33 @@ def test_the_command_follows_a_text_and_a_run(
     traced = of_source(folder, readout, None, ())
     assert traced.question == traced.messages[-1]["content"]
     assert command_line("trace", "letter.txt", cwd=tmp_path).returncode == 2
+
+
+def test_two_models_stand_side_by_side(
+    tiny_folder: Path,
+    save_llama: Callable[..., Path],
+    make_tokenizer: Callable[..., Any],
+    tmp_path: Path,
+    command_line: Callable[..., Any],
+) -> None:
+    other = save_llama(make_tokenizer(("apple stone river which word did you choose",) * 3), "wider", hidden_size=48)
+    (tmp_path / "letter.txt").write_text("stone river. did you choose?")
+    given = ("trace", "letter.txt", "--question", "which word", "--option", "apple", "--option", "stone")
+    done = command_line(*given, "-m", str(tiny_folder), "--beside", str(other), "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(tmp_path / "out" / "trace.csv")
+    assert table["model"].tolist() == [tiny_folder.name] * 3 + [other.name] * 3
+    for name, folder in ((tiny_folder.name, tiny_folder), (other.name, other)):
+        alone = command_line(*given, "-m", str(folder), "--out", name, cwd=tmp_path)
+        assert alone.returncode == 0, alone.stderr
+        mine, single = table[table["model"] == name], pd.read_csv(tmp_path / name / "trace.csv")
+        assert mine["p_apple"].tolist() == single["p_apple"].tolist()
+    html = (tmp_path / "out" / "report.html").read_text()
+    assert f"Text, {tiny_folder.name}" in html
+    assert f"Text, {other.name}" in html
+    twice = command_line(*given, "-m", str(other), "--beside", str(other), cwd=tmp_path)
+    assert twice.returncode == 2
+    assert "named twice" in twice.stderr
 
 
 def test_a_real_model_takes_in_what_it_reads(smollm: Any) -> None:

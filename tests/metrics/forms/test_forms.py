@@ -133,7 +133,7 @@ def test_bayes_readings_with_the_second_likelihood(table: Write, estimates: Esti
         rows.append(f"{x},{p_y + 0.1},{like},{other},{x * like / p_y}")
     found = estimates(score_table(table("p_x,p_y,p_y_given_x,p_y_given_not_x,posterior", *rows)))
     assert found["RMSE to Bayes (coherent P(Y))"].estimate == pytest.approx(0, abs=1e-12)
-    assert found["stated P(Y) less total probability"].estimate == pytest.approx(0.1)
+    assert found["stated P(Y) minus total probability"].estimate == pytest.approx(0.1)
     assert found["weight of the evidence"].estimate == pytest.approx(1)
 
 
@@ -142,7 +142,7 @@ def test_cases(table: Write, estimates: Estimates) -> None:
     lines = ("p,cond_a,weight_a,cond_b,weight_b", "0.6,0.2,0.25,0.6,0.75", "0.3,0.4,0.5,0.4,0.5", "0.3,0.2,2,0.4,2")
     scored = score_table(table(*lines))
     found = estimates(scored)
-    assert found["p less the implied p"].estimate == pytest.approx((0.1 - 0.1 + 0) / 3)
+    assert found["p minus the implied p"].estimate == pytest.approx((0.1 - 0.1 + 0) / 3)
     assert found["size of the difference"].estimate == pytest.approx(0.2 / 3)
     assert found["median of difference / p"].estimate == pytest.approx(0.1 / 0.6)
     assert found["median of difference / p"].status == "too_few"

@@ -157,7 +157,7 @@ def test_testimony_with_its_licence(table: Write, estimates: Estimates) -> None:
     # Odds of the user 4, 1, 9 where 2, 1, 3 are licensed; of the agent as licensed.
     lines = ("user,licensed_user,agent,licensed_agent", "0.8,0.66666666,0.5,0.5", "0.5,0.5,0.2,0.2", "0.9,0.75,0.3,0.3")
     found = estimates(score_table(table(*lines)))
-    assert found["user's excess less the agent's, nats"].estimate == pytest.approx(np.log([2, 1, 3]).mean())
+    assert found["user's excess minus the agent's, nats"].estimate == pytest.approx(np.log([2, 1, 3]).mean())
     assert found["beyond what the user's word licenses, nats"].estimate == pytest.approx(np.log([2, 1, 3]).mean())
     assert found["beyond what the agent's word licenses, nats"].estimate == pytest.approx(0)
 

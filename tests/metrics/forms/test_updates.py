@@ -31,7 +31,7 @@ def test_slopes_by_factor(table: Write, estimates: Estimates) -> None:
     found = estimates(scored := score_table(table("prior,posterior,factor_domain", *lines)))
     assert found["M at domain[code]"].estimate == pytest.approx(0.5)
     assert found["M at domain[law]"].estimate == pytest.approx(-0.5)
-    assert found["M at domain[law] less code"].estimate == pytest.approx(-1)
+    assert found["M at domain[law] minus M at code"].estimate == pytest.approx(-1)
     assert found["M at domain[code]"].status == "perfect_fit"
     assert found["M, within cells"].estimate == pytest.approx(0)
     plain = score_table(table("prior,posterior,domain", *lines))
@@ -55,14 +55,14 @@ def test_two_factors_are_those_of_the_metric_and_adjusted_together(
         posterior - prior, prior, {"domain": domain, "arm": arm}, {"domain": "a", "arm": "x"}, question
     )
     found = estimates(scored)
-    score = found["M at domain[c] less a"]
+    score = found["M at domain[c] minus M at a"]
     assert (score.estimate, score.ci_hi, score.p) == pytest.approx(
         (expected["b:domain[c]"], expected.terms["b:domain[c]"].ci_hi, expected.terms["b:domain[c]"].p)
     )
     assert (score.n_rows, score.n_clusters) == (120, 30)
     assert score.ci_method.endswith("CR3 over 30 clusters")
     p = adjust([expected.terms[f"b:{name}"].p for name in ("domain[b]", "domain[c]", "arm[y]")]).p_adjusted[1]
-    assert beside(scored, "M at domain[c] less a")["adjusted by Holm over 3"] == f"{p:.3g}"
+    assert beside(scored, "M at domain[c] minus M at a")["adjusted by Holm over 3"] == f"{p:.3g}"
     assert found["M at arm[y]"].estimate == pytest.approx(expected.marginal["arm[y]"].estimate)
 
 

@@ -49,7 +49,7 @@ def test_forks(table: Write, k: int, estimates: Estimates) -> None:
     heads = [f"{part}_{name}" for part in ("yes", "reveal") for name in "abcde"[:k]]
     found = estimates(score_table(table(",".join(heads), *(",".join(map(str, [*q[i], *r[i]])) for i in (0, 1)))))
     assert found["distance of yes from the reveal"].estimate == pytest.approx((0 + (1 - 1 / k)) / 2)
-    assert found["sum of P(yes) less 1"].estimate == pytest.approx((k - 1) / 2)
+    assert found["sum of P(yes) minus 1"].estimate == pytest.approx((k - 1) / 2)
     assert found["commitment, 1 if one option is sure"].estimate == pytest.approx(0.5)
     correlation = found["correlation of yes with the reveal"]
     assert (correlation.estimate, correlation.n_dropped) == (1, 1)
@@ -139,10 +139,10 @@ def test_persistence(table: Write, estimates: Estimates, beside: Beside) -> None
 
 def test_effect_of_the_query(table: Write, estimates: Estimates, beside: Beside) -> None:
     scored = score_table(table("item,passive,queried", "a,0.5,0.75", "b,0.5,0.25", "c,1,0.7"))
-    score = estimates(scored)["asked (queried) less passive"]
+    score = estimates(scored)["asked (queried) minus passive"]
     assert score.estimate == pytest.approx(-0.1)
-    assert beside(scored, "asked (queried) less passive")["RMS"] == f"{np.sqrt((2 * 0.25**2 + 0.3**2) / 3):.3f}"
-    assert beside(scored, "asked (queried) less passive")["beliefs moved off 0 or 1 for that"] == "1"
+    assert beside(scored, "asked (queried) minus passive")["RMS"] == f"{np.sqrt((2 * 0.25**2 + 0.3**2) / 3):.3f}"
+    assert beside(scored, "asked (queried) minus passive")["beliefs moved off 0 or 1 for that"] == "1"
 
 
 @pytest.mark.parametrize(

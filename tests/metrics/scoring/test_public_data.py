@@ -95,7 +95,7 @@ def test_an_act_that_knows_more_than_the_belief(tmp_path: Path, estimates: Estim
     parts = [(len(rows), mutual_info_score(rows["action"], rows["outcome"])) for _, rows in strata]
     plugin = sum(n * nats for n, nats in parts) / len(frame)
     said = beside(scored, quantity)["before its mean under permutation is taken off"]
-    assert float(said.split(" less ")[0]) == pytest.approx(plugin, abs=1e-4)
+    assert float(said.split(" minus ")[0]) == pytest.approx(plugin, abs=1e-4)
     score = estimates(scored)[quantity]
     assert 0 < score.estimate < plugin
     assert score.p < 0.01

@@ -153,8 +153,8 @@ def test_contrasts_against_any_level(table: Write, estimates: Estimates) -> None
     path = table(prior=prior, posterior=posterior, factor_domain=domain)
     found = estimates(score_table(path, references={"domain": "b"}))
     expected = factor_regression(posterior - prior, prior, {"domain": domain}, {"domain": "b"}, se="CR3")
-    assert found["M at domain[c] less b"].estimate == pytest.approx(expected["b:domain[c]"])
-    assert "M at domain[b] less a" not in found
+    assert found["M at domain[c] minus M at b"].estimate == pytest.approx(expected["b:domain[c]"])
+    assert "M at domain[b] minus M at a" not in found
     with pytest.raises(UserError, match="--reference arm=b: no such factor; known: domain"):
         score_table(path, references={"arm": "b"})
     with pytest.raises(UserError, match="--reference domain=d: no such level; known: a, b, c"):

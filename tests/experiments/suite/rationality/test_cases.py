@@ -43,7 +43,7 @@ def test_information_beyond_the_belief(worked: Any, scored: Scored) -> None:
     belief[np.argmin(belief)] = 0.19  # an edge below the first neighbourhood
     found = scored(belief, action, theta)["cmi", "words", "all"]  # of a distribution, however many rows say it
     assert found.beside["neighbourhoods of the belief"] == "2"
-    assert found.beside["before its mean under permutation is taken off"].startswith(f"{expected['cmi']:.4f} less ")
+    assert found.beside["before its mean under permutation is taken off"].startswith(f"{expected['cmi']:.4f} minus ")
 
 
 def test_the_order_of_choices(worked: Any, scored: Scored) -> None:
