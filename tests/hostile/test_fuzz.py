@@ -406,7 +406,7 @@ OF_DETECTOR = st.dictionaries(st.sampled_from(["direction", "bias", "layer", "th
 def test_a_detector_of_a_stranger_is_of_finite_numbers(
     arrays: dict[str, Any], ending: str, data: st.DataObject
 ) -> None:
-    given = {"direction": np.ones((2, 3)), "layer": np.array([0.0, 1.0]), "threshold": np.array([0.5])} | arrays
+    given: Any = {"direction": np.ones((2, 3)), "layer": np.array([0.0, 1.0]), "threshold": np.array([0.5])} | arrays
     plain = {name: each for name, each in given.items() if each.dtype.kind in "iuf"}
     with bounded(), tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"d.{ending}")

@@ -368,10 +368,9 @@ def test_what_is_planted_in_a_card_never_passes_and_the_same_does(
             against(second, ModelCard.open(damaged))
         path.write_bytes(whole)
     (damaged / "card.json").write_text("{}")
-    for other, more, code in ((damaged, (), 2), (second.folder, ("--seed", "1"), 2), (second.folder, (), 0)):
+    for other, more in ((damaged, ()), (second.folder, ("--seed", "1"))):
         ended = command_line("card", model, *given, str(other), *more, cwd=tmp_path)
-        assert ended.returncode == code, ended.stderr
-    assert "Nothing is worse" in ended.stdout
+        assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr
 
 
 COHERENT, MARGIN = 1.0, 0.05
