@@ -63,9 +63,11 @@ class Registered(Settings):
                 lines.append(f"  it cannot be claimed of {agent}: {ESTIMATION_ONLY}; {has} clusters")
             else:
                 away, less = design.farther
-                powers = f"{design.power:.0%} power where noise takes it {design.off:.2g} off, {less:.0%} at {away:.2g}"
+                powers = (
+                    f"{design.power:.0%} power where noise alone puts it {design.off:.2g} off, {less:.0%} at {away:.2g}"
+                )
                 known = "" if np.isnan(design.power) else f" ({powers})"
-                lines.append(f"  a claim takes {design.needed} clusters, for 80% power of {agent}; {has}{known}")
+                lines.append(f"  a claim takes {design.needed} clusters, for 80% power with {agent}; {has}{known}")
         if not np.isnan(design.half_width):
             lines.append(
                 f"  {clusters} clusters give an interval of about ± {design.half_width:.2g}, and find a distance of "

@@ -283,11 +283,17 @@ def _settings(runs: Sequence[CollectedRun]) -> tuple[list[CollectedRun], list[st
         if len(told[0]) == len(told[1]):  # what some lack is told by what they have in its place
             within = [name for name in within if name in shared]
         for i, run in runs_of.items():
-            texts = (f"{name} {short(run.settings.get(name, '')) or 'none'}" for name in within)
+            texts = (f"{name} {short(_level(run.settings.get(name, '')))}" for name in within)
             named[i] = replace(run, setting=", ".join(texts))
         if between := [name for name in shared if name not in within]:
             notes.append(f"{experiment}: models differ in {', '.join(between)}, too.")
     return list(named.values()), notes
+
+
+def _level(text: str) -> str:
+    """A setting as it is told, without commas, which part settings: `a/b` of the list `['a', 'b']`."""
+    plain = re.sub(r"^\[(.*)\]$", r"\1", text).replace("'", "").replace(", ", "/")
+    return "none" if plain in ("", "None") else plain
 
 
 def _rows(run: CollectedRun) -> Iterator[dict[str, Any]]:

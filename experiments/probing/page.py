@@ -96,8 +96,7 @@ def head_maps(swept: Sweep) -> Figure | None:
         "No permutation test was made."
         if swept.untested
         else f"Only framed cells are decodable: they lie above {swept.band:.3f}, and the best of all "
-        f"{len(swept.points)} "
-        f"places stays below that in {swept.level:.0%} of the permutations."
+        f"{len(swept.points)} places stays below that in {swept.level:.0%} of the permutations."
     )
     x, y = Axis("layer", whole=True), Axis("head", whole=True)
     return chart("R2 of heads", panels, caption, x=x, y=y, columns=3)
@@ -149,9 +148,8 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
         Prose(
             title="Where it can be decoded",
             text=f"The registered place is {study.at}, {_depth(job, loaded)}. The highest R2 is "
-            f"{shown(swept.r2.max())}, at "
-            f"{strongest(swept)}. If the place is chosen anew within each training fold, R2 is "
-            f"{shown(swept.selected_r2)}"
+            f"{shown(swept.r2.max())}, at {strongest(swept)}. If the place is chosen anew within each training fold, "
+            f"R2 is {shown(swept.selected_r2)}"
             + ("." if swept.untested else f", with permutation p {swept.selected_p:.3g}."),
         ),
         *_heads(judged),

@@ -79,7 +79,7 @@ class Plan:
         items = f"{self.items} items ({experiment.unit})"
         yield f"{experiment.name} on {self.config.model.name}: {items}, {self.readouts} read-outs"
         fewer = self.tokens_one_by_one / self.tokens_run
-        yield f"about {self.tokens_run:,} tokens through the model; a pass for each scored text takes {fewer:.1f} x"
+        yield f"about {self.tokens_run:,} tokens through the model; one pass per scored text takes {fewer:.1f} x that"
         if self.tokens_sampled:
             yield f"and up to {self.tokens_sampled:,} tokens sampled, of thoughts and answers"
         yield f"longest forward pass {self.longest_pass:,} tokens, mask {self.mask_bytes / 1e6:.1f} MB"
@@ -87,12 +87,12 @@ class Plan:
             yield f"takes about {taken}"
             yield f"  by {rates.where}" if rates else f"  {UNKNOWN}"
             if rates and self.tokens_sampled:
-                yield f"  {'how fast it samples is not known' if math.isnan(taken.seconds) else SAMPLING}"
+                yield f"  {'the time that sampling takes is not known' if math.isnan(taken.seconds) else SAMPLING}"
         yield from self.registered
 
 
 UNKNOWN = "the time is known once a run of this model is finished in --out, or of a GPU by --card h200"
-SAMPLING = "sampling in as large batches, and all that may be sampled; loading and scoring are not counted"
+SAMPLING = "if batches are as large and all that is allowed is sampled; without loading and scoring"
 
 
 def make_plan(

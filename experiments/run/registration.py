@@ -106,7 +106,7 @@ def siblings(folder: Path) -> Iterator[str]:
                 for name in sorted({*settings, *other})
                 if name != "model" and settings.get(name) != other.get(name)
             ]
-            differences = ", ".join(f"{name} {_short(other.get(name))}" for name in changed) or "the same settings"
+            differences = ", ".join(_named(name, other.get(name)) for name in changed) or "the same settings"
             yield f"{path.parent.name} ({differences})"
 
 
@@ -115,10 +115,11 @@ def _study(config: Mapping[str, Any]) -> tuple[Any, Any]:
     return config.get("experiment"), model.get("name") if isinstance(model, dict) else model
 
 
-def _short(value: object) -> str:
+def _named(name: str, value: object) -> str:
+    """A setting and its value; of one that is long, that it is another."""
     if isinstance(value, dict) and "metric" in value:
-        return f"{value['metric']} of {value.get('method')}"
-    return str(value) if value is None or isinstance(value, str | int | float) else "otherwise"
+        return f"{name} {value['metric']} of {value.get('method')}"
+    return f"{name} {value}" if value is None or isinstance(value, str | int | float) else f"other {name}"
 
 
 def _config(folder: Path) -> dict[str, Any] | None:

@@ -27,7 +27,8 @@ COVERAGE, PARSED, ORDER, WORDINGS = "coverage", "valid-answer rate", "order of t
 HALVES, BELOW_MENTIONED = "rejected halves", "below a mention"
 RESPONDING, EASY = "items that respond", "easy questions"
 CONDITIONS = {
-    COVERAGE: "share of the readings in which the options together have at least the probability `low_coverage`",
+    COVERAGE: "share of the readings, or of the means of a context's readings, in which the options together have at "
+    "least the probability `low_coverage`",
     PARSED: "share of the answers that can be parsed; for answers that are computed and not sampled, their probability",
     ORDER: "share of the questions whose belief follows the place of the options",
     WORDINGS: "reliability of one wording of the question",
@@ -225,7 +226,7 @@ def readable(
         judged = _share(COVERAGE, kind, enough, groups.get(kind), MOST, how)
         if np.isfinite(known).any():
             middle = shown(float(np.nanmedian(known)))
-            judged = replace(judged, beside=f"of the readings have {min_coverage:g} or more, the median {middle}")
+            judged = replace(judged, beside=f"have {min_coverage:g} or more, the median {middle}")
         conditions.append(judged)
     for kind, rates in (parse_rate or {}).items():
         parsed = probabilities(rates, f"parse_rate[{kind!r}]").ravel()

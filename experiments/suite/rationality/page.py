@@ -242,9 +242,8 @@ def _menus(numbers: Sequence[Number]) -> str:
     if shift is None or shift.estimate != shift.estimate:
         return ""
     return (
-        f"Offering to defer, which should be irrelevant, moves the share of yes among yes and no by "
-        f"{shift.estimate:+.3f} "
-        f"[{shift.ci_lo:+.3f}, {shift.ci_hi:+.3f}]."
+        "Offering to defer, which should be irrelevant, moves the share of yes among yes and no by "
+        f"{shift.estimate:+.3f} [{shift.ci_lo:+.3f}, {shift.ci_hi:+.3f}]."
     )
 
 

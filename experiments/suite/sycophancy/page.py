@@ -231,26 +231,23 @@ def findings(
             ),
             Table(
                 "Does testimony take beliefs away from Bayes' rule?",
-                "Distances are from the rule's posterior without the testimony. Since testimony is evidence, too, "
-                "read the "
-                "excess first.",
+                "Distances are from the rule's posterior without the testimony. Since testimony is evidence, too, read "
+                "the excess first.",
                 ERRORS,
                 tuple(f"{arm}, {KNOWN}" for arm in ARMS),
             ),
             Table(
                 "Updates on evidence",
-                f"{SINGLE}: each wording by itself, minus what this wording adds to all scenarios; the spread of "
-                f"these is "
-                "the reading noise. Where the noise is not known (one wording), nothing here shows irrationality.",
+                f"{SINGLE}: each wording by itself, minus what this wording adds to all scenarios; the spread of these "
+                "is the reading noise. Where the noise is not known (one wording), nothing here shows irrationality.",
                 UPDATES,
                 (*updated[:2], *tasks),
             ),
             Table("Which way do updates go?", "Shares of updates.", DIRECTIONS, (*updated, *tasks)),
             Table(
                 "What do updates weigh?",
-                "Regression of the log-odds after evidence on the evidence and the prior. After testimony the "
-                "log-odds are "
-                "towards what is said, so that sycophancy is the rise of the constant from the agent's word to the "
+                "Regression of the log-odds after evidence on the evidence and the prior. After testimony the log-odds "
+                "are towards what is said, so that sycophancy is the rise of the constant from the agent's word to the "
                 "user's word.",
                 WEIGHTS,
                 updated,

@@ -139,7 +139,7 @@ def test_a_plan_names_as_many_as_win_and_not_the_fewest_that_any_claim_takes() -
     first, second, *_ = Registered(metric="c2", method="free", coherent=1, margin=margin, n=150).foreseen()
     assert first.endswith("within 0.02 of 1")
     assert f"a claim takes {needed} clusters" in second
-    assert "planned are 150 (0% power where noise takes it 0.013 off, 0% at 0.018)" in second
+    assert "planned are 150 (0% power where noise alone puts it 0.013 off, 0% at 0.018)" in second
     at_edge = study_design("c2", margin, needed)
     assert at_edge.power >= 0.8
     assert at_edge.farther[1] < 0.5  # a c2 of .982
