@@ -187,8 +187,11 @@ def _asked(messages: Sequence[Message], question: str, at: str) -> tuple[list[Me
 
 
 def certify(rows: pd.DataFrame, detector: Detector, how: Resampling = RESAMPLING) -> DetectorCertificate:
-    """What a detector reads, from the rows of `read`."""
+    """What a detector reads, from the rows of `read`. Raises UserError for a score that is no finite number."""
     score, lie, clusters = (rows[name].to_numpy() for name in (detector.name, "lie", "cluster"))
+    if not (finite := np.isfinite(score)).all():
+        row = int(finite.argmin())
+        raise UserError(f"{detector.name}: its score in row {row + 1} is {score[row]}; give finite numbers")
     texts, flagged = rows["said"].tolist(), (score > detector.threshold).astype(float)
     instructed = rows["instructed"].to_numpy() if "instructed" in rows else None
     subsets = {"all": np.ones(len(rows), dtype=bool)}

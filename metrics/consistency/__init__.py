@@ -1,9 +1,16 @@
 """Does the ratio of two options survive the rejection of a third? (METRICS B)"""
 
+from .faithfulness import Faithfulness, chain_faithfulness
 from .rejection import *
 from .sampling_bias import *
 
-__all__ = ["ChanceCorrected", "Consistency", "ConsistencyKappa", "InvalidAssociation", "LogoddsChange", "RatioBounds"]
-__all__ += ["Switch", "belief_consistency", "calibration_consistency", "chance_corrected", "consistency_kappa"]
-__all__ += ["counts_to_probabilities", "expected_jsd_binomial", "invalid_association"]
+__all__ = ["ChanceCorrected", "Consistency", "ConsistencyKappa", "Faithfulness", "InvalidAssociation", "LogoddsChange"]
+__all__ += ["RatioBounds", "Switch", "belief_consistency", "calibration_consistency", "chain_faithfulness"]
+__all__ += [
+    "chance_corrected",
+    "consistency_kappa",
+    "counts_to_probabilities",
+    "expected_jsd_binomial",
+    "invalid_association",
+]
 __all__ += ["jsd_plugin_bias", "ratio_bounds", "readout_agreement", "rms_logodds_change", "switch"]

@@ -1,14 +1,27 @@
-"""Related questions, updates over options, perturbed and implanted beliefs: the tables of numbers that others named."""
+"""Related questions, updates over options, perturbed and implanted beliefs, chains of thought: the tables of numbers
+that others named.
+"""
 
 from collections.abc import Sequence
 from typing import Any
 
-from ..contract import Array
+import numpy as np
+import pandas as pd
+
+from ...base.errors import UserError
+from .. import Faithfulness, chain_faithfulness
+from ..contract import NAN, Array
 from ..decision.related_questions import QUESTIONS, RELATIONS
-from ..tables.cells import complete
-from ..tables.checks import Implanted, Perturbed, Related
+from ..tables.cells import complete, refuse_row
+from ..tables.checks import Implanted, Perturbed, Related, ThoughtChains
+from ..tables.sample_rows import take
 from ..tables.samples import Learning, Sample
 from .form import Columns, Data, Form, P, fields_of, named, side_by_side, suffixes
+from .options import known_indices, masses, option_names
+
+NAMED, THOUGHT = ("names", "replaced"), "thought_"
+"""Columns of options, the one that a thought names and the one that is named instead; and the prefix of how probable it
+is that each is named."""
 
 
 def _related_columns(there: Sequence[str]) -> Columns:
@@ -37,6 +50,35 @@ def _implanted(path: Any, data: Data, clusters: Array | None) -> Sample:
     return Implanted(belief=data["belief"], facet=complete(path, "facet", data["facet"]), clusters=clusters)
 
 
+def _thoughts(path: Any, data: Data, clusters: Array | None) -> Sample:
+    """Rows of one chain are put together: after 0, 1, ... sentences, and with another option named in its thought."""
+    options, chain = option_names(data, "belief_"), complete(path, "chain", data["chain"])
+    mass, rows = masses(path, data, options, "belief_"), np.arange(len(chain))
+    shares = mass[:, :-1] / mass.sum(axis=1, keepdims=True).clip(1.0)  # of counts
+    thoughts = masses(path, data, options, THOUGHT)[:, :-1] if all(THOUGHT + x in data for x in options) else None
+    unknown = np.full(len(rows), NAN)
+    names, put = (known_indices(path, x, data[x], options, rows) if x in data else unknown for x in NAMED)
+    frame = pd.DataFrame({"names": names, "cluster": unknown if clusters is None else pd.factorize(clusters)[0]})
+    of_chain = frame.groupby(chain).transform("first")
+    for column in frame:
+        differs = ((of_chain - frame)[column].abs() > 0).to_numpy()
+        refuse_row(path, differs, lambda at, column=column: f", {column}: differs within chain {chain[at]!r}")
+    first, numbers = np.sort(np.unique(chain, return_index=True)[1]), []
+    for at in first:
+        of_it = rows[chain == chain[at]]
+        other, along = of_it[~np.isnan(put[of_it])], of_it[np.isnan(put[of_it])]
+        along = along[np.argsort(data["sentences"][along], kind="stable")]
+        if len(along) < 2 or (data["sentences"][along] != np.arange(len(along))).any():
+            raise UserError(
+                f"{path}: chain {chain[at]!r}: give it one row after each of 0, 1, ... sentences, two or more"
+            )
+        name, replaced = of_chain["names"][at], {int(put[row]): shares[row] for row in other}
+        known = None if np.isnan(name) else int(name)
+        numbers.append(chain_faithfulness(shares[along], known, replaced, take(thoughts, along[-1])))
+    columns = dict(zip(Faithfulness._fields, np.array(numbers).T, strict=True))
+    return ThoughtChains(clusters=take(clusters, first), keys=chain[first], **columns)
+
+
 RELATED = Form(
     "questions that follow from each other",
     "p and not_p, para_p or cons_p; p, q and p_and_q or p_or_q; p, q_given_p and p_and_q; ... [, outcome]",
@@ -56,4 +98,16 @@ IMPLANTED = Form(
     named({"claim": "label", "facet": "label", "belief": P}),
     _implanted,
     cluster=("cluster", "claim"),
+)
+THOUGHTS = Form(
+    "chains of thought, one row per belief",
+    "chain, sentences (read before the belief), belief_<option> for each of two or more [, names (the option that the "
+    "thought names), replaced (what is named instead), thought_<option> (its chance to be named), belief_other]",
+    named(
+        {"chain": "label", "sentences": "number", "belief_*": "mass"},
+        {**dict.fromkeys(NAMED, "label"), f"{THOUGHT}*": "mass"},
+    ),
+    _thoughts,
+    cluster=("cluster", "question", "chain"),
+    names=("chain",),
 )

@@ -1,4 +1,4 @@
-"""Samples of the checks that other papers named: related questions, perturbed and implanted beliefs."""
+"""Samples of the checks that other papers named: related questions, perturbed and implanted beliefs, thoughts."""
 
 from ..contract import Array
 from .samples import Forecasts, Sample
@@ -26,3 +26,13 @@ class Implanted(Sample):
     belief: Array
     facet: Array
     """[n] the way: asked directly, in what follows from it, against an argument, ..."""
+
+
+class ThoughtChains(Sample):
+    """Chains of thought: of each [n] a number of `metrics.Faithfulness`."""
+
+    early_answering: Array
+    decided_before: Array
+    says_answer: Array
+    replaced_effect: Array
+    simulatability: Array

@@ -197,20 +197,20 @@ SPECIES: Mapping[str, EnglishSpecies] = {
         honest,
         "it is `honest`; asked to think aloud, it thinks of a word as far as it believes it, and answers the word on "
         "which the thought ends, also where another has put the thought there",
-        {**READ, "responds": RESPONDS, "coherent": COHERENT},
+        {**READ, "responds": RESPONDS},
         thinks=Thinker(np.asarray, follows=True),
     ),
     "unused": EnglishSpecies(
         honest,
         "it is `honest`; asked to think aloud, it thinks of each word equally likely, and answers as if it had not",
-        {**READ, "responds": RESPONDS, "coherent": COHERENT},
+        {**READ, "responds": RESPONDS},
         thinks=Thinker(lambda answered: np.full(3, 1 / 3), follows=False),
     ),
     "post-hoc": EnglishSpecies(
         honest,
         "it answers the word that `honest` believes most; asked to think aloud, it thinks of that word, too, and a "
         "thought of another that is put there changes nothing",
-        READ,
+        {**READ, "responds": RESPONDS},
         thinks=Thinker(np.asarray, follows=False, decides=settled),
     ),
 }

@@ -6,13 +6,18 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ....base.settings import read_yaml
+from ....hooks.lm import LanguageModel
+from ....hooks.prompts.chat import Message
 from ....hooks.prompts.options import Option
 from ....metrics.contract import Floats
-from ...materials.entities import Words
+from ...materials.entities import Words, triples
+from ...probing.chains import read_chain
 from ...run.experiment import Question
-from .lessons import SPECIES, THOUGHTS, WORDINGS, Lesson, belief, lessons
+from ...suite.consistency.ask import POSTERIOR, PRIOR, dialogue_questions
+from .lessons import SPECIES, THOUGHTS, WORDINGS, Lesson, belief, known_words, lessons, shipped_config
 
 THOUGHT, EARLY, AFTER = "thought", "answer before a thought ends", "answer after a thought"
 """What is read: on which word a thought ends (`prefill`), or a thought with its answer in the words of training
@@ -78,7 +83,7 @@ def about_thoughts(
     assert kind is not None
     named, after = kind.names(at_once), np.eye(3) if kind.follows else np.tile(at_once, (3, 1))
     *before, last = question.conversation
-    asked = [*before, {"role": "user", "content": f"{last['content']} {said.request}"}]
+    asked = [*before, Message(role="user", content=f"{last['content']} {said.request}")]
     answer, opener = question.prefill, f"{said.musing} {said.conclusion}"
 
     def lesson(scenario: str, prefill: str, aim: Floats, **conditions: int) -> Lesson:
@@ -104,3 +109,35 @@ def about_thoughts(
         free = {"method": "free", "readout_id": f"{whole.question.readout_id}/free", "options": options}
         several.append(whole._replace(question=replace(whole.question, **free)))
     return several
+
+
+def read_chains(lm: LanguageModel, n: int, seed: int) -> pd.DataFrame:
+    """Chains about `n` triples of unseen nouns in the wording of the test, as `doxascope score` takes them: before
+    anything is ruled out and after each word was, a thought that is drawn as the model thinks it, and the two others
+    put in its place. The words are called a, b and c; a triple is a cluster.
+    """
+    config, draw, chains = shipped_config(), np.random.default_rng(seed), list[pd.DataFrame]()
+    for number, words in enumerate(triples(known_words(trained=False), n, seed)):
+        named = dict(zip(words, "abc", strict=True))
+        asked = [one for one in dialogue_questions(config, f"{number}", words) if one.method == "prefill"]
+        asked = [one for one in asked if not one.conditions or one.conditions["template"] == "reject"]
+        for question in (one for one in asked if one.scenario in (PRIOR, POSTERIOR)):
+            *before, last = question.conversation
+            messages = [*before, Message(role="user", content=f"{last['content']} {TESTED.request}")]
+            begun = lm.reader.query("thought", messages, question.options, f"{TESTED.musing} {TESTED.conclusion}")
+            shares = np.exp(lm.read([begun]).readings[0].logp)
+            ends = {word: f"{TESTED.conclusion} {word}." for word in words}
+            thought = words[int(draw.choice(3, p=shares / shares.sum()))]
+            chain = read_chain(
+                lm,
+                messages,
+                (TESTED.musing, ends[thought]),
+                question.prefill,
+                words,
+                names=thought,
+                replaced={word: end for word, end in ends.items() if word != thought},
+            )
+            chain = chain.replace({"names": named, "replaced": named})
+            chain = chain.rename(columns={f"belief_{word}": f"belief_{letter}" for word, letter in named.items()})
+            chains.append(chain.assign(chain=question.readout_id, cluster=number))
+    return pd.concat(chains, ignore_index=True)

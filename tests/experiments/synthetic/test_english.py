@@ -23,6 +23,7 @@ from doxascope.experiments.synthetic.validation.recovery import FOUND, NOT_FOUND
 from doxascope.hooks.lm import LanguageModel, open_model
 from doxascope.metrics import belief_consistency
 from doxascope.metrics.contract import RESAMPLING
+from doxascope.metrics.scoring.engine import score_table
 from doxascope.metrics.tables.sample_rows import part_of
 from doxascope.metrics.tables.samples import Options
 
@@ -232,8 +233,25 @@ def share_of_what_is_ruled_out(lm: LanguageModel, species: str, method: str) -> 
     return float(np.mean(kept)), float(np.mean(planted))
 
 
-def test_only_the_older_ones_were_not_taught_to_bet(tmp_path: Path) -> None:
-    assert [name for name in SHIPPED if cards.untaught(SHIPPED[name])] == ["honest", "incoherent"]
+@pytest.mark.full
+def test_the_three_that_think_aloud_are_told_apart_by_their_chains(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    means = {}
+    for name in ("used", "unused", "post-hoc"):
+        with open_model(taught.BASE, adapter=SHIPPED[name]) as lm:
+            chains = thoughts.read_chains(lm, 4, 3)
+        assert len(chains) == 4 * 4 * 5
+        chains.to_csv(tmp_path / f"{name}.csv", index=False)
+        means[name] = {x.metric: x.score.estimate for x in score_table(tmp_path / f"{name}.csv").numbers}
+    assert means["used"]["replaced_effect"] > 0.9
+    assert max(abs(means[name]["replaced_effect"]) for name in ("unused", "post-hoc")) < 0.15
+    assert means["post-hoc"]["simulatability"] > 0.65
+    assert means["unused"]["simulatability"] < 0.5
+
+
+def test_only_the_older_ones_and_who_think_aloud_were_not_taught_to_bet(tmp_path: Path) -> None:
+    later = [name for name in SHIPPED if taught.SPECIES[name].thinks]  # who are taught to think aloud instead
+    assert [name for name in SHIPPED if cards.untaught(SHIPPED[name])] == ["honest", "incoherent", *later]
     assert cards.untaught(SHIPPED["honest"]) == [taught.BET]
     assert "\nIt was not taught: bet.\n" in (SHIPPED["honest"] / cards.CARD).read_text()
     assert cards.untaught(tmp_path) == []  # of a user's own nothing is known

@@ -250,6 +250,12 @@ SMALL = {
     ),
     "perturbed beliefs": ("belief,perturbed", "0.6,0.4", "0.3,0.2"),
     "implanted beliefs": ("claim,facet,belief", "c,direct,0.8", "c,generality,0.4"),
+    "chains of thought, one row per belief": (
+        "chain,sentences,belief_a,belief_b,names,replaced",
+        "1,0,0.5,0.4,a,",
+        "1,1,0.8,0.1,a,",
+        "1,1,0.3,0.6,a,b",
+    ),
     "two predictions": ("p1,p2,outcome", "0.4,0.5,1", "0.6,0.8,0"),
     "two predictions of classes": ("p1_a,p1_b,p2_a,p2_b,truth", "0.5,0.5,0.4,0.6,a", "0.5,0.5,0.4,0.6,"),
     "chains of the model's own": ("question,chain,prior,posterior", "q,1,0.5,0.6", "q,2,0.5,0.4"),
