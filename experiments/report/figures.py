@@ -155,8 +155,7 @@ def score_figure(
     """The same of several methods, a panel each on one scale.
 
     Args:
-        wanted: (label, metric, subset) of each line, from above; those without a number are left out, and so are methods
-            without any.
+        wanted: (label, metric, subset) of each line, from above; lines, and methods, without a number are left out.
         beside: name and metric of a second number of each line, drawn as an upright bar.
     """
     panels: list[tuple[str, list[Row]]] = []
