@@ -45,7 +45,9 @@ OF_CLAIM = 'Is this statement true? "{}" Answer Yes or No.'
 OF_WHAT_WAS_SAID = "Was that true? Answer Yes or No."
 RIVALS = WORDS, LOGITS, CONSTANT = "a bag of words", "the model's own answer", "a constant"
 STYLE, HEADING = "style ", "Detectors of lies"
-LIMITS = "A verdict is of these rows. It does not show that the model uses what is read, nor what is read elsewhere."
+LIMITS = (
+    "A verdict holds for these rows. It does not show that the model uses what is read, nor what is read elsewhere."
+)
 
 
 @dataclass(frozen=True)
@@ -271,8 +273,8 @@ def _alarms(rows: pd.DataFrame) -> list[Stamp]:
     alarms = []
     if (unread := rows["held"].isna()).any():
         says = f"In {unread.mean():.0%} of the rows the label stands for what is held, which was not read."
-        alarms.append(Stamp(says=says, note="A column `claim` has it read, a column `held` says it."))
+        alarms.append(Stamp(says=says, note="Give a column `claim` to have it read, or a column `held`."))
     if (low := rows["coverage"] < LOW_COVERAGE).any():
-        says = f"In {low.mean():.0%} of the rows Yes and No have less than {LOW_COVERAGE:.0%} of the answer together."
-        alarms.append(Stamp(says=says, note="What is held and stated there is little of what the model would say."))
+        says = f"In {low.mean():.0%} of the rows Yes and No have less than {LOW_COVERAGE:.0%} of the probability."
+        alarms.append(Stamp(says=says, note="There the beliefs rest on answers that the model rarely gives."))
     return alarms
