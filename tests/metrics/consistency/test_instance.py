@@ -80,6 +80,11 @@ def test_error_mass_stays_out_of_the_two_class_score_and_in_the_raw_probability(
     assert score.p_error_post == pytest.approx(0.95)
 
 
+def test_errors_are_those_of_both_options_after_each_is_normalised() -> None:
+    score = belief_consistency([0.5, 0.3, 0.2], [0.2, 0.3, 0.1], 2)  # .625 and .375 before, .4 and .6 after
+    assert (score.mse, score.mae) == pytest.approx((0.225**2, 0.225))
+
+
 def test_no_mass_on_the_two_options_is_undefined_but_the_side_that_exists_keeps_its_entropy() -> None:
     score = belief_consistency(prior=[0.25, 0.75, 0.0], post=[0.0, 0.0, 1.0], rejected=2)
     assert np.isnan([score.c2, score.mse, score.mae, score.switch, score.hswitch, score.entropy_post]).all()
