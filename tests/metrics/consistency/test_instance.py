@@ -77,7 +77,7 @@ def test_error_mass_stays_out_of_the_two_class_score_and_in_the_raw_probability(
     assert score.c2 == pytest.approx(1)
     assert score.p_invalid_raw == pytest.approx(0.002)
     assert score.p_invalid_norm == pytest.approx(0.04)
-    assert score.p_error_post == pytest.approx(0.95)
+    assert (score.p_error_prior, score.p_error_post) == pytest.approx((0.9, 0.95))
 
 
 def test_errors_are_those_of_both_options_after_each_is_normalised() -> None:
