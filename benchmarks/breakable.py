@@ -4,12 +4,16 @@ Each is begun again and again on one folder, until it is whole; what counted bef
 leaves is that of the unbroken one. Models are tiny and random.
 """
 
+import contextlib
 import random
 import shutil
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import yaml
 
 from doxascope.experiments.run.config import load_config
@@ -24,7 +28,7 @@ from doxascope.hooks.store import ActivationStore
 
 SETTINGS = {
     "consistency": ["items=3", "registered.n=3", "fork.methods=[]", "capture={layers: [0]}"],
-    "truth": ["items=8", "stated.numbers=[]", "capture.sites=[resid_post]"],
+    "truth": ["items=24", "stated.numbers=[]", "capture.sites=[resid_post]"],
     "bscore": ["items=4", "runs=2", "turns=3"],
     "rationality": ["items=3", "pool=60", "iterations=2", "prompts={standard: ''}"],
     "ask": ["answers=[letters]"],
@@ -36,7 +40,7 @@ SETTINGS = {
     "locate": ["items=4", "layers=[0]", "control_layers=[0.5]"],
 }
 ALIKE = ["batch_items=1", "bootstrap_draws=20", "model.threads=1"]
-TABLE = "id,question,option_1,option_2,truth\n" + "".join(f"q{i},Is {i} even?,yes,no,yes\n" for i in range(8))
+TABLE = "id,question,option_1,option_2,truth\n" + "".join(f"q{i},Is {i} even?,yes,no,yes\n" for i in range(24))
 SWEPT = [
     "study={permutations: 19, refits: 20, penalties: [1.0], folds: 3, control_draws: 2, transfer: []}",
     "neutral=0",
@@ -44,6 +48,8 @@ SWEPT = [
 SET = """{version: 1, runs: {consistency: {items: 3, registered.n: 3, bootstrap_draws: 20, fork.methods: []},
  truth: {items: 6, bootstrap_draws: 20, stated.numbers: []}}}"""
 ACTORS = (1, 2, 3)
+SCORED = ("scores.json", "published.csv")
+"""Files of a run that follow from what it read."""
 
 
 class Run:
@@ -94,10 +100,16 @@ class Run:
         """How much has been committed, cheaply."""
         return sum(len(file.read_bytes().splitlines()) for file in self.out.glob("*/commits*.jsonl"))
 
-    def same(self) -> bool:
-        """Whether the outcome is that of the unbroken one, to the byte, and nothing is found to be at fault."""
-        (whole,), (other,) = (list(place.iterdir()) for place in (self.unbroken, self.out))
-        return content(whole) == content(other) and not list(faults(RunFolder(other)))
+    def differs(self) -> list[str]:
+        """What is not that of the unbroken one, to the byte, or is found to be at fault; empty if all is well."""
+        return [line for pair in zip(*map(runs_in, (self.unbroken, self.out)), strict=True) for line in unlike(*pair)]
+
+    def rounded(self) -> bool:
+        """Whether all that is not as in the unbroken one is the last bits of numbers."""
+        pairs = list(zip(*map(runs_in, (self.unbroken, self.out)), strict=True))
+        files = [each for pair in pairs for each in zip_longest(*map(content, pair))]
+        sound = not any(list(faults(RunFolder(other))) for _, other in pairs)
+        return bool(files) and sound and all(all(each) and nearly(*each) for each in files)
 
 
 class Probe(Run):
@@ -129,10 +141,10 @@ class Probe(Run):
         """See `Run.progress`."""
         return len(list(self.out.glob("*/*/*.npz")))
 
-    def same(self) -> bool:
-        """See `Run.same`."""
+    def differs(self) -> list[str]:
+        """See `Run.differs`."""
         (whole,), (other,) = (list(place.iterdir()) for place in (self.unbroken, self.out))
-        return all((whole / name).read_bytes() == (other / name).read_bytes() for name in self.kept)
+        return [name for name in self.kept if (whole / name).read_bytes() != (other / name).read_bytes()]
 
 
 class Card(Probe):
@@ -183,12 +195,6 @@ class Several(Run):
         """See `Run.whole`."""
         return len(list(out.glob("*/report.json"))) == len(list(out.glob("sweep/*.json"))) == 2
 
-    def same(self) -> bool:
-        """See `Run.same`."""
-        places = [sorted(file.parent for file in place.glob("*/manifest.json")) for place in (self.unbroken, self.out)]
-        alike = all(content(whole) == content(other) for whole, other in zip(*places, strict=True))
-        return alike and not any(list(faults(RunFolder(other))) for other in places[1])
-
 
 class Comparison(Probe):
     """Two runs that are compared, which it must leave as they are."""
@@ -233,13 +239,51 @@ def batches(path: Path) -> Iterator[tuple[tuple[str, int], Any]]:
         yield (path.name, commit["batch"]), commit["files"]
 
 
-def content(path: Path) -> list[bytes]:
-    """All that is read and scored, in the order of the batches, whatever the files are called."""
-    files = [path / name for name in ("scores.json", "published.csv") if (path / name).exists()]
+def runs_in(place: Path) -> list[Path]:
+    """The folders of runs in a folder."""
+    return sorted(file.parent for file in place.glob("*/manifest.json"))
+
+
+def content(path: Path) -> list[Path]:
+    """The files of all that is read and scored, in the order of the batches, whatever they are called."""
+    files = [path / name for name in SCORED if (path / name).exists()]
     commits = sorted(RunFolder(path).commits(), key=lambda commit: commit["batch"])
     files += [path / name for commit in commits for name in commit["files"]]
     store = ActivationStore.open(path).parts if (path / "activations").is_dir() else []
-    return [file.read_bytes() for file in [*files, *(part.path for part in store)]]
+    return [*files, *(part.path for part in store)]
+
+
+def unlike(whole: Path, other: Path) -> list[str]:
+    """Files of a run that are not those of the unbroken one, and what `check` finds."""
+    pairs = list(zip_longest(content(whole), content(other)))
+    files = [str(b or a) for a, b in pairs if not (a and b) or a.read_bytes() != b.read_bytes()]
+    halved = RunFolder(other).manifest.get("totals", {}).get("halvings")
+    return [*files, *map(str, faults(RunFolder(other))), *([f"{halved} halvings"] if files and halved else [])]
+
+
+def nearly(whole: Path, other: Path) -> bool:
+    """Whether two files of runs hold the same but for the last bits of numbers; scores follow from beliefs."""
+    if whole.name in SCORED or whole.read_bytes() == other.read_bytes():
+        return True
+    with contextlib.suppress(AssertionError):
+        if whole.suffix == ".parquet":
+            pd.testing.assert_frame_equal(pd.read_parquet(whole), pd.read_parquet(other), rtol=1e-5, atol=1e-6)
+            return True
+        if whole.suffix == ".h5":
+            for ours, theirs in zip(*map(numbers, (whole, other)), strict=True):
+                np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+            return True
+    return False
+
+
+def numbers(part: Path) -> list[Any]:
+    """All numbers of a part of a store."""
+    import h5py
+
+    arrays: list[Any] = []
+    with h5py.File(part) as file:
+        file.visititems(lambda _, each: arrays.append(each[()]) if isinstance(each, h5py.Dataset) else None)
+    return [each for each in arrays if each.dtype.kind in "iuf"]
 
 
 def save_model(experiment: str, place: Path) -> None:

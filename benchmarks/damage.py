@@ -1,6 +1,6 @@
 """What becomes of a finished run that is damaged: random bits flipped, files edited, swapped and deleted.
 
-    python benchmarks/damage.py [--flips 1000] [--edits 200] [--seed 0] [--model smollm2-135m]
+    python benchmarks/damage.py [--flips 1000] [--edits 200] [--seed 0] [--minutes 30] [--model smollm2-135m]
 
 The run is of `truth`, with activations and beliefs of a probe, so that it has every kind of file. Each damage is done
 to a copy, in a file drawn at random; then `score`, `report` and `check` read it. Right is: refused in a line, or the
@@ -8,6 +8,7 @@ same numbers to the byte and `check` names the file. All else is silent.
 """
 
 import argparse
+import math
 import os
 import platform
 import random
@@ -152,6 +153,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name, default in (("--flips", 1000), ("--edits", 200), ("--seed", 0)):
         parser.add_argument(name, type=int, default=default)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after which nothing more is damaged")
     parser.add_argument("--model", default="smollm2-135m")
     given = parser.parse_args()
     libraries = ", ".join(f"{name} {version(name)}" for name in ("doxascope", "torch", "transformers", "h5py"))
@@ -160,6 +162,7 @@ def main() -> None:
     print(f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC\n{platform.machine()}, Python {platform.python_version()}, ", end="")
     print(f"{libraries}; truth on {given.model}, {', '.join(SETTINGS)}, and a probe\n")
     asked = ["a bit flipped"] * given.flips + [draw.choice(list(EDITS)) for _ in range(given.edits)]
+    draw.shuffle(asked)
     counts: Counter[tuple[str, str]] = Counter()
     slowest: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -169,6 +172,8 @@ def main() -> None:
         files = [file for file in sorted(whole.rglob("*")) if file.is_file() and not file.name.startswith(".lock")]
         files = [file.relative_to(whole) for file in files]
         for what in asked:
+            if time.monotonic() - began > 60 * given.minutes:
+                break
             with copied(whole, Path(name)) as copy:
                 file = data = found = None
                 while found == data:  # an edit that changes nothing is none

@@ -101,7 +101,7 @@ def judged(rng: np.random.Generator, noise: float | None, seed: int, triples: in
     scenarios = [word == 0, word > 0]
     of = [spread(probed.ravel()[rows], prob.ravel()[rows], cells[rows], group[rows]) for rows in scenarios]
     varied = [found for found in of if np.isfinite(found.ratio)]
-    off, untold = any(found.fault for found in varied), not all(found.known for found in varied)
+    off, untold = any(found.fault[0] for found in varied), not all(found.known for found in varied)
     change, distance = told.mean(axis=1) / known.mean(axis=1) if known.mean() > CONSTANT else (np.inf, np.inf)
     least = min(found.ratio for found in varied)
     calls = [float(call) for each in different for call in (each, each and not off)]

@@ -4,9 +4,10 @@ of the unbroken work?
     python benchmarks/faults.py [--seed 0] [--faults 10] [--experiments consistency,ask] [--executors local,shards,ray]
     python benchmarks/faults.py --record faults.jsonl --faults 1000 --minutes 60      goes on where the record ends
     python benchmarks/faults.py --seed 1 --clock --executors local     clock jumps among them
+    python benchmarks/faults.py --seed 1 --clock --kinds clock         nothing but clock jumps
     python benchmarks/faults.py --seed 3 --first 7 --episodes 1 --experiments truth --executors local    episode 7 again
 
-An episode begins with nothing; up to 12 faults befall it, one after the other, and after each the same work is begun
+An episode begins with nothing; up to 24 faults befall it, one after the other, and after each the same work is begun
 again; then it goes on undisturbed to its end. Every episode is drawn by the seed, the experiment, the executor and its
 number; a moment that depends on the speed of the machine is drawn alike, and not met alike. What befalls it:
 
@@ -21,7 +22,9 @@ number; a moment that depends on the speed of the machine is drawn alike, and no
 
 After each fault everything that counted before has to count still, with the same files, and no process may have ended
 in a traceback. At the end `check` has to find nothing, and scores, beliefs, transcripts, activations, probes, cards and
-comparisons have to be those of the unbroken work to the byte. Each attempt is a process, forked from this one, which
+comparisons have to be those of the unbroken work to the byte; but where memory was short, matrices may have been
+multiplied in another way (their library does so without a word if it gets no buffer), and numbers may differ in their
+last bits (1e-5), which is counted by itself. Each attempt is a process, forked from this one, which
 has all libraries loaded.
 """
 
@@ -65,7 +68,7 @@ from doxascope.experiments.run.sessions import Shard
 CLOCK = "FAKETIME_TIMESTAMP_FILE"
 """In the environment of a process whose clock can jump: the file that says by how much."""
 LIBRARY = "faketime/libfaketimeMT.so.1"
-MOST = 12
+MOST = 24
 """Faults of an episode."""
 PATIENCE = 300
 """Seconds after which a process that has not ended hangs."""
@@ -84,24 +87,25 @@ FORK = multiprocessing.get_context("fork")
 class Episode:
     """Work that is broken again and again, until it is whole."""
 
-    def __init__(self, work: Run, draw: random.Random) -> None:
-        self.broken, self.draw = work, draw
+    def __init__(self, work: Run, draw: random.Random, kinds: Sequence[str]) -> None:
+        self.broken, self.draw, self.kinds = work, draw, kinds
         self.befell: list[str] = []
         self.tracebacks: list[str] = []
         self.lost = self.hung = 0
+        self.short_of_memory = False
 
     def record(self) -> dict[str, Any]:
         """Break it, let it end, and say what became of it."""
         began = time.monotonic()
         shutil.rmtree(self.broken.out, ignore_errors=True)
-        kinds = RAY if self.broken.executor == "ray" else HERE if CLOCK in os.environ else HERE[:-1]
         attempts = 0
         while attempts < MOST and not self.broken.whole(self.broken.out):
-            self._break_once(self.draw.choice(kinds))
+            self._break_once(self.draw.choice(self.kinds))
             attempts += 1
         self._join(self._begin())
-        same = self.broken.whole(self.broken.out) and self.broken.same()
-        found = {"befell": self.befell, "lost": self.lost, "hung": self.hung, "same": same}
+        differs = self.broken.differs() if self.broken.whole(self.broken.out) else ["it does not end"]
+        found = {"befell": self.befell, "lost": self.lost, "hung": self.hung, "same": not differs, "differs": differs}
+        found |= {"rounded": bool(differs) and self.short_of_memory and self.broken.rounded()}
         return found | {"tracebacks": self.tracebacks, "s": round(time.monotonic() - began, 1)}
 
     def _begin(self, limit: int | None = None, memory: int | None = None) -> list[BaseProcess]:
@@ -120,6 +124,7 @@ class Episode:
         before, progress = self.broken.counted(), self.broken.progress()
         limit = int(10 ** self.draw.uniform(2, 5.5)) if kind == "full" else None
         memory = int(2 ** self.draw.uniform(16, 28)) if kind == "memory" else None
+        self.short_of_memory |= kind == "memory"
         first = kind == "readonly" and self.broken.out.exists() and self.draw.random() < 0.5
         with readonly(self.broken.out) if first else contextlib.nullcontext():
             begun = self._begin(limit, memory)
@@ -222,6 +227,12 @@ def attempt(work: Run, part: Shard, seed: float, limit: int | None, memory: int 
     os._exit(0)
 
 
+def kinds(executor: str, given: str) -> list[str]:
+    """What befalls the work of an executor, of the kinds that are asked for; all if none are."""
+    here = RAY if executor == "ray" else HERE if CLOCK in os.environ else HERE[:-1]
+    return [kind for kind in here if not given or kind in given.split(",")]
+
+
 def begun(experiment: str, executor: str, place: Path) -> Run:
     """Work with its model and its unbroken outcome; what that imports is loaded here, too."""
     work = WORKS[executor](experiment, executor, place)
@@ -256,15 +267,20 @@ def begun(experiment: str, executor: str, place: Path) -> Run:
         gc.collect()
         gc.freeze()
     if (work.unbroken, executor) not in COSTS:
+        shutil.rmtree(unbroken.out, ignore_errors=True)
         COSTS[work.unbroken, executor] = cost(whole, unbroken.out)
-        if not unbroken.same():
-            raise SystemExit(f"{experiment}, {executor}: two that are unbroken differ")
+        if differs := unbroken.differs():
+            raise SystemExit(f"{experiment}, {executor}: two that are unbroken differ in {differs}")
     work.cost = COSTS[work.unbroken, executor]
     return work
 
 
 def with_a_clock() -> None:
-    """Begin this process anew with a clock that can jump, by libfaketime. Its calls take three times as long."""
+    """Begin this process anew with a clock that can jump, by libfaketime.
+
+    Its own remedy for timed waits is switched off: with it a thread takes 80 ms of the processor to start, of which
+    every prompt needs one, and without it waits on the monotonic clock end in time (tried with jumps of 3,000 days).
+    """
     folders = (Path("/usr/lib"), Path("/usr/local/lib"), *Path("/usr/lib").glob("*-linux-gnu"))
     found = next((folder / LIBRARY for folder in folders if (folder / LIBRARY).exists()), None)
     if CLOCK not in os.environ and not found:
@@ -273,7 +289,7 @@ def with_a_clock() -> None:
         with tempfile.NamedTemporaryFile("w", suffix=".clock", delete=False) as file:
             file.write("+0d")
         faked = {CLOCK: file.name, "FAKETIME_CACHE_DURATION": "1"}
-        faked |= dict.fromkeys(("FAKETIME_DONT_FAKE_MONOTONIC", "NO_FAKE_STAT"), "1")
+        faked |= {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1", "FAKETIME_FORCE_MONOTONIC_FIX": "0"}
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **faked, "LD_PRELOAD": str(found)})
     if CLOCK in os.environ:
         os.environ.pop("LD_PRELOAD", None)  # what is begun from here has the clock of the machine
@@ -283,15 +299,16 @@ def with_a_clock() -> None:
 
 def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     """A row for each experiment and executor, and one for all."""
-    wrong = ("committed and lost", "other bytes", "tracebacks", "hung")
+    wrong = ("committed and lost", "other bytes", "other last bits", "tracebacks", "hung")
     yield f"| what | episodes | faults | {' | '.join((*KINDS, *wrong))} |"
     yield f"|{'---|' * (len(KINDS) + len(wrong) + 3)}"
     for name in (*dict.fromkeys(line["name"] for line in lines), "all"):
         own = [line for line in lines if name in (line["name"], "all")]
         counts = Counter(kind for line in own for kind in line["befell"])
         bad = [sum(line[key] for line in own) for key in ("lost", "hung")]
-        other, said = sum(not line["same"] for line in own), sum(len(line["tracebacks"]) for line in own)
-        row = (len(own), counts.total(), *(counts[kind] for kind in KINDS), bad[0], other, said, bad[1])
+        bits, said = sum(line.get("rounded", False) for line in own), sum(len(line["tracebacks"]) for line in own)
+        other = sum(not line["same"] for line in own) - bits
+        row = (len(own), counts.total(), *(counts[kind] for kind in KINDS), bad[0], other, bits, said, bad[1])
         yield f"| {name} | {' | '.join(map(str, row))} |"
 
 
@@ -306,6 +323,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--episodes", type=int, help="of each, at most")
     parser.add_argument("--minutes", type=float, help="after which no episode begins")
     parser.add_argument("--clock", action="store_true", help="let the clock jump, too (libfaketime)")
+    parser.add_argument("--kinds", default="", help="of faults; all that there are, if not given")
     parser.add_argument("--record", type=Path, help="a line for each episode; what is there is not done again")
     given = parser.parse_args(arguments)
     began = time.monotonic()
@@ -322,6 +340,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.record and given.record.exists():
         lines = list(map(json.loads, given.record.read_text().splitlines()))
     executors = [name for name in given.executors.split(",") if name != "ray" or find_spec("ray")]
+    executors = [name for name in executors if kinds(name, given.kinds)]
     number = given.first
     with tempfile.TemporaryDirectory() as name:
         left = asked(given.experiments.split(","), executors)
@@ -336,7 +355,8 @@ def main(arguments: Sequence[str]) -> int:
                         left = []
                         break
                     work = begun(experiment, executor, Path(name) / experiment)
-                    found = Episode(work, random.Random(f"{given.seed} {called} {number}")).record()
+                    draw = random.Random(f"{given.seed} {called} {number}")
+                    found = Episode(work, draw, kinds(executor, given.kinds)).record()
                     how = {"commit": commit, "asked": " ".join(arguments)}
                     lines.append({"name": called, "seed": given.seed, "episode": number, **how, **found})
                     if given.record:
@@ -349,7 +369,8 @@ def main(arguments: Sequence[str]) -> int:
     bad = [line for line in lines if line["lost"] or line["hung"] or line["tracebacks"] or not line["same"]]
     for line in bad:
         print(f"\n{line['name']}, seed {line['seed']}, episode {line['episode']}, commit {line['commit']}: {line}")
-    return 1 if bad else 0
+    sound = (line.get("rounded") and not (line["lost"] or line["hung"] or line["tracebacks"]) for line in bad)
+    return 0 if all(sound) else 1
 
 
 if __name__ == "__main__":

@@ -38,12 +38,18 @@ class Detector:
     probe: Probe | None = None
     """That it was made of."""
 
+    def __post_init__(self) -> None:
+        if not np.isfinite([*self.directions.flat, self.offset]).all() or np.isinf(self.threshold):
+            raise UserError(f"{self.name}: its directions, offset or threshold are no finite numbers")
+
     def score(self, x: ArrayLike) -> Floats:
-        """[n] of activations [n, layers, d]. Raises UserError for those of another width."""
+        """[n] of activations [n, layers, d]. Raises UserError for those of another width, and no finite numbers."""
         x = floats(x)
         if x.shape[1:] != self.directions.shape:
             width = self.directions.shape[1]
             raise UserError(f"{self.name}: has {width} numbers, the model's activations {x.shape[-1]}")
+        if not np.isfinite(x).all():
+            raise UserError(f"{self.name}: the model's activations are no finite numbers; load it with dtype float32")
         return np.einsum("nld,ld->n", x, self.directions) / len(self.directions) + self.offset
 
     def placed(self, n_layers: int, layers: Sequence[int] = (), threshold: float | None = None, high: str = "") -> Self:
@@ -140,6 +146,8 @@ def _made(path: Path, arrays: Mapping[str, Any], source: str) -> Detector:
         for name, each in given.items():
             if each.dtype.kind not in "biuf" or not (np.abs(each.astype(np.float64)) < LARGEST).all():
                 raise ValueError(f"its {name} are no finite numbers below {LARGEST:g}")
+            if name != "direction" and each.ndim > 1:
+                raise ValueError(f"its {name} is {list(each.shape)}; give one axis")
         direction, bias, layer, threshold = (given.get(name, np.zeros(0)).astype(np.float64) for name in names)
         directions = np.atleast_2d(direction)
         one_each = threshold.size < 2 and bias.size in (0, 1, len(directions))

@@ -53,16 +53,19 @@ def trace(
     """
     from ...hooks.lm import open_model
     from ...probes.probe import Probe
+    from ..probing.rereading import require_same_model
     from ..probing.trace import Trace, joined, of_source, page
     from ..probing.trace import trace as follow
     from ..report.html import write
     from ..report.score_files import prepared
     from ..run.config import stored_config
+    from ..run.folder import RunFolder
 
     traced = of_source(source, readout, question, options)
     probe = None if trained is None else Probe.load(trained)
-    if source.is_dir() and model is None:
-        spec = stored_config(source / "config.yaml", allow_code)[1].model
+    run = RunFolder.open(source) if source.is_dir() and model is None else None
+    if run:
+        spec = stored_config(run.config, allow_code)[1].model
     else:
         spec = resolve_model(model or DEFAULT)
         give_consent(spec, places=allow_code)
@@ -75,6 +78,8 @@ def trace(
     found: dict[str, Trace] = {}
     for each in (spec, *others):
         with open_model(each) as lm:
+            if run and not found:
+                require_same_model(lm, run.manifest["conditions"])
             found[each.name] = follow(lm, traced, every, None if found else probe)
     table = joined(found)
     write(place, document := page(found, probe))

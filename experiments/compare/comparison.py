@@ -23,7 +23,7 @@ from .sides import Side, disagreements, samples_of, sides_of, what_differs
 
 BY_COMMAND, BY_HEADLINE, BY_ALL = (
     "named in the command, before anything was compared",
-    "the number that the runs were made for: the registered number, or else the headline of the experiment",
+    "the registered number of the runs, or else the headline of their experiment",
     "all numbers that can be compared, since none of them was named",
 )
 

@@ -16,7 +16,7 @@ from ...base.errors import UserError
 from ...base.files import json_digest
 from ...hooks.exact.option_beliefs import normalised, option_rows
 from ...hooks.prompts.places import Position, ResolvedPosition
-from ...hooks.store import ActivationStore, Header
+from ...hooks.store import ActivationStore
 from ...metrics import belief_table
 from ...metrics.beliefs import condition_keys, read_exactly
 from ...metrics.contract import Floats
@@ -87,17 +87,17 @@ def neutral_features(job: ProbeJob, loaded: Loaded, folder: Path, allow_code: Se
         _, config = stored_config(RunFolder.open(job.runs[0]).config, allow_code)
         log.warning("reading %d neutral chats, once", job.neutral)
         with open_model(config.model, terminators=config.terminators) as lm:
-            require_same_model(lm, loaded.header)
+            require_same_model(lm, loaded.header.conditions)
             where = _alike(loaded.asked)
             return _read(lm, [_up_to(lm, chat, where) for chat in chats], loaded.at, config.budget)
 
     return _kept(folder, "neutral", [_of(loaded), chats], compute)
 
 
-def require_same_model(lm: "LanguageModel", header: Header) -> None:
-    """Raise UserError, saying in what, if a model is not the one whose activations lie in a store."""
-    mine, captured = lm.identity.model_dump(mode="json"), header.conditions["model"]
-    if other := [key for key in (*MODEL_KEYS, "dtype") if mine[key] != captured[key]]:
+def require_same_model(lm: "LanguageModel", conditions: Mapping[str, Any]) -> None:
+    """Raise UserError, saying in what, if a model is not the one under the conditions of a run, or of its store."""
+    mine, read = lm.identity.model_dump(mode="json"), conditions["model"]
+    if other := [key for key in (*MODEL_KEYS, "dtype") if mine[key] != read[key]]:
         raise UserError(f"model {lm.spec.name}: is not the one of the run ({', '.join(other)}); put that one back")
 
 
@@ -207,7 +207,7 @@ def lens_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> int
         raise UserError(f"{run}: beliefs and activations share no read-out; give a run with its own store")
     where = pd.Index(kept["readout_id"]).get_indexer(pd.Index(places["readout_id"]))
     with open_model(config.model, terminators=config.terminators) as lm:
-        require_same_model(lm, store.header)
+        require_same_model(lm, store.header.conditions)
         words = {name for names in places[OF_PLACE[1]] for name in names}
         fitted = fitted_translator(lm, job.lens, words)
         lens = Lens(lm.model, fitted.translator, fitted.jacobian)

@@ -213,11 +213,11 @@ def page(traces: Mapping[str, Trace], probe: Probe | None = None) -> Report:
         x=Axis(found.every),
     )
     notes = [
-        Prose(text="A belief is what the model would answer if it were asked there, not what it thinks of unasked.")
+        Prose(text="A belief is what the model would answer if it were asked there, not what it thinks of by itself.")
     ]
     if probe is not None:
         where = f"The probe {probe.meta.name} was trained at {probe.meta.position}; here it reads before the question."
-        notes.append(Prose(text=f"{where} Elsewhere than where its card judges it, nothing is known of its skill."))
+        notes.append(Prose(text=f"{where} Its card judges it there, and says nothing of its skill here."))
     alarms = [alarm for model, other in traces.items() for alarm in _alarms(model, other)]
     blocks = [block for model, other in traces.items() for block in _blocks(other, model if len(traces) > 1 else "")]
     return Report(
@@ -250,10 +250,9 @@ def _alarms(model: str, found: Trace) -> list[Stamp]:
     if not low.any():
         return []
     likely = ", ".join(map(repr, found.table.loc[low, "rather"].value_counts().index[:3]))
-    says = (
-        f"In {low.mean():.0%} of the readings of {model} the options hold less than {LOW_COVERAGE:.0%} of the answer."
-    )
-    note = f"The likeliest other beginnings are {likely}. Options that begin like the answer have more of it."
+    readings = f"In {low.mean():.0%} of the readings of {model}"
+    says = f"{readings} the options have less than {LOW_COVERAGE:.0%} of the probability."
+    note = f"The likeliest other beginnings are {likely}. Options that begin like these are more probable."
     return [Stamp(says=says, note=note)]
 
 

@@ -153,7 +153,7 @@ def beside(number: Number) -> Mapping[str, str]:
         notes |= _claim(number.equivalence)
     score = number.score
     if weighs_clusters(score):
-        notes["clusters weighing the same"] = f"{shown(score.equal_weight_mean)}, the largest {score.largest_share:.0%}"
+        notes["each cluster once"] = f"{shown(score.equal_weight_mean)}, the largest {score.largest_share:.0%}"
     return notes | dict(number.beside)
 
 

@@ -88,7 +88,13 @@ class Lead:
         for verdict in self.verdicts:
             for pair in verdict.withheld.items():
                 why[pair].append(verdict.method)
-        return [f"Not judged of {listed(methods)}: {name} ({said})." for (name, said), methods in why.items()]
+        alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for (name, said), methods in why.items():
+            alike.setdefault((said, tuple(methods)), []).append(name.replace("[", " (").replace("]", ")"))
+        return [
+            f"Not judged of {listed(methods)}: {listed(names)}, since {said}."
+            for (said, methods), names in alike.items()
+        ]
 
     @property
     def primary(self) -> tuple[str, str, list[str]]:
@@ -195,17 +201,23 @@ def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
     head = [("condition", ""), *((verdict.method, verdict.kind) for verdict in verdicts)]
     rows = [
         [
-            Cell(condition.name, [condition.part and f"for {condition.part}", f"required: {condition.asked}"]),
+            Cell(condition.name, [condition.part, f"required: {condition.asked}"]),
             *(own.get(label, NOT_ASKED) for own in judged),
         ]
         for label, condition in conditions.items()
     ]
-    rows += [[Cell(label), *(own.get(label, NOT_ASKED) for own in judged)] for label in open_ones]
+    rows += [[_named(label), *(own.get(label, NOT_ASKED) for own in judged)] for label in open_ones]
     names = dict.fromkeys(name.partition("[")[0] for name in (*conditions, *open_ones))
     notes = [(name, CONDITIONS.get(name, "")) for name in names]
     states = zip(*map(_states, verdicts), strict=True)
     said = [[name, *cells] for name, cells in zip(("readable", "responds", "coherent"), states, strict=True)]
     return grid("The three verdicts, and their conditions", head, [*said, *rows], caption=when, notes=notes)
+
+
+def _named(label: str) -> Cell:
+    """`name[part]` as the cell of a condition."""
+    name, _, part = label.rstrip("]").partition("[")
+    return Cell(name, [part])
 
 
 def _states(verdict: Verdict) -> list[Cell]:

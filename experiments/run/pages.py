@@ -194,7 +194,7 @@ class _Cells:
             return Cell(f"{written(score.estimate)} – {written(other)}", status=qualified(score.status), known=True)
         below.append(self._notes.get(number.key, ""))
         if weighs_clusters(score):
-            below.append(f"clusters weighing the same: {written(score.equal_weight_mean)}")
+            below.append(f"each cluster once: {written(score.equal_weight_mean)}")
         return score_cell(number, written, below=below)
 
 

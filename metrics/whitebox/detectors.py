@@ -9,7 +9,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from ..consistency.competence import NOT_SHOWN
-from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, outcomes
+from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, floats, outcomes, probabilities
 from ..inference.clusters import Rows, cluster_sums, complete_numbers
 from ..inference.intervals import moment_interval
 from ..inference.means import ClusterMean, cluster_share
@@ -148,9 +148,9 @@ def detector_reads(
     one is told.
     """
     how = replace(how, level=VERDICT_LEVEL)
-    known = {"belief": belief, "instruction": instructed, "surface": surface}
-    given = {name: np.asarray(each, dtype=np.float64) for name, each in known.items() if each is not None}
-    given["belief"] = 1 - given["belief"]
+    given = {"belief": 1 - probabilities(belief, "belief")}
+    given |= {"instruction": outcomes(instructed, "instructed")} if instructed is not None else {}
+    given |= {"surface": floats(surface)} if surface is not None else {}
     every = complete_numbers(clusters, score=score, **given)
     several = np.bincount(every.codes)[every.codes] > 1
     kept = dict(zip(("score", *given), (each[several] for each in every.columns), strict=True))

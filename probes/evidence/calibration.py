@@ -2,12 +2,14 @@
 with the way back (PROBES 6, METRICS A5).
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from ...base.text import listed
 from ...metrics.beliefs import condition_columns, read_exactly
 from ...metrics.contract import NAN, RESAMPLING, Floats, Resampling, Score, floats
 from ...metrics.divergence import clipped_logit
@@ -90,20 +92,22 @@ class LogoddsSpread(NamedTuple):
     """Upper end of its interval."""
 
     @property
-    def fault(self) -> str:
-        """In words what is wrong with it: of what an interval lies beyond its bound; empty where of nothing."""
+    def fault(self) -> tuple[str, float]:
+        """In words what is wrong with it, of what an interval lies beyond its bound, with a place for the number, and
+        that number; empty where of nothing.
+        """
         if self.hi < SPREAD:
-            return f"drawn together: its log-odds have {self.ratio:.2f} of the spread of the exact ones"
+            return "drawn together: its log-odds have {} of the spread of the exact ones", self.ratio
         if self.lo > 1 / SPREAD:
-            return f"spread too far: its log-odds have {self.ratio:.2f} times the spread of the exact ones"
+            return "spread too far: its log-odds have {} times the spread of the exact ones", self.ratio
         if self.slope_hi < SPREAD**2:
-            return f"apart from the exact belief: its log-odds move by {self.slope:.2f} where the exact ones move by 1"
-        return ""
+            return "apart from the exact belief: its log-odds move by {} where the exact ones move by 1", self.slope
+        return "", NAN
 
     @property
     def known(self) -> bool:
         """Whether the interval is narrow enough to tell."""
-        return bool(self.fault) or self.hi - self.lo <= WIDE
+        return bool(self.fault[0]) or self.hi - self.lo <= WIDE
 
 
 def spread(read: ArrayLike, known: ArrayLike, cells: ArrayLike, groups: ArrayLike) -> LogoddsSpread:
@@ -149,15 +153,24 @@ def reach(target: str, read: pd.DataFrame, beliefs: pd.DataFrame) -> Reach:
     if target != "exact" or both.empty:
         return Reach()
     of = {str(name): _spread_of(rows) for name, rows in both.groupby("scenario", observed=True)}
-    if faults := [
-        f"{found.fault} (scenario `{name}`)" if name else found.fault for name, found in of.items() if found.fault
-    ]:
-        return Reach("; ".join(faults), wrong=True)
+    faults: dict[str, list[tuple[float, str]]] = {}
+    for name, found in of.items():
+        says, number = found.fault
+        faults.setdefault(says, []).append((number, name))
+    if wrong := [_in_words(says, where) for says, where in faults.items() if says]:
+        return Reach("; ".join(wrong), wrong=True)
     varied = [found for found in of.values() if np.isfinite(found.ratio)]
     if varied and all(found.known for found in varied):
         return Reach()
     few = both["cluster"].nunique()
     return Reach(f"not shown to spread as far as the exact belief ({few} groups are too few to tell)")
+
+
+def _in_words(says: str, where: Sequence[tuple[float, str]]) -> str:
+    """A fault, with its number in each scenario."""
+    named = [f"`{name}`" for _, name in where if name]
+    scenarios = f" (scenario{'s' * (len(named) > 1)} {listed(named)})" if named else ""
+    return says.format(listed([f"{number:.2f}" for number, _ in where])) + scenarios
 
 
 def _spread_of(rows: pd.DataFrame) -> LogoddsSpread:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from transformers import AutoModelForCausalLM
 
 from doxascope import UserError
 from doxascope.experiments.compare.card import ModelCard
@@ -42,6 +43,7 @@ COMMANDS = {
     "eval": "probe eval job.yaml others/run -o probe=probe/probe",
     "lens": "probe lens job.yaml run -o lens.layers=[0]",
     "trace": "trace run --readout {said} --probe probe/probe --out traced",
+    "detector": "detector probe/probe --on lies.csv -m {model} --out detected",
     "compare": "compare run others/run --out compared",
     "collect": "collect run --out collected",
     "datasets": "export run --to datasets --out exported",
@@ -63,8 +65,8 @@ READ = (
     *("probe/probe.json", "probe/probe.npz", "probe/card.json", "probe/used.json"),
 )
 """All files of ours that the commands read; each has a digest, its own or in another."""
-FREE = ("job.yaml", "causal.yaml", "*/*.html", "*/.lock*", "*/.commits*")
-"""Settings of the user, pages, and locks."""
+FREE = ("job.yaml", "causal.yaml", "lies.csv", "*/*.html", "*/.lock*", "*/.commits*")
+"""Settings and texts of the user, pages, and locks."""
 opened: list[str] = []
 written: list[str] = []
 
@@ -93,6 +95,7 @@ def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (out / "job.yaml").write_text(yaml.safe_dump({"study": yaml.safe_load(QUICK)}))
     (out / "causal.yaml").write_text(CAUSAL)
+    (out / "lies.csv").write_text("text,label,cluster\nIt is.,0,a\nIt is not.,1,a\n")
     folder = sweep_job(load_job(str(out / "job.yaml"), [out / "run"]), out / "probes")
     shutil.copytree(folder, out / "probe")
     return out
@@ -109,10 +112,10 @@ def flipped(path: Path, at: float = 0.5) -> bytes:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_reads_nothing_without_a_digest(
-    name: str, place: Path, command_line: Callable[..., Any], tmp_path: Path
+    name: str, place: Path, tiny_folder: Path, command_line: Callable[..., Any], tmp_path: Path
 ) -> None:
     said = next(RunFolder.open(place / "run").said())["readout_id"]
-    line = COMMANDS[name].format(said=said).split()
+    line = COMMANDS[name].format(said=said, model=tiny_folder).split()
     here = Path(shutil.copytree(place, tmp_path / "here"))
     opened[:], written[:] = [""], []
     healthy = command_line(*line, cwd=here)
@@ -181,3 +184,31 @@ def test_an_edit_of_a_model_card_is_seen(place: Path, tmp_path: Path, tiny_folde
         with pytest.raises(UserError, match=r"card\.json|is no card that is whole"):
             ModelCard.open(folder)
         (folder / "card.json").write_bytes(before)
+
+
+def test_an_adapter_that_was_changed_is_another_model(
+    tiny_folder: Path, tmp_path: Path, command_line: Callable[..., Any]
+) -> None:
+    """What is read with it lies in a run of its own, and nothing is read anew in the name of the old one."""
+    peft = pytest.importorskip("peft")
+    adapter = tmp_path / "adapter"
+    settings = peft.LoraConfig(target_modules=["q_proj"], lora_alpha=8, init_lora_weights=False)
+    peft.get_peft_model(AutoModelForCausalLM.from_pretrained(tiny_folder), settings).save_pretrained(adapter)
+    given = "truth", [*SMALL, "items=5", f"model.adapter={adapter}"], str(tiny_folder)
+    first = run(*load_config(*given), tmp_path / "runs").path
+    said = next(RunFolder.open(first).said())["readout_id"]
+    line = ("trace", str(first), "--readout", said)
+    assert command_line(*line, "--out", "traced", cwd=tmp_path).returncode == 0
+    for name, change in (
+        ("adapter_model.safetensors", lambda data: data[:-2] + bytes([data[-2] ^ 1]) + data[-1:]),
+        ("adapter_config.json", lambda data: data.replace(b'"lora_alpha": 8', b'"lora_alpha": 9')),
+    ):
+        before = (adapter / name).read_bytes()
+        (adapter / name).write_bytes(changed := change(before))
+        assert changed != before
+        done = command_line(*line, "--out", "again", cwd=tmp_path)
+        assert (done.returncode, "is not the one of the run (weights)" in done.stderr) == (2, True), done.stderr
+        if name.endswith(".json"):
+            assert run(*load_config(*given), tmp_path / "runs").path != first
+        (adapter / name).write_bytes(before)
+    assert command_line(*line, "--out", "again", cwd=tmp_path).returncode == 0

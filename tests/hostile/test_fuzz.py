@@ -11,15 +11,18 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
 from doxascope import UserError
 from doxascope.base.files import digest_of, json_digest
@@ -33,6 +36,7 @@ from doxascope.metrics.contract import Resampling
 from doxascope.metrics.forms.recognition import understand
 from doxascope.metrics.scoring.engine import score_understood
 from doxascope.probes import Probe
+from doxascope.probes.detectors import load_detector
 from doxascope.probes.estimators import LinearReadout
 from doxascope.probes.probe import ARRAYS as PROBE_ARRAYS
 from doxascope.probes.probe import ProbeMeta
@@ -269,6 +273,7 @@ SETTLED = {"id": "m", "source": "s", "resolution_date": "2024-08-01", "resolved_
 ANSWERS = {f"ans{i}": text for i, text in enumerate(("a", "b", "unknown"))}
 TALK = [{"text": "hello", "id": name} for name in ("m1", "m2", "m1")]
 MOODS = {name: {"outcomes": {"satisfaction": "Undecided"}} for name in ("m1", "m2")}
+TURNS = '"[{""role"": ""user"", ""content"": ""so?""}, {""role"": ""assistant"", ""content"": ""It is.""}]"'
 
 
 def world_of(path: Path) -> object:
@@ -293,6 +298,7 @@ def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
     from doxascope.experiments.materials.scenarios import published_sets as published
     from doxascope.experiments.materials.scenarios.scenario import load_scenarios, read_evidence
     from doxascope.experiments.materials.worlds.source import quite_contexts
+    from doxascope.experiments.probing.detector import material
     from doxascope.probes.statements import csv_statements
 
     csqa = {"question": "q", "choices": {"label": ["A", "B"], "text": ["x", "y"]}, "answerKey": "A"}
@@ -300,6 +306,11 @@ def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
     bbq |= {"answer_info": {name: ["", text] for name, text in ANSWERS.items()}}
     casino = {"dialogue_id": 1, "chat_logs": TALK, "participant_info": MOODS}
     asked = {"question": "q", "choices": {"label": ["A", "B"], "text": ["x", "y"]}, "answer": "B", "examples": [CHOICE]}
+
+    def forecasts(path: Path) -> object:
+        return load_forecastbench(path, path)
+
+    fortune = partial(published.load_fortune_dial, x="x", not_x="y")
     quite: dict[str, Any] = {"numeric_premises": [{"content": "p"}]}
     quite |= {"evidence_query_pairs": [{"id": i, "evidences": ["e"], "query": "q", "answer": 0.5} for i in (1, 2)]}
     return {
@@ -317,50 +328,26 @@ def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
         "asked": ("a.jsonl", asked, asked_of),
         "asked by columns": ("a.csv", "question,a,b,answer\nq,x,y,b\n", asked_of),
         "views": ("v.jsonl", {"title": "CMV: t", "id": "1", "selftext": "s"}, load_views),
-        "due": ("f.json", {**DUE, "questions": [ASKED_OF]}, lambda path: load_forecastbench(path, path)),
-        "settled": (
-            "f.json",
-            {**DUE, "questions": [ASKED_OF], "resolutions": [SETTLED]},
-            lambda path: load_forecastbench(path, path),
-        ),
+        "due": ("f.json", {**DUE, "questions": [ASKED_OF]}, forecasts),
+        "settled": ("f.json", DUE | {"questions": [ASKED_OF], "resolutions": [SETTLED]}, forecasts),
         "reviews": ("r.csv", "title,abstract,decision,review1\nt,a,accept,r\n", load_openreview),
         "questions": ("q.csv", "question,option_yes,option_no,outcome\nq,Yes,No,0.5\n", load_table),
         "casino": ("c.json", [casino], published.load_casino),
         "morals": ("m.jsonl", MORALS, published.load_moral_stories),
-        "fortune": (
-            "f.jsonl",
-            {"input": "a || b", "target": "Yes"},
-            lambda path: published.load_fortune_dial(path, "x", "y"),
-        ),
+        "fortune": ("f.jsonl", {"input": "a || b", "target": "Yes"}, fortune),
         "scenarios": ("s.yaml", [SCENARIO], load_scenarios),
         "evidence": ("e.yaml", [{"id": "a", "for": "y", "reviewed": True}], read_evidence),
+        "labelled": ("l.csv", "text,label,cluster,held,instructed\nIt is.,1,a,0.2,0\nIt is not.,0,a,,0\n", material),
+        "talks": ("t.csv", f"messages,label,cluster\n{TURNS},1,a\n", material),
         "statements": ("s.csv", "statement,label\nIt is.,1\nIt is not.,0\n", lambda path: csv_statements([path])),
     }
 
 
 SPLICES = st.sampled_from(
     (
-        *(
-            "",
-            "{",
-            "}",
-            "(",
-            ")",
-            ";",
-            '"',
-            "\n",
-            ",",
-            "nan",
-            "9" * 5000,
-            "\0",
-            "/*",
-            "//",
-            "[" * 9999,
-            "| a",
-            "\\ud800",
-        ),
+        *("", "{", "}", "(", ")", ";", '"', "\n", ",", "nan", "9" * 5000, "\0", "/*", "//", "[" * 9999, "| a"),
         *("variable", "probability ( b ) {", "default 1, 0;", "table", "include x", "&a [*a]", "\u2028", "-1", "1e999"),
-        *("a: b", "- - -", "\r", "\ufeff", "x" * 200_000),
+        *("a: b", "- - -", "\r", "\ufeff", "x" * 200_000, "\\ud800"),
     )
 )
 
@@ -409,6 +396,35 @@ def test_a_probe_of_a_stranger_reads_or_is_refused(arrays: dict[str, Any], data:
         width = len(probe.readout.weights)
         assert np.isfinite(probe.logit(np.ones((2, width)), ["a", "c"])).all()
         assert Path(probe.meta.name).name == probe.meta.name
+
+
+OF_DETECTOR = st.dictionaries(st.sampled_from(["direction", "bias", "layer", "threshold", "x"]), ARRAYS, max_size=2)
+
+
+@fuzz(60)
+@given(OF_DETECTOR, st.sampled_from(["npz", "safetensors", "pt"]), st.data())
+def test_a_detector_of_a_stranger_is_of_finite_numbers(
+    arrays: dict[str, Any], ending: str, data: st.DataObject
+) -> None:
+    given: Any = {"direction": np.ones((2, 3)), "layer": np.array([0.0, 1.0]), "threshold": np.array([0.5])} | arrays
+    plain = {name: each for name, each in given.items() if each.dtype.kind in "iuf"}
+    with bounded(), tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"d.{ending}")
+        if ending == "safetensors":
+            save_file(plain, path)
+        elif ending == "pt":
+            about = {"probe_architecture": data.draw(st.sampled_from(["dim", "lr", 1])), "layer": 1}
+            state = {name: torch.tensor(each) for name, each in plain.items()}
+            torch.save({"state_dict": state, "hyperparams": data.draw(altered(about))}, path)
+        else:
+            np.savez(path, **given)
+        if noise := data.draw(st.binary(max_size=3)):
+            whole = path.read_bytes()
+            at = data.draw(st.integers(0, len(whole) - 1))
+            path.write_bytes(whole[:at] + noise + whole[at + len(noise) :])
+        detector = load_detector(path)
+        placed = detector.placed(len(detector.directions), range(len(detector.directions)), 0.0)
+        assert np.isfinite(placed.score(np.ones((2, *detector.directions.shape)))).all()
 
 
 @pytest.fixture(scope="module")

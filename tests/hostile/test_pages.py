@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -35,7 +36,7 @@ NAME = f'"><img src=x onerror="{MARK}">'
 """As long and as odd as the name of a model may be."""
 SMALL = ["items=6", "stated.numbers=[]", "token_budget=4096", "capture.sites=[resid_post]", "bootstrap_draws=50"]
 QUICK = "{permutations: 19, refits: 20, penalties: [100.0], folds: 3, control_draws: 2, transfer: [], depth: 0.5}"
-BY_COMMAND = ("ask", "steer", "trace", "score", "collect")
+BY_COMMAND = ("ask", "steer", "trace", "detector", "score", "collect")
 KINDS = ("run", "index", "sweep", "probe", "card", "compare", "tables", "every text", *BY_COMMAND)
 HARNESS = """<!doctype html><body><script>const pages = %s;</script><pre id="found"></pre><script>
 (async () => {
@@ -134,6 +135,12 @@ def by_commands(out: Path, told: str, model: Path, table: Path) -> dict[str, Pat
     pd.DataFrame(columns | {"cluster": columns["id"], told: columns["id"]}).to_csv(out / "asked.csv", index=False)
     statements = {"statement": [f"{i}{told}" for i in range(4)], "label": [0, 1, 0, 1]}
     pd.DataFrame(statements).to_csv(out / "statements.csv", index=False)
+    lies = {"text": statements["statement"], "label": [0, 1, 0, 1], "instructed": 0, "held": [0.9, 0.2, 0.8, 0.1]}
+    lies |= {name: [f"{i % 2}{told}" for i in range(4)] for name in ("cluster", "style", "claim")}
+    pd.DataFrame(lies).to_csv(out / f"{NAME.replace('/', '')}.csv", index=False)
+    width = json.loads((out / "reads" / "config.json").read_text())["hidden_size"]
+    detector = f"{NAME.replace('/', '')}.npz"
+    np.savez(out / detector, direction=np.ones(width), layer=0, threshold=0.0)
     (out / "letter.txt").write_text(f"It is so. {told}. {told}\nIt is not.", encoding="utf-8")
     few = ["-m", str(model), "-o", "bootstrap_draws=50"]
     steered = ["--direction", "statements.csv", "-o", "layers=[0]", "-o", "controls={random: 1, shuffled: 1}"]
@@ -142,6 +149,7 @@ def by_commands(out: Path, told: str, model: Path, table: Path) -> dict[str, Pat
         "ask": ["run", "ask", "asked.csv", *few],
         "steer": ["steer", "asked.csv", *few, *steered, "-o", "strengths=[1.0]"],
         "trace": ["trace", "letter.txt", "-m", str(model), *asked],
+        "detector": ["detector", detector, "--on", f"{NAME.replace('/', '')}.csv", "-m", str(model)],
         "score": ["score", table.name, "--by", "who", "--cluster", f"by{told}"],
         "collect": ["collect", "runs"],
     }

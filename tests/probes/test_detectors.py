@@ -126,6 +126,7 @@ def test_no_code_of_a_file_is_run_and_each_damage_is_one_line(
     np.savez(tmp_path / "zero.npz", direction=np.zeros(4))
     np.savez(tmp_path / "half.npz", direction=np.ones(4), layer=np.array(1.5))
     np.savez(tmp_path / "two.npz", first=np.ones(4), second=np.ones(4))
+    np.savez(tmp_path / "layers.npz", direction=np.ones(4), layer=np.zeros((2, 0)))
     np.savez(tmp_path / "thresholds.npz", direction=np.ones(4), threshold=np.ones(2))
     (tmp_path / "none.safetensors").write_bytes(b"\xff" * 40)
     np.savez_compressed(tmp_path / "bomb.npz", direction=np.ones(2**18))

@@ -201,8 +201,8 @@ def against_page(compared: Against) -> Report:
             ]
             for test in compared.tested
         ],
-        caption=f"The registered number of each experiment that no gate strikes out, and the {VALID}: how much of what "
-        "the model would say is one of the options, a mean over items. One family of tests, adjusted by Holm.",
+        caption=f"The registered number of each experiment that no gate strikes out, and the {VALID}: the "
+        "probability that the answer is one of the options, mean over items. One family of tests, adjusted by Holm.",
         short=True,
     )
     whole = blocks_of(compared.comparison) if compared.comparison else []

@@ -71,7 +71,7 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
     folder = job_folder(job.name, job, [job.model_dump(mode="json"), [context.name for context in contexts]], out)
     given = {name: _direction(path) for name, path in job.directions.items()}
     with folder.writing(), open_model(config.model, terminators=config.terminators) as lm:
-        require_same_model(lm, loaded.header)
+        require_same_model(lm, loaded.header.conditions)
         with progress(len(contexts), "context", f"causal check of {probe.meta.name}") as advance:
             checked = causal_check(
                 lm,

@@ -89,9 +89,9 @@ def dose_figure(checked: CausalCheck, plan: CausalPlan) -> Figure:
         y = Axis(f"change, {UNITS[outcome]}", (-NOTHING, NOTHING) if largest < NOTHING else None)
         panels.append(Panel(NAMES[outcome], marks, y=y))
     caption = (
-        f"Mean change from the unedited branch, with intervals over groups. Grey, at {plan.dose:g} SD, which was "
-        f"registered: where {plan.level:.0%} of the random directions of the same length lie, by half the difference "
-        "of their two signs."
+        f"Mean change from the unedited branch, with intervals over groups. Grey, at the registered dose of "
+        f"{plan.dose:g} SD: the range of {plan.level:.0%} of the random directions of the same length (half the "
+        "difference of their two signs)."
         if random is not None
         else "Mean change from the unedited branch, with intervals over groups. No random direction was tried."
     )
@@ -122,11 +122,11 @@ def _done(checked: CausalCheck, job: CausalJob, probe: Probe) -> str:
     doses = ", ".join(f"{dose:g}" for dose in plan.doses)
     return (
         f"Activations at {probe.meta.at} were moved along {', '.join(plan.directions)} by {doses} standard deviations "
-        "of their projection, both ways. Edited and unedited branches are read in one pass, so that each context is "
-        "compared with itself; every dose goes both ways, so that what any disturbance of that size does cancels. "
-        "The intervals of gains, of changes for each SD and of what controls do less carry the estimation of the "
-        f"{plan.directions[0]}, where the probe was fitted in folds; those of swaps, erasure and surgery are of the "
-        "direction as it was estimated."
+        "of their projection. Edited and unedited branches are read in one pass, so that each context is compared "
+        "with itself; every dose is added and subtracted, so that the effect of any disturbance of that size cancels. "
+        "The intervals of gains, of changes for each SD and of differences from controls include the estimation of "
+        f"the {plan.directions[0]}, where the probe was fitted in folds; those of swaps, erasure and surgery take the "
+        "direction as estimated."
     )
 
 
@@ -192,8 +192,8 @@ def _erased(checked: CausalCheck, plan: CausalPlan) -> list[Block]:
             "Erasure",
             ["", "before", "after", "fall", "before and after together"],
             rows,
-            caption="Each context was erased by what was fitted on the other folds' groups; R2 is of a fresh probe of "
-            "what is left.",
+            caption="In each context the concept was erased by an eraser fitted on the other folds' groups; R2 is "
+            "that of a fresh probe of what is left.",
         )
     ]
 
@@ -219,18 +219,18 @@ def _surgery(checked: CausalCheck) -> list[Block]:
         ]
         for at in surgery.grid
     ]
-    notes = [("slope of the exact belief's log-odds on those asked for", told(surgery.exact))]
+    notes = [("slope of the exact belief's log-odds on the target's", told(surgery.exact))]
     if surgery.verbal:
-        notes.append(("slope of the stated belief on the posterior asked for", told(surgery.verbal)))
+        notes.append(("slope of the stated belief on the target posterior", told(surgery.verbal)))
     if surgery.regret and surgery.unmoved:
         lost = f"{told(surgery.regret)}; without surgery {told(surgery.unmoved)}"
         notes.append(("expected utility that the action loses, of the stake", lost))
     return [
         grid(
             "Belief surgery",
-            ["set to", "asked for", "exact", "stated", "action"],
+            ["set to", "target", "exact", "stated", "action"],
             rows,
-            caption="The probe's belief was set to p. Asked for is the posterior that Bayes' rule makes of p with the "
+            caption="The probe's belief was set to p. The target is the posterior by Bayes' rule from p and the "
             "evidence that comes after.",
             notes=notes,
         )

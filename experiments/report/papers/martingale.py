@@ -235,7 +235,7 @@ def setup_figure(samples: Iterable[Cells]) -> Figure | None:
         "Do setups with a larger |M| forecast worse?",
         panels,
         "A dot is a setup; |M| with its standard error, and the Brier score of the same questions, as published. "
-        "Noisier updates have more of both, so that dots rise where no belief is entrenched.",
+        "Noisier updates raise both, so that dots can rise without any entrenched belief.",
         x=Axis("|M|", (0, None)),
         y=Axis("Brier score", (0, None)),
     )

@@ -13,8 +13,8 @@ PAIRS = {"Y/(N+Y)": "Yes against No", "Y/(D+Y)": "Yes against Defer", "D/(N+D)":
 PROMPTS = {"MSE": "prompt squared", "Abs": "prompt absolute", "Bayes": "prompt bayesian"}
 TRUTH = {"MSE": PROMPTS["MSE"], "Bayesian": PROMPTS["Bayes"], "Absolute": PROMPTS["Abs"]}
 STRADDLES = (
-    "The isotonic map gives one value to beliefs on both sides of a threshold of action: an agent who acts on the "
-    "belief alone is above 0 by it"
+    "The isotonic map gives one value to beliefs on both sides of an action threshold, which alone puts an agent "
+    "who acts only on the belief above 0"
 )
 WITHOUT = "with the outcome"
 CONTROL = "with the outcome, given the evidence (control)"

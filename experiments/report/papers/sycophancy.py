@@ -18,7 +18,7 @@ SHARES = {
     "over-update": "paper_over",
     "under-update": "paper_under",
 }
-TOLD = "* p < 0.1, ** p < 0.05. The paper names no test; p is here of a paired t"
+TOLD = "* p < 0.1, ** p < 0.05. The paper names no test; here p is that of a paired t test"
 ERRORS = [
     f"{TOLD} of squared errors, which the caption's average absolute errors need not share",
     "RMSE to Bayes' rule: eq. 2 with 1/n under the root, and eq. 1 as it is where it exceeds 1",

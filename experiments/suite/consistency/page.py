@@ -204,9 +204,9 @@ TABLES = (
     ),
     Table(
         "Is there a choice at all?",
-        'Each word is asked for in a branch of its own ("Is it X?"). A kept choice says yes with the probability with '
-        "which the reveal names the word. Commitment is 1 when one word would surely be revealed; the paper takes the "
-        "opposite, entropy, for good. In the control the choice is written into the system text.",
+        'Each word is asked for in a branch of its own ("Is it X?"). If a choice was made and kept, P(yes) is the '
+        "probability that the reveal names the word. Commitment is 1 when one word would surely be revealed; the "
+        "paper regards the opposite, entropy, as good. In the control the choice is written into the system text.",
         (
             Column("fork_rms", "distance", "root mean square of P(yes) - P(reveal); 0 is a kept choice"),
             Column("fork_excess", "excess", "sum of P(yes) over the words, minus 1"),

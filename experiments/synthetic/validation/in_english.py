@@ -224,11 +224,12 @@ def _told_apart(side: Side, honest: Side) -> Iterator[tuple[str, PlantedAndFound
     if bare:
         shown_alone = scores[0].ci_lo > TOLERANCE[APART] and not few
         says = f"{'says' if shown_alone else 'is not shown to say'} other than it holds, by its own interval"
-        shares = f"{alone}{few}; it is compared with nothing: the bets of {' and '.join(bare)} were never taught"
+        shares = f"{alone}{few}; it is compared with nothing: the bets of {listed(bare)} were never taught"
     else:
-        says = f"{'' if state == FOUND else 'not '}told from {honest.label} by what it says beyond what it holds"
+        shown_apart = "is shown" if state == FOUND else "is not shown"
+        says = f"{shown_apart} to differ from {honest.label} in what it says beyond what it holds"
         shares = f"{alone} against {other}, {more} more{few}"
-    sentence = f"{side.label}: {says} (share of the word that is ruled out, minus what a lapse makes: {shares})"
+    sentence = f"{side.label}: {says} (share of the word that is ruled out, corrected for lapses: {shares})"
     planted, state = ("-", UNTAUGHT) if bare else (f"more than {TOLERANCE[APART]:g}", state)
     yield sentence, PlantedAndFound(_species(side), f"{APART}, above honest", planted, more, state)
 

@@ -172,7 +172,7 @@ def null_page(found: Sequence[NullRead], plan: NullPlan) -> Report:
     notes = [f"{left} of {len(found)} organisms have not learnt to say what they hold, and are left out."] * bool(left)
     wrong = [(rate.claim, f"{rate.times} of {rate.n}") for rate in counted if rate.fails]
     top = Top(
-        said="How often what is not there was certified, in organisms that hide nothing and flatter nobody.",
+        said="How often a false claim was certified, in organisms that hide nothing and flatter nobody.",
         verdict=stamped("Certified too often." if wrong else "No claim is certified too often.", wrong),
         further=[Prose(text=note) for note in notes],
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import yaml
@@ -16,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from doxascope import UserError
-from doxascope.base.files import sealed
+from doxascope.base.files import file_digest, sealed
 from doxascope.base.text import UNSEEN
 from doxascope.experiments.compare import compare
 from doxascope.experiments.compare.card import ModelCard, against, make_card
@@ -25,6 +26,8 @@ from doxascope.experiments.compare.card.output import card_page, write_against
 from doxascope.experiments.report.document import TableBlock
 from doxascope.experiments.report.html import to_html
 from doxascope.experiments.report.record import read
+from doxascope.experiments.run.folder import RunFolder
+from doxascope.hooks.store.commits import rewrite
 from doxascope.metrics import Condition, Resampling, paired_difference, paired_family
 from doxascope.metrics.claims import Verdict
 from doxascope.metrics.consistency.competence import UNRESPONSIVE as IDLE
@@ -308,6 +311,66 @@ def test_what_is_no_card_or_of_another_set_is_refused(card: ModelCard, tmp_path:
         load_set("quikc")
     with pytest.raises(UserError, match="another set or seed"):
         against(card, replace(card, folder=tmp_path, seed=1))
+
+
+def replanted(card: ModelCard, place: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> ModelCard:
+    """A copy of a card whose runs have read something else, with digests that fit."""
+    copy = ModelCard.open(Path(shutil.copytree(card.folder, place)))
+    for path in copy.runs.values():
+        folder = RunFolder.open(path)
+        commits = list(folder.commits())
+        for commit in commits:
+            table = next(name for name in commit["files"] if name.startswith("beliefs/"))
+            folder.write_table(table, change(pd.read_parquet(path / table)))
+            commit["files"] |= {table: file_digest(path / table)}
+        rewrite(path / "commits.jsonl", commits)
+        folder.write_manifest({key: value for key, value in folder.manifest.items() if key != "commits"})
+    return copy
+
+
+def moved(beliefs: pd.DataFrame) -> pd.DataFrame:
+    """Beliefs that were exact, each drawn half of the way to the first option."""
+    exact, first = beliefs["kind"] == "exact", beliefs["option_index"] == 0
+    prob = beliefs["prob"].where(~exact, (beliefs["prob"] + first) / 2)
+    return beliefs.assign(prob=prob, logp=beliefs["logp"].where(~exact, np.log(prob)))
+
+
+def code_of(card: ModelCard, other: ModelCard) -> tuple[int, list[str]]:
+    """What `card --against` ends with, and what it says."""
+    try:
+        found = against(card, other)
+    except UserError as error:
+        return 2, [str(error)]
+    return (1, found.regressions) if found.regressions else (2 * bool(found.unclear), found.unclear)
+
+
+def test_what_is_planted_in_a_card_never_passes_and_the_same_does(
+    card: ModelCard, second: ModelCard, tmp_path: Path, command_line: Callable[..., Any]
+) -> None:
+    assert code_of(second, replanted(card, tmp_path / "same", lambda beliefs: beliefs)) == (0, [])
+    readable = replanted(card, tmp_path / "readable", lambda beliefs: beliefs.assign(coverage=0.99))
+    code, lines = code_of(second, readable)
+    assert (code, any("could be read before, and now cannot" in line for line in lines)) == (1, True)
+    silent = replanted(second, tmp_path / "silent", lambda beliefs: beliefs[beliefs["kind"] != "verbal"])
+    code, lines = code_of(silent, card)
+    assert (code, any("verbal beliefs of" in line for line in lines)) == (1, True)
+    far = replanted(second, tmp_path / "far", lambda beliefs: moved(beliefs).assign(coverage=0.99))
+    code, lines = code_of(far, readable)
+    assert (code, any(line.startswith("truth: framing_bias of asked") for line in lines)) == (1, True)
+    damaged = Path(shutil.copytree(card.folder, tmp_path / "damaged"))
+    given = (*("--set", str(card.folder.parent.parent / "tiny.yaml")), *("--out", str(card.folder.parent), "--against"))
+    model = yaml.safe_load((card.runs["truth"] / "config.yaml").read_text())["model"]["path"]
+    for name in ("card.json", "manifest.json", "config.yaml", "items.jsonl", "commits.jsonl", "*.parquet"):
+        path = next(iter(sorted(damaged.rglob(name))))
+        whole = path.read_bytes()
+        path.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+        with pytest.raises(UserError, match=r"is no card|damaged|digest"):
+            against(second, ModelCard.open(damaged))
+        path.write_bytes(whole)
+    (damaged / "card.json").write_text("{}")
+    for other, more in ((damaged, ()), (second.folder, ("--seed", "1"))):
+        ended = command_line("card", model, *given, str(other), *more, cwd=tmp_path)
+        assert (ended.returncode, ended.stderr.count("\n")) == (2, 1), ended.stderr
 
 
 COHERENT, MARGIN = 1.0, 0.05

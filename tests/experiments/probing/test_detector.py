@@ -137,6 +137,25 @@ def test_planted_scores_get_their_verdicts_on_the_page(tiny: Any, tmp_path: Path
     assert len(from_json(to_json(document)).blocks) == len(document.blocks)
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_what_is_no_finite_number_is_refused_and_never_a_rate(wrong: float, tmp_path: Path) -> None:
+    """A score that is NaN lies above no threshold, and would be counted as a truth that is not flagged."""
+    lies = written(tmp_path / "l.csv", [{"text": f"{WORDS[i]}", "label": i, "cluster": "a"} for i in range(2)])
+    rows, detector = material(lies), made("d", np.ones(4), (1,))
+    for parts in (([1.0, wrong], 0.0), ([1.0, 1.0], wrong)):
+        with pytest.raises(UserError, match="d: its directions, offset or threshold are no finite numbers"):
+            Detector("d", np.array([parts[0]]), parts[1], (0,), 0.0, "planted")
+    with pytest.raises(UserError, match="give --threshold"):
+        detector.placed(2, threshold=wrong)
+    scored = rows.assign(held=0.5, stated=0.5, coverage=1.0, d=[1.0, wrong])
+    with pytest.raises(UserError, match=f"d: its score in row 2 is {wrong}; give finite numbers"):
+        certify(scored, detector, QUICK)
+    with pytest.raises(UserError, match="d: the model's activations are no finite numbers"):
+        detector.score([[[1.0, 1.0, 1.0, wrong]]])
+    with pytest.raises(ValueError, match="belief"):
+        detector_reads([0.0, 1.0], [0.2, -1 if np.isnan(wrong) else wrong], ["a", "a"])
+
+
 def test_the_command_reads_files_and_refuses_what_it_cannot(
     tiny_folder: Path, tiny: Any, rows: pd.DataFrame, tmp_path: Path, command_line: Callable[..., Any]
 ) -> None:

@@ -369,7 +369,7 @@ def test_what_could_not_be_judged_is_said_once_for_all_methods() -> None:
     gate = belief_gate(coverage={"": [0.9] * 5}, responding=few)
     alike = [Verdict(name, list(gate.conditions.values()), withheld=gate.withheld) for name in ("a", "b", "c")]
     lead = Lead(alike, [], fixed=("coverage", "items that respond"))
-    said = "Not judged of a, b and c: items that respond (2 items are read precisely enough, and 5 are needed)."
+    said = "Not judged of a, b and c: items that respond, since 2 items are read precisely enough, and 5 are needed."
     assert lead.when.endswith(f"A verdict needs all of its conditions. {said}")
 
 

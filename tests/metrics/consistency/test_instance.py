@@ -77,7 +77,12 @@ def test_error_mass_stays_out_of_the_two_class_score_and_in_the_raw_probability(
     assert score.c2 == pytest.approx(1)
     assert score.p_invalid_raw == pytest.approx(0.002)
     assert score.p_invalid_norm == pytest.approx(0.04)
-    assert score.p_error_post == pytest.approx(0.95)
+    assert (score.p_error_prior, score.p_error_post) == pytest.approx((0.9, 0.95))
+
+
+def test_errors_are_those_of_both_options_after_each_is_normalised() -> None:
+    score = belief_consistency([0.5, 0.3, 0.2], [0.2, 0.3, 0.1], 2)  # .625 and .375 before, .4 and .6 after
+    assert (score.mse, score.mae) == pytest.approx((0.225**2, 0.225))
 
 
 def test_no_mass_on_the_two_options_is_undefined_but_the_side_that_exists_keeps_its_entropy() -> None:
