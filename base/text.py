@@ -64,6 +64,7 @@ STATUSES = {
     "few_surprises": "interval too short",
     "dependent_posterior": "errors shared",
     "leverage_one": "rests on one cluster",
+    "zero_variance_prior": "the prior does not vary",
     "zero_cluster_variance": "all clusters alike",
     "no_df": "too few clusters",
     "ties_dominate": "most clusters do not differ",

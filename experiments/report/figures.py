@@ -155,7 +155,7 @@ def score_figure(
     """The same of several methods, a panel each on one scale.
 
     Args:
-        wanted: (label, metric, subset) of each line, from above; those without a number are left out.
+        wanted: (label, metric, subset) of each line, from above; lines, and methods, without a number are left out.
         beside: name and metric of a second number of each line, drawn as an upright bar.
     """
     panels: list[tuple[str, list[Row]]] = []
@@ -163,9 +163,10 @@ def score_figure(
     for method in methods:
         found = [(label, scores.get((metric, method, subset)), subset) for label, metric, subset in wanted]
         rows = [(label, score, False) for label, score, _ in found if score and np.isfinite(score.estimate)]
-        panels.append((method, rows))
+        panels += [(method, rows)] if rows else []
         if beside:
             bars |= {id(score): scores[beside[1], method, subset].estimate for _, score, subset in found if score}
+    panels = panels or [(method, []) for method in methods]
     key = {"number": MARKED, beside[0]: BESIDE} if beside else None
     draw = _rows_drawn([row for _, rows in panels for row in rows], axis, reference, bars)
     return panel_figure(

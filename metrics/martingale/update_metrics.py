@@ -208,7 +208,8 @@ def _one_wording(study: WordingStudy | None) -> dict[str, str]:
     """The reliability of one wording, where it is known."""
     if study is None or not np.isfinite(study.reliability_one):
         return {}
-    return {RELIABILITY: f"{study.reliability_one:.2f} [{study.ci_lo:.2f}, {study.ci_hi:.2f}]"}
+    interval = f" [{study.ci_lo:.2f}, {study.ci_hi:.2f}]" if np.isfinite(study.ci_lo) else ""
+    return {RELIABILITY: f"{study.reliability_one:.2f}{interval}"}
 
 
 @metric("A3, A4", PAIRED, Updates, place=20, slow=True)

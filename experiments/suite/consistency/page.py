@@ -152,7 +152,8 @@ QUESTION = (
 TABLES = (
     Table(
         "By rejection",
-        "The paper weighs the two templates three to six; in the balanced row both have the same weight.",
+        "Two templates rule a word out: a no to a question about it (reject), and a yes to one about the two others "
+        "(narrow). The paper weighs them three to six; in the balanced row both have the same weight.",
         (INVALID, RMS, OPEN, *ENTROPIES),
         (ALL, BALANCED, "reject", "narrow"),
     ),

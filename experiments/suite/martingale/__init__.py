@@ -48,7 +48,7 @@ class Martingale(Experiment):
     """The experiment."""
 
     name = "martingale"
-    summary = "do beliefs drift where the prior points?"
+    summary = "can the update of a belief be foreseen from the belief before it?"
     unit = "questions; `items` counts those of one domain"
     headline = "M"
     material = "questions"

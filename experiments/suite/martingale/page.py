@@ -214,7 +214,7 @@ def _attenuation(numbers: Sequence[Number]) -> str:
         if number.metric == "M" and number.subset == ALL and -1 < number.score.estimate < 0
     }
     each = ", ".join(f"{1 + slope:.2f} for {method}" for method, slope in below.items())
-    return f"Noise in the prior alone would make this M at a reliability of 1 + M: {each}." if each else ""
+    return f"Noise in the prior alone would produce this M if its reliability were 1 + M: {each}." if each else ""
 
 
 def _endings(known: Mapping[tuple[str, str], Number]) -> str:

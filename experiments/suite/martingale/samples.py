@@ -268,5 +268,5 @@ def _gate(
         quantity = "slope on the known posterior of urns"
         yield Number(metric="urn_slope", method=method, kind=kind, quantity=quantity, score=slope, code="W4")
     else:
-        answered["untested"] = {RESPONDING: "no urns were shown"}
+        answered["untested"] = {RESPONDING: "no urns of known posterior were shown"}
     yield gate(config, method, kind, min_parse=1 - config.most_unparsed, **answered)
