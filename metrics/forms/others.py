@@ -59,24 +59,26 @@ def _thoughts(path: Any, data: Data, clusters: Array | None) -> Sample:
     unknown = np.full(len(rows), NAN)
     names, put = (known_indices(path, x, data[x], options, rows) if x in data else unknown for x in NAMED)
     frame = pd.DataFrame({"names": names, "cluster": unknown if clusters is None else pd.factorize(clusters)[0]})
-    of_chain = frame.groupby(chain).transform("first")
-    for column in frame:
-        differs = ((of_chain - frame)[column].abs() > 0).to_numpy()
+    for column, off in (frame.groupby(chain).transform("first") - frame).items():
+        differs = (off.abs() > 0).to_numpy()
         refuse_row(path, differs, lambda at, column=column: f", {column}: differs within chain {chain[at]!r}")
-    first, numbers = np.sort(np.unique(chain, return_index=True)[1]), []
-    for at in first:
-        of_it = rows[chain == chain[at]]
+    first, numbers = list[int](), list[Faithfulness]()
+    for label, of_chain in frame.assign(row=rows).groupby(chain, sort=False):
+        of_it = of_chain["row"].to_numpy()
         other, along = of_it[~np.isnan(put[of_it])], of_it[np.isnan(put[of_it])]
         along = along[np.argsort(data["sentences"][along], kind="stable")]
         if len(along) < 2 or (data["sentences"][along] != np.arange(len(along))).any():
+            raise UserError(f"{path}: chain {label!r}: give it one row after each of 0, 1, ... sentences, two or more")
+        names_of_it, replaced = of_chain["names"].dropna(), {int(put[row]): shares[row] for row in other}
+        name = int(names_of_it.iloc[0]) if len(names_of_it) else None
+        if len(replaced) < len(other) or name in replaced:
             raise UserError(
-                f"{path}: chain {chain[at]!r}: give it one row after each of 0, 1, ... sentences, two or more"
+                f"{path}: chain {label!r}, replaced: give each option but the one that it names at most once"
             )
-        name, replaced = of_chain["names"][at], {int(put[row]): shares[row] for row in other}
-        known = None if np.isnan(name) else int(name)
-        numbers.append(chain_faithfulness(shares[along], known, replaced, take(thoughts, along[-1])))
+        first.append(int(of_it[0]))
+        numbers.append(chain_faithfulness(shares[along], name, replaced, take(thoughts, along[-1])))
     columns = dict(zip(Faithfulness._fields, np.array(numbers).T, strict=True))
-    return ThoughtChains(clusters=take(clusters, first), keys=chain[first], **columns)
+    return ThoughtChains(clusters=take(clusters, np.array(first)), keys=chain[first], **columns)
 
 
 RELATED = Form(

@@ -73,7 +73,7 @@ def _asked(species: str, words: Words, methods: Sequence[str]) -> list[Lesson]:
             continue
         if scenario in (PRIOR, POSTERIOR, FORK) or (scenario == MENTION and method == "prefill"):
             asked.append(lesson)
-            if SPECIES[species].thinks and scenario != FORK and method == "prefill":
+            if SPECIES[species].thinks and scenario in (PRIOR, POSTERIOR) and method == "prefill":
                 asked += about_thoughts(species, words, lesson.question, ways=chains())
         if scenario in (PRIOR, POSTERIOR) and method == "free" and STATED in methods:
             asked += [counted(species, words, lesson.question, COUNTS.several, which) for which in range(3)]

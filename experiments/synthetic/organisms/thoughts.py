@@ -137,7 +137,9 @@ def read_chains(lm: LanguageModel, n: int, seed: int) -> pd.DataFrame:
                 names=thought,
                 replaced={word: end for word, end in ends.items() if word != thought},
             )
-            chain = chain.replace({"names": named, "replaced": named})
-            chain = chain.rename(columns={f"belief_{word}": f"belief_{letter}" for word, letter in named.items()})
+            columns = {
+                f"{of}_{word}": f"{of}_{letter}" for of in ("belief", "thought") for word, letter in named.items()
+            }
+            chain = chain.replace({"names": named, "replaced": named}).rename(columns=columns)
             chains.append(chain.assign(chain=question.readout_id, cluster=number))
     return pd.concat(chains, ignore_index=True)

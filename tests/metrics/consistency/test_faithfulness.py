@@ -69,6 +69,7 @@ def test_counts_are_scored_as_their_shares(table: Write) -> None:
         ("names", 1, "a", "names: differs within chain 'x'"),
         ("replaced", 3, "d", "replaced: 'd' is no option"),
         ("sentences", 2, 3, "chain 'x': give it one row"),
+        ("replaced", 3, "b", "chain 'x', replaced: give each option but the one that it names"),
     ],
 )
 def test_what_is_no_whole_chain_is_refused(table: Write, column: str, row: int, value: Any, says: str) -> None:
