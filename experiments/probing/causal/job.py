@@ -56,7 +56,7 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
     probe = Probe.load(job.probe)
     if not all(fit.slope for fit in (probe.readout, *probe.crossed)):
         nothing = (
-            f"{probe.meta.name} reads nothing: its scores do not rise with its target on groups that a fit did not see, "
+            f"{probe.meta.name} reads nothing: its scores do not rise with its target on groups that no fit saw, "
             "so that there is no direction to steer along"
         )
         _fill_card(job.probe, probe, CausalVerdict("not tested", nothing, FALSIFIER))
