@@ -343,13 +343,15 @@ def in_words(states: Sequence[str]) -> str:
 def _parts(conditions: Iterable[Condition], names: Mapping[str, str] | None = None) -> str:
     """`coverage: before and after; order of the options`: the parts of each."""
     parts: dict[str, list[str]] = {}
+    required = ""
     for condition in conditions:
         part = condition.part
         if names and condition.name == PARSED:
-            share = f"{condition.value:.1%}" + (f" of the {part}" if part else "")
-            part = f"{share}, where more than {condition.threshold:.0%} is required"
+            part = f"{condition.value:.1%}" + (f" ({part})" if part else "")
+            required = f", where more than {condition.threshold:.0%} is required"
         parts.setdefault(condition.name, []).append(part)
     texts = {name: listed([*filter(None, several)]) for name, several in parts.items()}
+    texts |= {PARSED: texts[PARSED] + required} if required else {}
     return "; ".join((names or {}).get(name, name) + (f": {text}" if text else "") for name, text in texts.items())
 
 
