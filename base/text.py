@@ -86,7 +86,7 @@ def status_text(status: str) -> str:
     """A status in words.
 
     >>> status_text("few_clusters"), status_text("leverage_one")
-    ('few clusters', 'one cluster decides it')
+    ('few clusters', 'rests on one cluster')
     """
     return STATUSES.get(status, status.replace("_", " "))
 

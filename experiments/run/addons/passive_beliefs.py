@@ -37,6 +37,7 @@ from ...report.cells import score_cell
 from ...report.document import Block, Cell, Prose, grid
 from ..experiment import RunConfig
 from ..folder import RunFolder
+from ..manifest import CONFIG
 from ..scores import Added, AddOn, ScoredRun, as_taken, resampling
 from .inner_readouts import GATE, GATE_FAILED, judging, named_apart, numbers_table, scored_beside
 from .side_by_side import (
@@ -306,7 +307,7 @@ def left_out(folder: RunFolder) -> dict[str, str]:
     """What `kinds: all` could not read -> why. Raises UserError for a list that is none."""
     files = folder.manifest.get("files", {})
     if LEFT_OUT not in files:
-        unfinished = read_yaml(folder.config).get("kinds") == "all"
+        unfinished = CONFIG in files and read_yaml(folder.config).get("kinds") == "all"
         return {"probes": "the run was stopped before they were trained; give its command again"} if unfinished else {}
     with in_one_line(folder.path / LEFT_OUT, "give the run's command again"):
         read = TypeAdapter(dict[str, str]).validate_json(folder.verified(LEFT_OUT, files[LEFT_OUT]))

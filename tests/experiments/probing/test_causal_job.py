@@ -2,27 +2,20 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-from scipy.special import expit
 
 from doxascope.base.files import sealed, unsealed
 from doxascope.experiments.probing.causal import CausalPlan
-from doxascope.experiments.probing.data import load_runs
-from doxascope.experiments.probing.settings import load_causal, load_job
+from doxascope.experiments.probing.settings import load_causal
 from doxascope.experiments.report.html import PART
 from doxascope.probes import Probe
-from doxascope.probes.features import ReadAt
 
 JOB = """
-target: planted
-targets: planted.csv
-study: {permutations: 19, refits: 20, penalties: [1.0], folds: 3, control_draws: 2, transfer: [], depth: 0.5,
+study: {permutations: 19, refits: 20, penalties: [100.0], folds: 3, control_draws: 2, transfer: [], depth: 0.5,
   thresholds: {groups: 5}}
 """
 CAUSAL = """
@@ -38,15 +31,6 @@ plan: {directions: [pattern, mine], doses: [1.0, 2.0], random: 4, random_context
 Call = Callable[..., Any]
 
 
-def planted(folder: Path) -> pd.DataFrame:
-    """A target that can be decoded: the first principal component of what a run kept in the middle of the model."""
-    data = load_runs(load_job("probe", [folder])).data
-    x = data.read(ReadAt("resid_post", 1, "statement", None))
-    x = x - x.mean(axis=0)
-    component = x @ np.linalg.svd(x, full_matrices=False)[2][0]
-    return pd.DataFrame({"readout_id": data.rows["readout_id"], "planted": expit(component / component.std())})
-
-
 @pytest.fixture(scope="module")
 def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run of eight facts, jobs and a direction of somebody else's."""
@@ -55,8 +39,7 @@ def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     out = tmp_path_factory.mktemp("causal")
     settings = ["items=6", "stated.numbers=[]", "token_budget=4096", "capture.sites=[resid_post]", "bootstrap_draws=50"]
-    folder = run(*load_config("truth", settings, str(tiny_folder)), out / "runs").path
-    planted(folder).to_csv(out / "planted.csv", index=False)
+    run(*load_config("truth", settings, str(tiny_folder)), out / "runs")
     (out / "job.yaml").write_text(JOB)
     (out / "causal.yaml").write_text(CAUSAL)
     np.save(out / "mine.npy", np.random.default_rng(0).normal(size=32))
@@ -139,10 +122,7 @@ def test_what_is_wrong_is_one_line(command_line: Call, place: Path, trained: tup
     chat.write_text(f"hello\n{said['messages'][0]['content']}\n")
     np.save(place / "short.npy", np.ones(9))
     probe = f"probe={probe_folder / 'probe'}"
-    trained_probe = Probe.load(probe_folder / "probe")
-    replace(trained_probe, readout=trained_probe.readout.calibrated(0.0, 0.3)).save(place / "nothing")
     cases = [
-        ((f"probe={place / 'nothing'}",), "not tested: probe reads nothing"),
         ((), "a trained probe by -o probe=PATH"),
         ((probe, "plan.dose=3"), "dose: 3 is not one of the doses"),
         ((probe, "plan.doses=[0, 2]"), "plan.doses.0"),
