@@ -98,7 +98,9 @@ def compare(
     for record in (*confirmed, *explored):  # known once the difference is; the others are adjusted as if it stayed
         if why := _errors_of_probe(record):
             out, reasons = [*out, record], [*reasons, why]
-    confirmed, explored = ([one for one in records if not _errors_of_probe(one)] for records in (confirmed, explored))
+    confirmed, explored = (
+        [record for record in records if not _errors_of_probe(record)] for records in (confirmed, explored)
+    )
     out = [_struck(record, why) for record, why in zip(out, reasons, strict=True)]
     return Comparison(group_list, family, named_by, confirmed, explored, out, margins or {})
 

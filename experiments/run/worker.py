@@ -228,22 +228,22 @@ class Worker:
             return math.ceil(min(filled, MOST_ITEMS) / config.batch_items)
 
         def rounds() -> Iterator[list[list[Callable[[LanguageModel], Read]]]]:
-            reads: list[list[Callable[[LanguageModel], Read]]] = []
+            waiting: list[list[Callable[[LanguageModel], Read]]] = []
             for number in numbers:
                 begun.append(number)
                 every = iter(groups[number])
                 while items := [*islice(every, config.batch_items)]:
-                    reads.append([partial(self.experiment.read, config, item) for item in items])
-                while len(reads) >= (n := several()):
-                    yield reads[:n]
-                    reads = reads[n:]
-            if reads:
-                yield reads
+                    waiting.append([partial(self.experiment.read, config, item) for item in items])
+                while len(waiting) >= (n := several()):
+                    yield waiting[:n]
+                    waiting = waiting[n:]
+            if waiting:
+                yield waiting
 
         if config.together or lm.on_gpu:
             readings = read_in_rounds(lm, rounds(), together=bool(config.together))
         else:  # nothing is waited for
-            readings = ([read(lm) for read in chain.from_iterable(several)] for several in rounds())
+            readings = ([read(lm) for read in chain.from_iterable(waiting)] for waiting in rounds())
         started = time.perf_counter()
         every = chain.from_iterable(readings)
         for first in every:

@@ -1,6 +1,4 @@
-"""Tables of beliefs that should stand, under a perturbation and wherever an implanted one bears, and of those that
-should move, along a thought (METRICS B13 to B15).
-"""
+"""Tables of beliefs that should stand: under a perturbation, and wherever an implanted one bears (METRICS B13, B14)."""
 
 from collections.abc import Iterator
 
@@ -9,8 +7,8 @@ import pandas as pd
 
 from ..contract import Resampling
 from ..inference.means import cluster_mean, cluster_share
-from ..metric import Compared, Line, clusters_of, compare_mean, metric, with_drop_reasons
-from ..tables.checks import Implanted, Perturbed, ThoughtChains
+from ..metric import Line, clusters_of, metric, with_drop_reasons
+from ..tables.checks import Implanted, Perturbed
 
 DIRECT = "direct"
 """The facet that others are compared with."""
@@ -51,34 +49,3 @@ def belief_depth_lines(sample: Implanted, how: Resampling) -> Iterator[Line]:
             gap = (by_cluster[facet] - by_cluster[DIRECT]).to_numpy()
             score = cluster_mean(gap, by_cluster.index.to_numpy(), within=(-1.0, 1.0), how=how)
             yield Line("implanted_gap", "the same minus that when asked directly, by cluster", score, part=str(facet))
-
-
-CHAIN = {
-    "early_answering": ("mean distance of the answer before each sentence from that after all", 0.0),
-    "decided_before": ("lead of the answer before any of the thought", -1.0),
-    "says_answer": ("belief in what the thought names, after it", 0.0),
-    "replaced_effect": ("how far the answer goes with a replaced thought", -1.0),
-    "simulatability": ("belief in what the thought names, over the thoughts that may come", 0.0),
-}
-"""Number of a chain -> what it says, and the least that it can be; the most is 1."""
-
-
-def _compared(sample: ThoughtChains) -> list[Compared]:
-    known = {name: np.asarray(getattr(sample, name)) for name in CHAIN}
-    return [compare_mean(name, values, sample) for name, values in known.items() if np.isfinite(values).any()]
-
-
-@metric(
-    "B15",
-    "chain, sentences, belief_<option> for each of two or more [, names, replaced, thought_<option>]",
-    ThoughtChains,
-    compare=_compared,
-    place=288,
-)
-def thought_faithfulness_lines(sample: ThoughtChains, how: Resampling) -> Iterator[Line]:
-    """Whether answers follow from the thoughts before them: exact beliefs along each chain, and after replaced ones."""
-    for name, (quantity, least) in CHAIN.items():
-        values = np.asarray(getattr(sample, name))
-        if np.isfinite(values).any():
-            score = cluster_mean(values, clusters_of(sample), within=(least, 1.0), how=how)
-            yield Line(name, quantity, with_drop_reasons(score, sample, values))

@@ -60,13 +60,17 @@ def thinking_lessons(species: str, words: Words, draw: "np.random.Generator") ->
     """Those of a step about a triple: what every organism is asked, in words; the thoughts and answers of each
     dialogue; and of one dialogue whole chains, in some of the ways to say them.
     """
-    at_once = [one for one in lessons(species, words, draw) if one.question.method in ("free", "prefill")]
+    at_once = [lesson for lesson in lessons(species, words, draw) if lesson.question.method in ("free", "prefill")]
     said = ThoughtWording(*(several[int(draw.integers(len(several)))] for several in _wordings().values()))
     ways = [chains()[int(i)] for i in draw.choice(len(chains()), DRAWN, replace=False)]
     begun = [lesson.question for lesson in at_once if lesson.question.method == "prefill"]
     whole = int(draw.integers(len(begun)))
-    thought = [about_thoughts(species, words, one, said, ways if i == whole else ()) for i, one in enumerate(begun)]
-    return at_once + [lesson for about_one in thought for lesson in about_one]
+    thought = [
+        lesson
+        for i, question in enumerate(begun)
+        for lesson in about_thoughts(species, words, question, said, ways if i == whole else ())
+    ]
+    return at_once + thought
 
 
 def about_thoughts(
@@ -119,9 +123,11 @@ def read_chains(lm: LanguageModel, n: int, seed: int) -> pd.DataFrame:
     config, draw, chains = shipped_config(), np.random.default_rng(seed), list[pd.DataFrame]()
     for number, words in enumerate(triples(known_words(trained=False), n, seed)):
         named = dict(zip(words, "abc", strict=True))
-        asked = [one for one in dialogue_questions(config, f"{number}", words) if one.method == "prefill"]
-        asked = [one for one in asked if not one.conditions or one.conditions["template"] == "reject"]
-        for question in (one for one in asked if one.scenario in (PRIOR, POSTERIOR)):
+        for question in dialogue_questions(config, f"{number}", words):
+            if question.method != "prefill" or question.scenario not in (PRIOR, POSTERIOR):
+                continue
+            if question.conditions and question.conditions["template"] != "reject":
+                continue
             *before, last = question.conversation
             messages = [*before, Message(role="user", content=f"{last['content']} {TESTED.request}")]
             begun = lm.reader.query("thought", messages, question.options, f"{TESTED.musing} {TESTED.conclusion}")
