@@ -116,7 +116,10 @@ def test_what_cannot_be_read_in_one_template_is_unreadable() -> None:
     (verdict,) = verdicts(
         score_samples([replace(sample, posterior=rare * sample.posterior)], HOW, "competence").numbers
     )
-    assert (verdict.readable, verdict.reason) == ("unreadable", "the options make up too little of the answer: after")
+    assert (verdict.readable, verdict.reason) == (
+        "unreadable",
+        "most of the probability is on answers that are none of the options, in the readings “after”",
+    )
 
 
 def test_posteriors_that_one_side_lacks_are_told_of_a_difference_of_slopes() -> None:

@@ -156,7 +156,10 @@ def test_what_cannot_be_read_is_shown_and_enters_no_family_but_for_what_it_does(
     assert {record.pair.metric for record in (*found.confirmed, *found.explored)} <= BEHAVIOUR
     record = next(record for record in found.struck if record.pair.metric == "M")
     assert record.finding == "struck out"
-    assert record.struck == "exact/words, mute cannot be read: the options make up too little of the answer"
+    assert (
+        record.struck
+        == "exact/words, mute cannot be read: most of the probability is on answers that are none of the options"
+    )
     assert np.isnan(record.score.p_adjusted)
     whole = page(found, {})
     told = to_html(whole)
