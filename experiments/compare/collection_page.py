@@ -10,14 +10,18 @@ import pandas as pd
 from ...base.files import OutputFolder
 from ...base.text import as_csv, shown
 from ...base.version import __version__
+from ...metrics.claims import barred
+from ...metrics.consistency.competence import UNREADABLE
+from ...metrics.tables.samples import ALL
 from ..report.cells import qualified
 from ..report.document import Block, Cell, Picture, Prose, Report, TableBlock, Top, grid
 from ..report.html import FIGURES
 from ..report.html import write as write_report
+from ..report.papers.paper_tables import MARKS
 from ..report.score_files import prepared
+from ..run.terms import terms_of
 from .collection import Collection
 from .collection_figures import called, each, forest_of, lines_of, named
-from .sides import asked_as, kinds_said
 
 FILES = ("report.json", "report.html", FIGURES, "runs.csv", "runs.parquet", "pooled.csv", "pooled.parquet")
 POOLING = (
@@ -61,7 +65,6 @@ def page(collection: Collection, metrics: Sequence[str] = (), over: str | None =
             _table(str(experiment), of_experiment)
             for experiment, of_experiment in rows.groupby("experiment", sort=False)
         ),
-        *(Prose(text=text, soft=True, short=True) for text in _methods(collection, rows)),
         Prose(text=POOLING, soft=True, short=True),
         *(Prose(text=text, short=True) for text in collection.left_out),
         *([Picture(title=drawn.title, figure=drawn)] if drawn else []),
@@ -77,15 +80,22 @@ def page(collection: Collection, metrics: Sequence[str] = (), over: str | None =
         _by_run(collection, rows),
     ]
     return Report(
-        "Collection", f"of {len(collection.runs)} runs", top, blocks, f"doxascope {__version__}.", unfolded=True
-    )
+        "Collection", f"of {len(collection.runs)} runs", top, blocks, f"doxascope {__version__}.", unfolded=True,
+        terms=_terms(collection, rows),
+    )  # fmt: skip
 
 
-def _methods(collection: Collection, rows: pd.DataFrame) -> list[str]:
+def _terms(collection: Collection, rows: pd.DataFrame) -> list[tuple[str, str]]:
     """What the methods of the rows ask, and what their kinds are."""
-    methods, kinds = rows["method"].unique().tolist(), rows["kind"].unique().tolist()
-    lines = dict.fromkeys(line for run in collection.runs for line in asked_as(run.config, methods))
-    return [*filter(None, (*lines, kinds_said(kinds)))]
+    terms: dict[tuple[str, str], None] = {}
+    for experiment, of_experiment in rows.groupby("experiment", sort=False):
+        methods, kinds = of_experiment["method"].unique().tolist(), of_experiment["kind"].unique().tolist()
+        for run in collection.runs:
+            if run.experiment == experiment:
+                terms |= dict.fromkeys(terms_of(run.config, methods, kinds))
+    scores = (score for run in collection.runs for score in run.scores if score["metric"] in {*rows["metric"]})
+    named = {score["metric"]: score.get("quantity", "") for score in scores if score["subset"] == ALL}
+    return [*terms, *((metric, words) for metric, words in named.items() if words not in ("", metric))]
 
 
 def _verdict(rows: pd.DataFrame) -> str:
@@ -121,7 +131,8 @@ def _cell(row: Any) -> Cell:
     spread = f"SD {shown(row.sd)}" if np.isfinite(row.sd) else ""
     exact = {name: None if pd.isna(value) else value for name, value in row._asdict().items() if name != "Index"}
     below = [interval, *([spread] if spread else [])]
-    return Cell(shown(row.estimate), below, grey=bare, status=qualified(row.status), known=True, score=exact)
+    mark = MARKS[UNREADABLE] if UNREADABLE in row.verdict and barred(row.metric, row.kind) else ""
+    return Cell(f"{shown(row.estimate)}{mark}", below, grey=bare, status=qualified(row.status), known=True, score=exact)
 
 
 def _by_run(collection: Collection, rows: pd.DataFrame) -> TableBlock:

@@ -85,7 +85,7 @@ class Plan:
         yield f"longest forward pass {self.longest_pass:,} tokens, mask {self.mask_bytes / 1e6:.1f} MB"
         if taken := self.takes(rates):
             yield f"takes about {taken}"
-            yield f"  by {rates.where}" if rates else f"  {UNKNOWN}"
+            yield f"  the time is measured: {rates.where}" if rates else f"  {UNKNOWN}"
             if rates and self.tokens_sampled:
                 yield f"  {'the time that sampling takes is not known' if math.isnan(taken.seconds) else SAMPLING}"
         yield from self.registered

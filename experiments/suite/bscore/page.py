@@ -116,6 +116,10 @@ def findings(
         tables=_tables(config, names, every),
         figures=figures(every, numbers),
         gallery=conversations(config, every, transcripts),
+        terms=[
+            ("afresh", "each answer is given in a conversation of its own"),
+            ("in conversation", "the question is asked again and again, and earlier answers stay in sight"),
+        ],
     )
 
 

@@ -15,7 +15,8 @@ from ...report.figures import QUANTILES, chart, score_figure, scores_of, spreads
 from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table, Transcript
 from ...report.marks import DENSITY_KEY, Axis, density, diagonal, histogram, unit
 from ...run.experiment import Transcripts
-from .config import ConsistencyConfig
+from .ask import CONTROLS
+from .config import ConsistencyConfig, ConsistencyWording
 from .instances import INSTANCES, stored_tables
 from .samples import BALANCED, CONTROL, LIKELIER, ONE_REJECTION, TWO_REJECTIONS, UNLIKELIER
 
@@ -262,7 +263,22 @@ def findings(
         tables=[*TABLES, *conditions],
         figures=figures(tables, numbers, conditions),
         gallery=gallery(config, scored(tables), lambda rows: tables.rows(INSTANCES, rows, SHOWN), transcripts),
+        terms=_terms(config.wording),
     )
+
+
+def _terms(wording: ConsistencyWording) -> list[tuple[str, str]]:
+    """The templates, and the controls that rule nothing out."""
+    aside = f"“{wording.aside.strip()}” is asked with the same question, and “{{}}” decides nothing"
+    other = (aside.format(answer) for answer in wording.aside_answers)
+    return [
+        ("reject", f"a word is ruled out by “{wording.reject}” “{wording.reject_answer}”"),
+        ("narrow", f"a word is ruled out by “{wording.narrow}” “{wording.narrow_answer}” about the two others"),
+        (BALANCED, "both of these, each with the same weight"),
+        *zip(CONTROLS, (f"the reply “{wording.undecided}” decides nothing", *other), strict=True),
+        ("before", "read before a word is ruled out"),
+        ("after", "read after a word is ruled out"),
+    ]
 
 
 def condition_tables(config: ConsistencyConfig) -> list[Table]:

@@ -35,7 +35,7 @@ from .samples import (
 from .scores import BINS, FOREST, PAIRS, RESPONSE
 
 COLUMNS = (
-    Column("sufficiency", "sufficiency", "share of the forced choice that a rising function of the belief predicts in "
+    Column("sufficiency", "sufficiency", "share of the choice between yes and no that a rising function of the belief predicts in "
            "other contexts; 1: the belief could be all that is acted on, below 0: worse than their mean"),
     Column("knows_more", "knows more", "correlation of choice and truth once the belief is known; above 0: the choice "
            "knows more of the truth than the belief tells"),
@@ -219,6 +219,11 @@ def findings(
         tables=tables([prompted(name) for name in config.prompts if name != STANDARD]),
         figures=figures(config, every, acts, numbers, table),
         gallery=contexts(config, every, acts, transcripts),
+        terms=[
+            ("belief", "the question for the belief"),
+            ("lines", "the decision in two lines: whether to decide, then which way"),
+            *((f"menu of {n}", f"the decision as a list of {n} actions to choose from") for n in (2, 3)),
+        ],
     )
 
 
@@ -228,7 +233,7 @@ def _question(config: RationalityConfig, numbers: Sequence[Number]) -> str:
         f"Contexts of the world `{config.world.of}` reveal {fewest} to {most} covariates; they are spread evenly over "
         "the true chance. The belief that the target is true is read in one context, the decision in another: first "
         "whether to decide at all (no: defer), then which way, so that every action has its exact probability. The "
-        "forced choice mixes both branches of the first answer. No utilities are assumed: the question is whether any "
+        "choice between yes and no counts both answers to the first, each by its probability. No utilities are assumed: the question is whether any "
         "agent with this belief could choose in this way.",
         _menus(numbers),
         _latent(numbers),
@@ -293,7 +298,7 @@ def figures(
         "Is the belief enough?",
         [(beliefs.method, scores["sufficiency", beliefs.method, ALL], False) for beliefs in read],
         "share of the choice",
-        "Share of the forced choice that a rising function of each belief predicts in other contexts, with its "
+        "Share of the choice between yes and no that a rising function of each belief predicts in other contexts, with its "
         "interval. At 1 (dashed) the belief could be all that is acted on; at 0 or below it predicts nothing.",
         reference=1,
     )
