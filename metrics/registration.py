@@ -87,7 +87,8 @@ class Registered(Settings):
         if not np.isnan(design.half_width):
             lines.append(
                 f"  {clusters} clusters give an interval of about ± {design.half_width:.2g}, wider where beliefs "
-                f"hardly differ between items; with 80% power they show a distance of {design.smallest:.2g} from coherence"
+                f"hardly differ between items; with 80% power they show a distance of {design.smallest:.2g} from "
+                "coherence"
             )
         return lines
 

@@ -89,10 +89,12 @@ def _terms(collection: Collection, rows: pd.DataFrame) -> list[tuple[str, str]]:
     """What the methods of the rows ask, and what their kinds are."""
     terms: dict[tuple[str, str], None] = {}
     for experiment, of_experiment in rows.groupby("experiment", sort=False):
+        where = f"in {experiment}, " if rows["experiment"].nunique() > 1 else ""
         methods, kinds = of_experiment["method"].unique().tolist(), of_experiment["kind"].unique().tolist()
         for run in collection.runs:
             if run.experiment == experiment:
-                terms |= dict.fromkeys(terms_of(run.config, methods, kinds))
+                asked = terms_of(run.config, methods, kinds)
+                terms |= dict.fromkeys((name, f"{where}{means}") for name, means in asked)
     scores = (score for run in collection.runs for score in run.scores if score["metric"] in {*rows["metric"]})
     named = {score["metric"]: score.get("quantity", "") for score in scores if score["subset"] == ALL}
     return [*terms, *((metric, words) for metric, words in named.items() if words not in ("", metric))]

@@ -239,6 +239,7 @@ def _terms(comparison: Comparison) -> list[tuple[str, str]]:
     for side in sides:
         methods = list(dict.fromkeys(sample.method for sample in side.samples))
         config = side.run.config.model_dump(mode="json") if side.run else {}
+        terms |= dict.fromkeys(side.run.experiment.terms(side.run.config) if side.run else ())
         terms |= dict.fromkeys(terms_of(config, methods, {sample.kind for sample in side.samples}))
     numbers = (n for group in comparison.groups for n in group.numbers if n.metric in group.comparable)
     return [*terms, *{n.metric: (n.metric, n.quantity) for n in numbers if n.quantity not in ("", n.metric)}.values()]

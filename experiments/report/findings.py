@@ -147,7 +147,5 @@ class Findings:
     """What the page begins with; None: the headline of each method."""
     gallery: Gallery | None = None
     """None: there is nothing to look at but the numbers."""
-    terms: Sequence[tuple[str, str]] = ()
-    """(name, what it means) of templates, controls and conditions that stand in tables and verdicts."""
     advice: Sequence[str] = ()
     """What a reader of the terminal may do about what was found."""

@@ -47,7 +47,7 @@ def to_text(document: Report, width: int = WIDTH, full: bool = False) -> str:
         if shown:
             lines += ["", *_wrapped(section.title, width), "-" * min(len(section.title), width)]
             lines += [line for block in shown for line in _block(block, width, full)]
-    names = legend(document.terms, document.top if full else replace(document.top, gate=None, figure=None), printed)
+    names = legend(document.terms, _printed(document.top, full), printed)
     lines += ["", LEGEND, "-" * len(LEGEND)] if names else []
     lines += [line for name, means in names for line in _wrapped(f"{name}: {means}", width)]
     lines += ["", *_wrapped(document.made, width)] if full and document.made else []
@@ -66,6 +66,11 @@ def _top(top: Top, width: int, full: bool) -> Iterator[str]:
         yield from ["", *_primary(top.primary, width)]
     if top.figure and full:
         yield from ["", *_figure(top.figure, width)]
+
+
+def _printed(top: Top, full: bool) -> Top:
+    """What of it is printed."""
+    return top if full else replace(top, figure=None, gate=top.gate if top.gate and top.gate.short else None)
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:

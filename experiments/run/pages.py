@@ -133,7 +133,7 @@ def run_page(
             *terms_of(
                 config.model_dump(mode="json"), dict.fromkeys(n.method for n in numbers), {n.kind for n in numbers}
             ),
-            *findings.terms,
+            *experiment.terms(config),
         ],
     )
 

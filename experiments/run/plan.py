@@ -92,7 +92,7 @@ class Plan:
 
 
 UNKNOWN = "the time is known once a run of this model is finished in --out, or of a GPU by --card h200"
-SAMPLING = "if batches are as large and all that is allowed is sampled; without loading and scoring"
+SAMPLING = "supposing batches as large as there, and answers as long as they may be; loading and scoring come on top"
 
 
 def make_plan(

@@ -40,7 +40,7 @@ def asked_as(config: Mapping[str, Any], names: Collection[str]) -> Iterator[tupl
             parts += [f"reads {listed(plan['labels'])} as the answer"] if plan.get("labels") else []
             parts += ["reads the letter of an option as the answer"] if plan.get("letters") is True else []
             parts += [f"begins the answer with “{plan['prefill']}”"] if plan.get("prefill") else []
-            yield name, "; ".join(filter(None, (", ".join(parts), made)))
+            yield name, "; ".join(filter(None, (listed(parts), made)))
         elif form is not None:
             yield name, "; ".join(filter(None, (f"has the model write a belief: “{form.instruction}”", made)))
 

@@ -116,11 +116,15 @@ def findings(
         tables=_tables(config, names, every),
         figures=figures(every, numbers),
         gallery=conversations(config, every, transcripts),
-        terms=[
-            ("afresh", "each answer is given in a conversation of its own"),
-            ("in conversation", "the question is asked again and again, and earlier answers stay in sight"),
-        ],
     )
+
+
+def terms(_: BScoreConfig) -> list[tuple[str, str]]:
+    """The two ways in which a question is asked."""
+    return [
+        ("afresh", "each answer is given in a conversation of its own"),
+        ("in conversation", "the question is asked again and again, and earlier answers stay in sight"),
+    ]
 
 
 def _question(config: BScoreConfig, every: Sequence[MethodView]) -> str:

@@ -16,7 +16,7 @@ from ...report.findings import Column, Figure, Findings, Gallery, Instance, Tabl
 from ...report.marks import DENSITY_KEY, Axis, density, diagonal, histogram, unit
 from ...run.experiment import Transcripts
 from .ask import CONTROLS
-from .config import ConsistencyConfig, ConsistencyWording
+from .config import ConsistencyConfig
 from .instances import INSTANCES, stored_tables
 from .samples import BALANCED, CONTROL, LIKELIER, ONE_REJECTION, TWO_REJECTIONS, UNLIKELIER
 
@@ -263,12 +263,12 @@ def findings(
         tables=[*TABLES, *conditions],
         figures=figures(tables, numbers, conditions),
         gallery=gallery(config, scored(tables), lambda rows: tables.rows(INSTANCES, rows, SHOWN), transcripts),
-        terms=_terms(config.wording),
     )
 
 
-def _terms(wording: ConsistencyWording) -> list[tuple[str, str]]:
-    """The templates, and the controls that rule nothing out."""
+def terms(config: ConsistencyConfig) -> list[tuple[str, str]]:
+    """The templates, the controls that rule nothing out, and the number that is registered."""
+    wording = config.wording
     aside = f"“{wording.aside.strip()}” is asked with the same question, and “{{}}” decides nothing"
     other = (aside.format(answer) for answer in wording.aside_answers)
     return [
@@ -278,6 +278,7 @@ def _terms(wording: ConsistencyWording) -> list[tuple[str, str]]:
         *zip(CONTROLS, (f"the reply “{wording.undecided}” decides nothing", *other), strict=True),
         ("before", "read before a word is ruled out"),
         ("after", "read after a word is ruled out"),
+        ("c2", C2.explanation),
     ]
 
 
