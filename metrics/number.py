@@ -87,7 +87,8 @@ class Number:
         'consistency (c2)'
         """
         plain = self.quantity or self.metric
-        return plain if self.metric in re.split(r"[ ,()]+", plain) else f"{plain} ({self.metric})"
+        named = rf"(?<!\w){re.escape(self.metric.replace('_', ' '))}(?!\w)"
+        return plain if re.search(named, plain) else f"{plain} ({self.metric})"
 
     @property
     def is_none(self) -> bool:

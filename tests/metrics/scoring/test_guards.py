@@ -11,6 +11,8 @@ from scipy.special import expit, softmax
 from doxascope.benchmarks.agents.choices import NAMED
 from doxascope.metrics.claims import Coherent, Verdict, verdicts, with_coherence
 from doxascope.metrics.contract import Array, Resampling
+from doxascope.metrics.inference.means import cluster_mean
+from doxascope.metrics.number import Number
 from doxascope.metrics.registration import Registered
 from doxascope.metrics.scoring.differences import paired_differences, pairs_of
 from doxascope.metrics.scoring.engine import measured, score_samples
@@ -135,3 +137,20 @@ def test_posteriors_that_one_side_lacks_are_told_of_a_difference_of_slopes() -> 
         found = measured(both, HOW, compared={"M"}, only_compared=True)
         (number,) = paired_differences(pairs_of(found.comparable, (), both), HOW)
         assert number.score.status == status
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ([0.985, 0.99, 0.995] * 4, "its interval lies within this margin, but 12 clusters are too few: 60 are needed"),
+        ([0.9, 0.95, 1.0] * 4, "its interval reaches beyond this margin"),
+        ([0.9], "it has no interval"),
+    ],
+)
+def test_why_coherence_is_not_shown_is_said(values: list[float], why: str) -> None:
+    number = Number(metric="c2", method="a", quantity="consistency", score=cluster_mean(values, range(len(values))))
+    plan = Registered(metric="c2", method="a", n=60, coherent=1, margin=0.05)
+    (verdict,) = verdicts([number], plan)
+    assert verdict.coherent is not None
+    assert verdict.coherent.seen.startswith("consistency (c2) 0.9")
+    assert verdict.sentence.endswith(f"; {why})")
