@@ -19,7 +19,7 @@ from ..report.html import FIGURES
 from ..report.html import write as write_report
 from ..report.papers.paper_tables import MARKS
 from ..report.score_files import prepared
-from ..run.terms import terms_of
+from ..run.terms import KINDS, terms_of
 from .collection import Collection
 from .collection_figures import called, each, forest_of, lines_of, named
 
@@ -87,17 +87,18 @@ def page(collection: Collection, metrics: Sequence[str] = (), over: str | None =
 
 def _terms(collection: Collection, rows: pd.DataFrame) -> list[tuple[str, str]]:
     """What the methods of the rows ask, and what their kinds are."""
-    terms: dict[tuple[str, str], None] = {}
+    terms: dict[str, dict[str, None]] = {}
     for experiment, of_experiment in rows.groupby("experiment", sort=False):
         where = f"in {experiment}, " if rows["experiment"].nunique() > 1 else ""
         methods, kinds = of_experiment["method"].unique().tolist(), of_experiment["kind"].unique().tolist()
         for run in collection.runs:
             if run.experiment == experiment:
-                asked = terms_of(run.config, methods, kinds)
-                terms |= dict.fromkeys((name, f"{where}{means}") for name, means in asked)
+                for name, means in terms_of(run.config, methods, kinds):
+                    terms.setdefault(name, {})[means if name in KINDS else f"{where}{means}"] = None
     scores = (score for run in collection.runs for score in run.scores if score["metric"] in {*rows["metric"]})
     named = {score["metric"]: score.get("quantity", "") for score in scores if score["subset"] == ALL}
-    return [*terms, *((metric, words) for metric, words in named.items() if words not in ("", metric))]
+    told = [(name, "; ".join(several)) for name, several in terms.items()]
+    return [*told, *((metric, words) for metric, words in named.items() if words not in ("", metric))]
 
 
 def _verdict(rows: pd.DataFrame) -> str:

@@ -81,9 +81,14 @@ WORDS = {
 
 
 def legend(terms: Iterable[tuple[str, str]], top: Top, blocks: Sequence[Block]) -> list[tuple[str, str]]:
-    """(name or mark, what it means) of what stands in these blocks, those of `terms` first."""
+    """(name or mark, what it means) of what stands in these blocks, those of `terms` first, each once."""
     texts = "\n".join(filter(None, _texts(top, blocks)))
-    found = [(name, means) for name, means in terms if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", texts)]
+    named: dict[str, str] = {}
+    for name, means in terms:
+        named.setdefault(name, means)
+    found = [
+        (name, means) for name, means in named.items() if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", texts)
+    ]
     flags = {flag for block in blocks if isinstance(block, TableBlock) for row in block.rows for cell in row
              for flag in cell.status.split(", ") if flag}  # fmt: skip
     flags |= {status for status in STATUSES if f"({status_text(status)}" in texts}

@@ -130,10 +130,10 @@ def run_page(
         f"doxascope {__version__}.",
         opened=SCORES if findings.lead else "",
         terms=[
+            *experiment.terms(config),
             *terms_of(
                 config.model_dump(mode="json"), dict.fromkeys(n.method for n in numbers), {n.kind for n in numbers}
             ),
-            *experiment.terms(config),
         ],
     )
 

@@ -29,7 +29,7 @@ def asked_as(config: Mapping[str, Any], names: Collection[str]) -> Iterator[tupl
     for name in names:
         base, _, last = name.rpartition(" ")
         plan, made = plans.get(name) or plans.get(base), MADE.get(last, "")
-        form = FORMATS.get(name.partition(" ")[0])
+        form = FORMATS.get(base)
         if " beyond " in name:
             yield name, "what the first knows of the action or the truth that the second does not tell"
         elif plan is not None:

@@ -28,6 +28,13 @@ def test_a_name_within_another_is_not_explained() -> None:
     assert legend(TERMS, top, []) == []
 
 
+def test_what_an_experiment_declares_comes_before_what_a_name_means_elsewhere() -> None:
+    top = Top(said="", verdict=Prose(text="of lines, by of 10 numbers"))
+    declared, asked = ("lines", "the decision in two lines"), list(asked_as({}, ["lines", "of 10 numbers"]))
+    assert [name for name, _ in asked] == ["of 10 numbers"]
+    assert legend([declared, ("lines", "elsewhere"), *asked], top, []) == [declared, *asked]
+
+
 def test_page_and_terminal_have_the_same_legend() -> None:
     page = _report(Cell("1†", status="one_cluster"))
     html, text = to_html(page), to_text(page)
