@@ -70,7 +70,7 @@ UPPER_BOUNDS = frozenset({"sufficiency"})
 """Numbers whose coherent value is the most that there can be: utilities that vary between contexts lower them as
 incoherence does, so that less is `not shown` and never `incoherent` (METRICS E4)."""
 BEHAVIOUR = frozenset(
-    {"accuracy", "accuracy_single", "accuracy_multi", "log_loss", "sufficiency"}
+    {"accuracy", "accuracy_single", "accuracy_multi", "log_loss"}
     | {"calibration", "calibration_top", "calibration_slope", "calibration_error"}
     | {"brier", "brier_prior", "brier_post", "brier_update", "brier_multiclass", "rmse_truth"}
 )

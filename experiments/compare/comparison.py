@@ -94,14 +94,11 @@ def compare(
     confirmed = _records([pair for pair in kept if pair.metric in family], how, margins, "holm", idle)
     explored = _records([pair for pair in kept if pair.metric not in family], how, margins, "bh", idle)
     out = _records([every[i] for i in struck], how, margins, "holm")
-    reasons = [*struck.values()]
-    for record in (*confirmed, *explored):  # known once the difference is; the others are adjusted as if it stayed
-        if why := _errors_of_probe(record):
-            out, reasons = [*out, record], [*reasons, why]
-    confirmed, explored = (
-        [record for record in records if not _errors_of_probe(record)] for records in (confirmed, explored)
-    )
-    out = [_struck(record, why) for record, why in zip(out, reasons, strict=True)]
+    out = [_struck(record, why) for record, why in zip(out, struck.values(), strict=True)]
+    for records in (confirmed, explored):  # known once the difference is; the others are adjusted as if it stayed
+        reasons = [_errors_of_probe(record) for record in records]
+        out += [_struck(record, why) for record, why in zip(records, reasons, strict=True) if why]
+        records[:] = [record for record, why in zip(records, reasons, strict=True) if not why]
     return Comparison(group_list, family, named_by, confirmed, explored, out, margins or {})
 
 
