@@ -8,11 +8,10 @@ from pathlib import Path
 from ...base.code import load_code
 from ...base.documents import user_path
 from ...base.errors import UserError, nearest
-from ...base.text import status_text
 from ...metrics.claims import Verdict, barred, with_coherence
 from ...metrics.contract import Resampling
 from ...metrics.metric import RELIABILITY, WITHHELD
-from ...metrics.number import Number
+from ...metrics.number import Number, status_text
 from ...metrics.scoring.differences import Pair, paired_differences, pairs_of
 from ...metrics.scoring.engine import MeasuredSamples, measured
 from ...metrics.tables.samples import ALL, sample_name

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...base.files import OutputFolder
-from ...base.text import listed, shown, status_text
+from ...base.text import listed, shown
 from ...base.version import __version__
 from ...metrics import Equivalence, belief_consistency, counts_to_probabilities
 from ...metrics.claims import barred
 from ...metrics.contract import RESAMPLING
-from ...metrics.number import Number, interval_text
+from ...metrics.number import Number, interval_text, status_text
 from ...metrics.tables.samples import Options
 from ..report.cells import NONE, absent, adjusted_over, adjusted_p, qualified, score_cell
 from ..report.document import (

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 
-from ...base.text import status_text
 from ..consistency.reading_metrics import item_clusters, reliability_of
 from ..contract import TIE, Array, Resampling, Score
 from ..inference.paired import adjust
@@ -32,6 +31,7 @@ from ..metric import (
     tosted,
     with_drop_reasons,
 )
+from ..number import status_text
 from ..tables.sample_rows import STEPWISE, Chains, Pairs, Updates, by_reading, cells
 from ..tables.samples import Cells, Sample
 from .attenuation import corrected_slope, martingale_iv

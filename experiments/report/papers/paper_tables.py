@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ....base.text import status_text
 from ....metrics.bscore.answer_metrics import RIGHT
 from ....metrics.consistency.competence import NOT_SHOWN, READABLE, UNREADABLE
+from ....metrics.number import status_text
 from ....metrics.tables.samples import ALL
 from ..document import Cell, TableBlock, grid
 
