@@ -18,7 +18,7 @@ from ...metrics.tables.samples import ALL, sample_name
 from ...probes.evidence.calibration import BETS, SPREADS, by_errors
 from .findings import Comparison, Group, Record, drivers_of, matrix_of
 from .logs import alongside
-from .sides import Side, disagreements, samples_of, sides_of, what_differs
+from .sides import Side, disagreements, samples_of, sides_of, what_differs, without_strays
 
 BY_COMMAND, BY_HEADLINE, BY_ALL = (
     "named in the command, before anything was compared",
@@ -42,7 +42,8 @@ def compare(
     """Compare runs, tables, or the kinds of belief of one run or table, paired on what they have in common.
 
     Args:
-        paths: of runs, of one experiment or of several where each has its counterpart; or of tables of one form.
+        paths: of runs, of one experiment or of several where each has its counterpart; or of tables of one form. What
+            else lies in the folder of several runs is left out, and said.
         metrics: the numbers that are to be confirmed, as in `scores.json`; none: those that the runs were made for.
         margins: number -> the difference below which two are the same; else its default, where it has one.
         cluster: of tables, the column that names what was sampled.
@@ -58,6 +59,7 @@ def compare(
     for file in allow_code:
         if file.suffix == ".py":  # else a model's folder
             load_code(user_path(file).resolve())
+    paths, strays = without_strays(paths)
     sides = alongside(sides_of(paths, cluster=cluster, names=names, allow_code=allow_code), methods)
     groups = groups_of(sides)
     how = next((side.how for side in sides if side.how is not None), Resampling())
@@ -93,12 +95,13 @@ def compare(
     confirmed = _records([pair for pair in kept if pair.metric in family], how, margins, "holm", idle)
     explored = _records([pair for pair in kept if pair.metric not in family], how, margins, "bh", idle)
     out = _records([every[i] for i in struck], how, margins, "holm")
-    out = [_struck(record, why) for record, why in zip(out, struck.values(), strict=True)]
+    unread = {name for group in group_list for name in group.failed}
+    out = [_struck(record, why, unread) for record, why in zip(out, struck.values(), strict=True)]
     for records in (confirmed, explored):  # known once the difference is; the others are adjusted as if it stayed
         reasons = [_errors_of_probe(record) for record in records]
-        out += [_struck(record, why) for record, why in zip(records, reasons, strict=True) if why]
+        out += [_struck(record, why, ()) for record, why in zip(records, reasons, strict=True) if why]
         records[:] = [record for record, why in zip(records, reasons, strict=True) if not why]
-    return Comparison(group_list, family, named_by, confirmed, explored, out, margins or {})
+    return Comparison(group_list, family, named_by, confirmed, explored, out, margins or {}, strays)
 
 
 def _with_coherence(side: Side, numbers: MeasuredSamples, *, several: bool) -> Side:
@@ -108,10 +111,12 @@ def _with_coherence(side: Side, numbers: MeasuredSamples, *, several: bool) -> S
     return replace(side, verdicts=[with_coherence(verdict, of_side, plan) for verdict in side.verdicts])
 
 
-def _struck(record: Record, why: str) -> Record:
-    """Without the tests that a family adjusts: nothing is concluded."""
-    score = replace(record.score, p_adjusted=math.nan, family_size=0)
-    return replace(record, number=replace(record.number, score=score, equivalence=None), struck=why)
+def _struck(record: Record, why: str, unread: Collection[str]) -> Record:
+    """Without tests: nothing is concluded. `unread`: names of samples that cannot be read."""
+    score = replace(record.score, p=math.nan, p_method="", p_adjusted=math.nan, family_size=0)
+    number = replace(record.number, score=score, equivalence=None)
+    unreadable = any(sample.name in unread for sample in (record.pair.one, record.pair.two))
+    return replace(record, number=number, struck=why, unreadable=unreadable)
 
 
 def _errors_of_probe(record: Record) -> str:
