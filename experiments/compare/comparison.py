@@ -158,7 +158,7 @@ def pairs_between(sides: Sequence[Side], numbers: MeasuredSamples) -> list[Pair]
 def _failed(sides: Sequence[Side]) -> dict[str, str]:
     """Name of a sample -> the conditions by which it cannot be read, or what its probe's card says."""
     doubted = {name: why for side in sides for name, why in side.doubted.items()}
-    return doubted | {name: verdict.reason for name, verdict in _judged(sides) if not verdict.passed}
+    return doubted | {name: verdict.unread for name, verdict in _judged(sides) if verdict.unread}
 
 
 def _judged(sides: Sequence[Side]) -> list[tuple[str, Verdict]]:

@@ -59,9 +59,6 @@ MAX_ORDER = 0.5
 LEAST_ORDERED = 10
 """Fewest clusters of questions of which that can be said."""
 
-LEAST_COVERED = 5
-"""Fewest clusters of which an interval of a share may lie below one half: of fewer the share alone decides."""
-
 READABLE, UNREADABLE = "readable", "unreadable"
 RESPONDS, UNRESPONSIVE = "responds", "does not respond"
 NOT_SHOWN, NOT_TESTED = "not shown", "not tested"
@@ -208,8 +205,7 @@ def readable(
 
     Args:
         coverage: kind -> [n] masses on the options. Their median reaches `min_coverage` where more than half of them
-            do: the interval of that share must lie above one half. Of fewer than five clusters no such interval lies
-            below it, so that the condition fails where the share does.
+            do: the interval of that share must lie above one half.
         parse_rate: kind -> [n] whether an answer was parsed, or the share of an item's: the interval of the mean must
             lie above `min_parse`.
         read_groups: kind of either -> [n] item of each. None: every row its own.
@@ -228,8 +224,6 @@ def readable(
         known = probabilities(masses, f"coverage[{kind!r}]").ravel()
         enough = np.where(np.isfinite(known), known >= min_coverage, np.nan)
         judged = _share(COVERAGE, kind, enough, groups.get(kind), MOST, how)
-        if judged.n_clusters < LEAST_COVERED and judged.value < MOST:
-            judged = replace(judged, state="fails")
         if np.isfinite(known).any():
             middle = shown(float(np.nanmedian(known)))
             judged = replace(judged, beside=f"have {min_coverage:g} or more, the median {middle}")

@@ -178,7 +178,7 @@ def test_what_cannot_be_read_is_shown_and_enters_no_family_but_for_what_it_does(
 def test_the_options_of_few_items_that_are_hardly_ever_said_are_unreadable_too(
     stored: Stored, gated: Any, n: int
 ) -> None:
-    """No interval of a share of four lies below one half: their median says it, and no p is given."""
+    """No interval of a share of four lies below one half, so that the run says `not shown`; no p is given for that."""
     fair, pulled = Bayesian().sample(n, 0), Anchored(pull=PULL).sample(n, 0)
     runs = []
     for name, agent in (("fair", fair), ("pulled", pulled)):
