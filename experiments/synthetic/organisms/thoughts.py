@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ....base.settings import read_yaml
-from ....hooks.exact.chains import read_chain
+from ....hooks.chains import read_chain
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Message
 from ....hooks.prompts.options import Option
