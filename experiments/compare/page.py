@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...base.files import OutputFolder
-from ...base.text import listed, shown, status_text
+from ...base.text import listed, shown
 from ...base.version import __version__
 from ...metrics import Equivalence, belief_consistency, counts_to_probabilities
 from ...metrics.claims import barred
 from ...metrics.contract import RESAMPLING
-from ...metrics.number import Number, interval_text
+from ...metrics.number import Number, interval_text, status_text
 from ...metrics.tables.samples import Options
 from ..report.cells import NONE, absent, adjusted_over, adjusted_p, qualified, score_cell
 from ..report.document import (
@@ -53,6 +53,10 @@ STRUCK = (
 )
 
 
+NO_RIVAL = (
+    "`M_behind`, on the page of the run, is not compared: the errors that it takes out of a probe's slope are fitted "
+    "on the exact beliefs, so that it is no second number beside theirs."
+)
 FILES = ("report.json", "report.html", FIGURES)
 
 
@@ -102,6 +106,7 @@ def blocks_of(comparison: Comparison) -> list[Block]:
     numbers += [_matrix(group, group.matrix) for group in comparison.groups if group.matrix]
     return [
         *in_chapter("What is compared", (block for group in comparison.groups for block in _head(group))),
+        *in_chapter("What is compared", _strays(comparison.left_out)),
         *in_chapter(DIFFER, tested),
         *in_chapter("Each number by itself", numbers),
         *in_chapter(ITEMS, _drivers(comparison, [*comparison.confirmed, *named])),
@@ -219,7 +224,13 @@ def _head(group: Group) -> Iterator[Block]:
             "are not compared. `doxascope collect` pools seeds."
         )
         yield Prose(text=text, short=True)
+<<<<<<< HEAD
     yield from (Prose(text=line, short=True) for line in adapters_said(group.sides))
+=======
+    if any(sample.kind == "probe" and "M" in group.comparable for side in group.sides for sample in side.samples):
+        yield Prose(text=NO_RIVAL, soft=True, short=True)
+    yield from (Prose(text=line, short=True) for line in (*_methods(group), *adapters_said(group.sides)))
+>>>>>>> 3d4de2f6d3de2fb4544444461f3adf76512c054c
     if group.differs:
         yield grid(
             "What differs",
@@ -232,6 +243,7 @@ def _head(group: Group) -> Iterator[Block]:
         yield Prose(text="Conditions and settings of the runs are the same.", soft=True)
 
 
+<<<<<<< HEAD
 def _terms(comparison: Comparison) -> list[tuple[str, str]]:
     """What the methods of the runs ask, and what their kinds are."""
     sides = [side for group in comparison.groups for side in group.sides]
@@ -243,6 +255,20 @@ def _terms(comparison: Comparison) -> list[tuple[str, str]]:
         terms |= dict.fromkeys(terms_of(config, methods, {sample.kind for sample in side.samples}))
     numbers = (n for group in comparison.groups for n in group.numbers if n.metric in group.comparable)
     return [*terms, *{n.metric: (n.metric, n.quantity) for n in numbers if n.quantity not in ("", n.metric)}.values()]
+=======
+def _strays(paths: Sequence[Path]) -> Iterator[Prose]:
+    if paths:
+        yield Prose(text=f"Left out, since they are no runs: {listed([path.name for path in paths])}.", short=True)
+
+
+def _methods(group: Group) -> Iterator[str]:
+    """What each method asks, where there are several."""
+    names = list(dict.fromkeys(sample.method for side in group.sides for sample in side.samples))
+    runs = (side.run for side in group.sides if side.run is not None and len(names) > 1)
+    yield from dict.fromkeys(line for run in runs for line in asked_as(run.config.model_dump(mode="json"), names))
+    said = kinds_said(list(dict.fromkeys(sample.kind for side in group.sides for sample in side.samples)))
+    yield from [said] if said else []
+>>>>>>> 3d4de2f6d3de2fb4544444461f3adf76512c054c
 
 
 def left_out(group: Group) -> Iterator[Prose]:
