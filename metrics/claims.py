@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from ..base.text import listed, shown, status_text
+from ..base.text import listed, shown
 from .consistency.competence import (
     COVERAGE,
     EASY,
@@ -31,7 +31,7 @@ from .contract import NAN
 from .inference.equivalence import MARGINS, CoherenceClaim, Equivalence, claim_clusters
 from .inference.planning import SPREADS
 from .metric import WORTH_BOUNDS
-from .number import Number, interval_text
+from .number import Number, interval_text, status_text
 from .registration import Registered, equivalence_to
 from .tables.samples import ALL
 

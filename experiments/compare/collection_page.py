@@ -10,27 +10,16 @@ import pandas as pd
 from ...base.files import OutputFolder
 from ...base.text import as_csv, shown
 from ...base.version import __version__
-<<<<<<< HEAD
-from ...metrics.claims import barred
-from ...metrics.consistency.competence import UNREADABLE
-from ...metrics.tables.samples import ALL
-=======
 from ...metrics.number import interval_text
->>>>>>> 3d4de2f6d3de2fb4544444461f3adf76512c054c
+from ...metrics.tables.samples import ALL
 from ..report.cells import qualified
 from ..report.document import Block, Cell, Picture, Prose, Report, TableBlock, Top, grid
 from ..report.html import FIGURES
 from ..report.html import write as write_report
-from ..report.papers.paper_tables import MARKS
 from ..report.score_files import prepared
 from ..run.terms import KINDS, terms_of
 from .collection import Collection
-<<<<<<< HEAD
-from .collection_figures import called, each, forest_of, lines_of, named
-=======
 from .collection_figures import LEGEND, called, each, forest_of, lines_of, mark_of, named
-from .sides import asked_as, kinds_said
->>>>>>> 3d4de2f6d3de2fb4544444461f3adf76512c054c
 
 FILES = ("report.json", "report.html", FIGURES, "runs.csv", "runs.parquet", "pooled.csv", "pooled.parquet")
 POOLING = (
@@ -74,11 +63,7 @@ def page(collection: Collection, metrics: Sequence[str] = (), over: str | None =
             _table(str(experiment), of_experiment)
             for experiment, of_experiment in rows.groupby("experiment", sort=False)
         ),
-<<<<<<< HEAD
-=======
         *([Prose(text=f"{LEGEND}.", soft=True, short=True)] if any(map(mark_of, each(rows))) else []),
-        *(Prose(text=text, soft=True, short=True) for text in _methods(collection, rows)),
->>>>>>> 3d4de2f6d3de2fb4544444461f3adf76512c054c
         Prose(text=POOLING, soft=True, short=True),
         *(Prose(text=text, short=True) for text in collection.left_out),
         *([Picture(title=drawn.title, figure=drawn)] if drawn else []),
@@ -148,14 +133,9 @@ def _cell(row: Any) -> Cell:
     spread = f"SD {shown(row.sd)}" if np.isfinite(row.sd) else ""
     exact = {name: None if pd.isna(value) else value for name, value in row._asdict().items() if name != "Index"}
     below = [interval, *([spread] if spread else [])]
-<<<<<<< HEAD
-    mark = MARKS[UNREADABLE] if UNREADABLE in row.verdict and barred(row.metric, row.kind) else ""
-    return Cell(f"{shown(row.estimate)}{mark}", below, grey=bare, status=qualified(row.status), known=True, score=exact)
-=======
     return Cell(
         shown(row.estimate) + mark_of(row), below, grey=bare, status=qualified(row.status), known=True, score=exact
     )
->>>>>>> 3d4de2f6d3de2fb4544444461f3adf76512c054c
 
 
 def _by_run(collection: Collection, rows: pd.DataFrame) -> TableBlock:

@@ -224,13 +224,9 @@ def _head(group: Group) -> Iterator[Block]:
             "are not compared. `doxascope collect` pools seeds."
         )
         yield Prose(text=text, short=True)
-<<<<<<< HEAD
-    yield from (Prose(text=line, short=True) for line in adapters_said(group.sides))
-=======
     if any(sample.kind == "probe" and "M" in group.comparable for side in group.sides for sample in side.samples):
         yield Prose(text=NO_RIVAL, soft=True, short=True)
-    yield from (Prose(text=line, short=True) for line in (*_methods(group), *adapters_said(group.sides)))
->>>>>>> 3d4de2f6d3de2fb4544444461f3adf76512c054c
+    yield from (Prose(text=line, short=True) for line in adapters_said(group.sides))
     if group.differs:
         yield grid(
             "What differs",
@@ -243,7 +239,6 @@ def _head(group: Group) -> Iterator[Block]:
         yield Prose(text="Conditions and settings of the runs are the same.", soft=True)
 
 
-<<<<<<< HEAD
 def _terms(comparison: Comparison) -> list[tuple[str, str]]:
     """What the methods of the runs ask, and what their kinds are."""
     sides = [side for group in comparison.groups for side in group.sides]
@@ -255,20 +250,11 @@ def _terms(comparison: Comparison) -> list[tuple[str, str]]:
         terms |= dict.fromkeys(terms_of(config, methods, {sample.kind for sample in side.samples}))
     numbers = (n for group in comparison.groups for n in group.numbers if n.metric in group.comparable)
     return [*terms, *{n.metric: (n.metric, n.quantity) for n in numbers if n.quantity not in ("", n.metric)}.values()]
-=======
+
+
 def _strays(paths: Sequence[Path]) -> Iterator[Prose]:
     if paths:
         yield Prose(text=f"Left out, since they are no runs: {listed([path.name for path in paths])}.", short=True)
-
-
-def _methods(group: Group) -> Iterator[str]:
-    """What each method asks, where there are several."""
-    names = list(dict.fromkeys(sample.method for side in group.sides for sample in side.samples))
-    runs = (side.run for side in group.sides if side.run is not None and len(names) > 1)
-    yield from dict.fromkeys(line for run in runs for line in asked_as(run.config.model_dump(mode="json"), names))
-    said = kinds_said(list(dict.fromkeys(sample.kind for side in group.sides for sample in side.samples)))
-    yield from [said] if said else []
->>>>>>> 3d4de2f6d3de2fb4544444461f3adf76512c054c
 
 
 def left_out(group: Group) -> Iterator[Prose]:

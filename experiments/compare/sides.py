@@ -2,12 +2,8 @@
 the model, and whether tables say the same of what is true.
 """
 
-<<<<<<< HEAD
-from collections.abc import Iterator, Mapping, Sequence
-=======
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
->>>>>>> 3d4de2f6d3de2fb4544444461f3adf76512c054c
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path

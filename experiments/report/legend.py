@@ -5,7 +5,7 @@ they stand on it.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ...base.text import status_text
+from ...metrics.number import status_text
 from .document import Block, Picture, Primary, Prose, Stamp, TableBlock, Top
 
 STATUSES = {
