@@ -13,7 +13,7 @@
 #   make mutants   small changes of ROOMS (metrics, exact: the exact path) that the tests have to notice, MOST=30 of each, SEED=0
 #   make bench   the speed tables
 #   make engines vLLM, in .engines, an environment of its own, and its table beside our own passes
-#   make figures   those of the README, from three runs (half an hour or more on two cores)
+#   make figures   those of the README and of docs/martingale.md, from runs of their own (half an hour on two cores)
 #   make calibration   docs/calibration.csv and its page anew, from simulated agents (ten minutes on two free cores)
 #   make size    files, lines and arrows of each room
 PYTHON ?= python3
@@ -121,7 +121,6 @@ engines: setup .engines/ready
 	@$(BIN)/python benchmarks/engines.py
 
 figures: setup
-	@$(BIN)/python docs/first_figure.py
 	@$(BIN)/python docs/martingale_figure.py
 	@$(BIN)/doxascope validate --out runs/validation
 	@cp runs/validation/figures/01-said-and-held.svg docs/validation.svg

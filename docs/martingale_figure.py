@@ -1,4 +1,4 @@
-"""Draw the README's figure of the martingale experiment: three kinds of belief along the same steps.
+"""Draw the figure of docs/martingale.md: three kinds of belief along the same steps.
 
     make figures       or: python docs/martingale_figure.py [MODEL]
 

@@ -98,36 +98,40 @@ python -m doxascope.benchmarks.calibration.verdicts            # this page and v
 python -m doxascope.benchmarks.calibration.verdicts --missing  # agents without rows, and the page from the table
 ```
 
-**Net share** is the true share of triples in which the rejected word is given up (its share at least halves, in all
-contexts together and in most of them), less that in which it rises, in the template and beside the control where it is
-least; the verdict it calls for was written down first, in `benchmarks/calibration/verdicts_expected.csv`. A model
-*responds* above one half. It is *readable* if in more than half of the readings the words hold at least half of the
-answer, before and in each template. **c2** is coherent within {margin:g} bit of 1, here without its guard (kappa).
-Order effects and mention controls are not in the tables: every agent has the same small ones (.3 nat).
+**Net share** is made of two shares of the triples: those in which the rejected word is given up (its share at least
+halves, over all contexts together and in most of them), less those in which it rises. It is taken in the template
+and beside the mention control in which it is least. A model *responds* if its true net share is above one half. It
+is *readable* if the words hold at least half of the answer in more than half of the readings, before a rejection and
+in each template. It is *coherent* if its true **c2** lies within {margin:g} of 1. The verdict that each agent should
+get was written down before any sample was drawn (`benchmarks/calibration/verdicts_expected.csv`). Order effects and
+mention controls are not in the tables, since every agent has the same small ones (.3 nat).
 
-Cells say how often the expected verdict came, and in brackets the opposite one; the rest is *not shown*. *On the edge*,
-in italics, is whose true value lies within {apart:.1f} standard errors of its threshold at that size: there a normal
-test of one part, of 5% error, finds it in less than 95% of the samples. A hundred triples leave a net share a standard
-error of up to .1, more where many items turn, so that shares from .2 to .8 can be on the edge. Fewer than {least}
-triples cannot show that c2 lies within .05 bit of 1, whoever is asked, since they may have missed those that are off.
-All sizes, of which 1,000 with a fourth of the samples, stand in [verdicts.csv](verdicts.csv).
+A cell says in which share of the samples the expected verdict came, and in brackets in which share the opposite one
+came; in the rest it was *not shown*. Cells in italics are *on the edge*: the true value lies within {apart:.1f}
+standard errors of its threshold at that size, so that even a normal test of one part, of 5% error, finds it in less
+than 95% of the samples. With a hundred triples the standard error of a net share is up to .1, and more where many
+items turn, so that shares from .2 to .8 can be on the edge. Fewer than {least} triples cannot show that c2 lies
+within .05 of 1 for any agent, since they may have missed the triples that are off. All sizes, of which 1,000 with a
+fourth of the samples, stand in [verdicts.csv](verdicts.csv).
 
 """
 
 
 EDGE = """## How many triples it takes
 
-*Does not respond* is said as soon as one part, a template or a control, is shown to fall short: no part has to wait for
-the others, and where several fall short it is said more often. *Responds* takes more triples, since all parts have to
-be shown. Of Qwen3 1.7B, thinking, a triple's rejected word is given up in .49 and rises in .23. **Most** is the power
-that no test of 5% error exceeds at a hundred triples which goes by these shares in the one part where their difference
-is least: that of the best test of them against the shares of one half that are hardest to tell from them (Neyman and
-Pearson). Newcombe's interval reaches it, so that there is nothing to gain by another: what is missing are triples, and
-the last column is how many a normal test takes. At 121 triples the expected verdict came in .95 of 200 samples of it,
-at 140 in .995 of Qwen2.5 0.5B (`tests/benchmarks/test_verdicts.py` draws sixty of them), and at 252 in .88 of Qwen3
-8B, which all parts have to show. Of agents that a hundred triples leave on the edge:
+*Does not respond* is said as soon as one part (a template or a control) is shown to fall short, so several parts
+that fall short make it likelier. *Responds* takes more triples, since every part has to be shown. Of Qwen3 1.7B,
+thinking, for instance, a triple's rejected word is given up in .49 of the triples and rises in .23.
 
-| agent | net share | SD between triples | most, at 100 | found, at 100 | triples for 95% |
+Would a better test need fewer triples? The column **best** has the power of the best possible test of 5% error at a
+hundred triples (by the lemma of Neyman and Pearson), in the part where the difference is least. There the interval
+that is used (Newcombe's) reaches it, so more triples are the only remedy; **found** is lower where every part has to
+be shown. The last column is how many triples a normal test takes. At 121 triples the expected verdict came in .95 of
+200 samples of Qwen3 1.7B, thinking, at 140 in .995 of Qwen2.5 0.5B (`tests/benchmarks/test_verdicts.py` draws sixty
+of them), and at 252 in .88 of Qwen3 8B, where every part has to be shown. The agents that a hundred triples leave on
+the edge:
+
+| agent | net share | SD between triples | best, at 100 | found, at 100 | triples for 95% |
 |---|---:|---:|---:|---:|---:|
 """
 

@@ -5,15 +5,16 @@ A record is a mapping with the keys category, answer, truth, k, single, multi, c
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, one_of
-from ..inference.clusters import bootstrap_rows, cluster_codes
-from ..inference.intervals import cluster_interval, moment_interval
+from ..inference.auroc import Auroc, auroc
+from ..inference.clusters import cluster_codes
+from ..inference.intervals import moment_interval
 from .answers import normal_form
 
 PRIMARY = ("single", "multi", "conf")
@@ -209,20 +210,13 @@ def verification_baselines(records: Iterable[Mapping[str, Any]]) -> Verification
     )
 
 
-class VerificationAuroc(Score, headline="auroc"):
-    """METRICS C6: without a threshold."""
-
-    auroc: float = NAN
-    """Chance that an answer to accept scores higher than one to reject; ties count half."""
-
-
 def verification_auroc(
     records: Iterable[Mapping[str, Any]],
     score: str,
     questions: ArrayLike | None = None,
     *,
     how: Resampling = RESAMPLING,
-) -> VerificationAuroc:
+) -> Auroc:
     """AUROC of one score: `single`, `multi`, `conf`, or `b` with its sign turned (METRICS C6).
 
     Args:
@@ -243,38 +237,9 @@ def verification_auroc(
     cluster_codes(labels, len(records))
     table = _Records(records)
     values = -table.values["b"] if score == "b" else table.values[score]
-    keep = np.isfinite(values)
-    counts: dict[str, Any] = table.counts | {
-        "n_rows": int(keep.sum()),
-        "n_dropped": table.counts["n_dropped"] + int((~keep).sum()),
-    }
-    counts["reasons"] = dict(table.counts["reasons"]) | ({"no_score": int((~keep).sum())} if not keep.all() else {})
-    values, should, weights = values[keep], table.should_accept[keep], table.weight[keep]
-    codes, n_clusters = cluster_codes(labels[table.rows][keep], int(keep.sum()))
-    counts["n_clusters"] = n_clusters
-    if not should[weights > 0].any() or should[weights > 0].all():
-        return VerificationAuroc(status="one_class", **counts)
-
-    def auroc(rows: NDArray[Any]) -> float:
-        return _auroc(values[rows], should[rows], weights[rows])
-
-    estimate = auroc(np.arange(len(values)))
-    interval = cluster_interval(
-        estimate,
-        n_clusters,
-        left_out=lambda: np.array([auroc(codes != g) for g in range(n_clusters)]),
-        resample=lambda: bootstrap_rows(auroc, codes, how=how),
-        how=how,
-    )
-    return VerificationAuroc(auroc=estimate, **counts, **interval.within(0.0, 1.0, estimate).fields())
-
-
-def _auroc(values: Floats, positive: Bools, weights: Floats) -> float:
-    """Weighted chance that a positive has the larger value (Mann and Whitney), ties half; NaN without both classes."""
-    levels, at = np.unique(values, return_inverse=True)
-    high, low = (np.bincount(at, weights * of, len(levels)) for of in (positive, ~positive))
-    pairs = high.sum() * low.sum()
-    return float(high @ (np.cumsum(low) - low / 2) / pairs) if pairs > 0 else NAN
+    area = auroc(values, table.should_accept, labels[table.rows], weights=table.weight, how=how)
+    dropped, reasons = table.counts["n_dropped"] + area.n_dropped, dict(table.counts["reasons"]) | dict(area.reasons)
+    return replace(area, n_dropped=dropped, reasons=reasons)
 
 
 class _Records:

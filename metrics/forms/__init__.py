@@ -4,7 +4,7 @@ from . import belief_columns, gathered, levels, options, others, updates, whiteb
 from .form import Form
 
 FORMS = (
-    *(others.RELATED, others.LEARNING, others.PERTURBED, others.IMPLANTED, others.THOUGHTS),
+    *(others.RELATED, others.LEARNING, others.PERTURBED, others.IMPLANTED, others.THOUGHTS, others.LABELS),
     *(belief_columns.BAYES, belief_columns.TESTIMONY, belief_columns.TOLD, belief_columns.PRIZES),
     *(belief_columns.DECISIONS, belief_columns.RECORDS, options.ANSWERS, belief_columns.CASES),
     *(options.REJECTION_ROWS, options.REJECTION_COLUMNS, options.READOUTS, options.COUNTS, updates.JUDGES),

@@ -1,5 +1,5 @@
-"""Related questions, updates over options, perturbed and implanted beliefs, chains of thought: the tables of numbers
-that others named.
+"""Related questions, updates over options, perturbed and implanted beliefs, chains of thought, labels and scores: the
+tables of numbers that others named.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,13 @@ from .. import Faithfulness, chain_faithfulness
 from ..contract import NAN, Array
 from ..decision.related_questions import QUESTIONS, RELATIONS
 from ..tables.cells import complete, refuse_row
-from ..tables.checks import Implanted, Perturbed, Related, ThoughtChains
+from ..tables.checks import Implanted, Labelled, Perturbed, Related, ThoughtChains
 from ..tables.sample_rows import take
 from ..tables.samples import Learning, Sample
 from .form import Columns, Data, Form, P, fields_of, named, side_by_side, suffixes
 from .options import known_indices, masses, option_names
 
+SCORE, LABEL_TYPE = "score_", "label_type"
 NAMED, THOUGHT = ("names", "replaced"), "thought_"
 """Columns of options, the one that a thought names and the one that is named instead; and the prefix of how probable it
 is that each is named."""
@@ -81,6 +82,28 @@ def _thoughts(path: Any, data: Data, clusters: Array | None) -> Sample:
     return ThoughtChains(clusters=take(clusters, np.array(first)), keys=chain[first], **columns)
 
 
+def _label_columns(there: Sequence[str]) -> Columns:
+    """One score or several, and the label as a number, or as BonaFide has it: FAITHFUL_STEP, UNFAITHFUL_COT, ..."""
+    scores = [SCORE + name for name in suffixes(there, SCORE)] or ["score"]
+    label = {LABEL_TYPE: "label"} if LABEL_TYPE in there and "label" not in there else {"label": "outcome"}
+    return {**label, **dict.fromkeys(scores, "real")}, {}
+
+
+def _labelled(path: Any, data: Data, clusters: Array | None) -> Sample:
+    label = data.get("label")
+    if label is None:
+        texts = complete(path, LABEL_TYPE, data[LABEL_TYPE])
+        label = np.array([text.upper().startswith("FAITHFUL") for text in texts], dtype=np.float64)
+        known = label > 0
+        known |= np.array([text.upper().startswith("UNFAITHFUL") for text in texts])
+        refuse_row(
+            path, ~known, lambda at: f", {LABEL_TYPE}: {texts[at]!r} begins with neither FAITHFUL nor UNFAITHFUL"
+        )
+    names = tuple(name for name in data if name == "score" or name.startswith(SCORE))
+    plain = tuple(name.removeprefix(SCORE) for name in names)
+    return Labelled(label=label, names=plain, scores=side_by_side(data, "", names), clusters=clusters)
+
+
 RELATED = Form(
     "questions that follow from each other",
     "p and not_p, para_p or cons_p; p, q and p_and_q or p_or_q; p, q_given_p and p_and_q; ... [, outcome]",
@@ -113,3 +136,11 @@ THOUGHTS = Form(
     cluster=("cluster", "question", "chain"),
     names=("chain",),
 )
+LABELS = Form(
+    "labels and scores",
+    "label (1 of what should score higher, else 0; or label_type as BonaFide has it), score or score_<name>",
+    _label_columns,
+    _labelled,
+    cluster=("cluster", "question", "question_index", "item"),
+)
+"""What faithfulness metrics, detectors and confidences are judged by (METRICS F11)."""

@@ -28,6 +28,17 @@ class Implanted(Sample):
     """[n] the way: asked directly, in what follows from it, against an argument, ..."""
 
 
+class Labelled(Sample):
+    """Scores that should tell two classes apart."""
+
+    label: Array
+    """[n] 1 of the class that should score higher, else 0."""
+    names: tuple[str, ...]
+    """Of the scores."""
+    scores: Array
+    """[n, names]"""
+
+
 class ThoughtChains(Sample):
     """Chains of thought: of each [n] a number of `metrics.Faithfulness`."""
 
