@@ -17,17 +17,19 @@ def evidence(kind: str, both: bool) -> Sample:
     rng = np.random.default_rng(len(kind))
     p_x, like, like_not, posterior = rng.uniform(0.1, 0.9, (4, 40))
     p_y = p_x * like + (1 - p_x) * like_not
-    given = {"p_y_given_not_x": like_not} if both else {}
     return Evidence(
-        p_x=p_x, p_y=p_y, p_y_given_x=like, posterior=posterior, clusters=KEYS, keys=KEYS, kind=kind, **given
-    )
+        p_x=p_x, p_y=p_y, p_y_given_x=like, p_y_given_not_x=like_not if both else None, posterior=posterior,
+        clusters=KEYS, keys=KEYS, kind=kind,
+    )  # fmt: skip
 
 
 def answers(kind: str) -> Sample:
     rng = np.random.default_rng(len(kind))
     single, multi, control = rng.dirichlet(np.ones(4), (3, 40))
-    shares = {"single": single, "multi": multi, "controls": control[:, None], "control_names": ("other",)}
-    return Answers(options=tuple("abcd"), invalid=(0.0, 0.0), clusters=KEYS, keys=KEYS, kind=kind, **shares)
+    return Answers(
+        options=tuple("abcd"), single=single, multi=multi, invalid=(0.0, 0.0), controls=control[:, None],
+        control_names=("other",), clusters=KEYS, keys=KEYS, kind=kind,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("metric", ["rmse_clip", "rmse_coherent", "b_excess"])
