@@ -60,37 +60,6 @@ def unguarded(text: str) -> str:
     return text[1:] if text.startswith(GUARD) and text[1:].startswith((*FORMULA, GUARD)) else text
 
 
-STATUSES = {
-    "few_surprises": "interval too short",
-    "dependent_posterior": "errors shared",
-    "leverage_one": "rests on one cluster",
-    "zero_variance_prior": "the prior does not vary",
-    "zero_cluster_variance": "all clusters alike",
-    "no_df": "too few clusters",
-    "ties_dominate": "most clusters do not differ",
-    "missing_rows": "widened for missing rows",
-    "at_end": "at the end of the grid",
-    "flat": "choices do not rise with the belief",
-    "nothing_left": "the belief explains all of it",
-    "base_worse_than_marginal": "worse than frequencies alone",
-    "rank_deficient": "not identified",
-    "one_reading": "read once",
-    "no_reliability": "needs a reliability above 0",
-    "weak_instrument": "readings hardly correlate",
-    "weak_reliability": "reliability may be 0",
-}
-"""Names of `status` that do not say by themselves what they mean, in words."""
-
-
-def status_text(status: str) -> str:
-    """A status in words.
-
-    >>> status_text("few_clusters"), status_text("leverage_one")
-    ('few clusters', 'rests on one cluster')
-    """
-    return STATUSES.get(status, status.replace("_", " "))
-
-
 def listed(names: Sequence[str]) -> str:
     """Names in a sentence.
 

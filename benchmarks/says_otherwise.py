@@ -29,7 +29,7 @@ from scipy.stats import binom
 
 from doxascope.experiments.compare.comparison import compare
 from doxascope.experiments.materials.entities import Words, triples
-from doxascope.experiments.probing.jobs import apply_job
+from doxascope.experiments.probing.jobs import apply_probe
 from doxascope.experiments.probing.kinds import run_kinds
 from doxascope.experiments.probing.settings import ProbeJob
 from doxascope.experiments.run.addons.side_by_side import KEPT as KEPT_PROBES
@@ -276,7 +276,7 @@ def read_along(directions: Floats, run: Path, kept: Path) -> None:
         for i, (one, along) in enumerate(zip((probe, *probe.others), directions.T, strict=True))
     ]
     replace(each[0], others=tuple(each[1:])).save(kept)
-    apply_job(ProbeJob(runs=(run,), probe=kept, where={"method": "words", "n_options": 3}), run, reported=False)
+    apply_probe(ProbeJob(runs=(run,), probe=kept, where={"method": "words", "n_options": 3}), run)
 
 
 def _kind(read_by: Sample | Number) -> str:

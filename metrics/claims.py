@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ..base.text import listed, shown
 from .consistency.competence import (
+    COVERAGE,
     EASY,
     FAILED,
     GATE,
@@ -25,6 +26,7 @@ from .consistency.competence import (
     BeliefGate,
     Condition,
 )
+from .consistency.evidence_response import MOST
 from .contract import NAN
 from .inference.equivalence import MARGINS, CoherenceClaim, Equivalence
 from .inference.planning import SPREADS
@@ -70,7 +72,7 @@ UPPER_BOUNDS = frozenset({"sufficiency"})
 """Numbers whose coherent value is the most that there can be: utilities that vary between contexts lower them as
 incoherence does, so that less is `not shown` and never `incoherent` (METRICS E4)."""
 BEHAVIOUR = frozenset(
-    {"accuracy", "accuracy_single", "accuracy_multi", "log_loss", "sufficiency"}
+    {"accuracy", "accuracy_single", "accuracy_multi", "log_loss"}
     | {"calibration", "calibration_top", "calibration_slope", "calibration_error"}
     | {"brier", "brier_prior", "brier_post", "brier_update", "brier_multiclass", "rmse_truth"}
 )
@@ -238,6 +240,16 @@ class Verdict:
     def reason(self) -> str:
         """Why it cannot be read, in words; the parts of one condition together."""
         return _parts(self.failures, FAILED)
+
+    @property
+    def unread(self) -> str:
+        """Why nothing is tested of it, in words; empty if something may be: also of what most readings have too little
+        coverage, in too few items for the verdict to be `unreadable`.
+        """
+        short = [each for each in self.conditions if each.name == COVERAGE and not each.held and each.value < MOST]
+        if self.passed and short:
+            return f"{FAILED[COVERAGE]} ({short[0].seen}), in too few items to test"
+        return self.reason
 
     @property
     def unresponsive(self) -> str:

@@ -113,3 +113,34 @@ def interval_text(lo: float, hi: float) -> str:
     """
     lo, hi = (0.0 if abs(end) < TIE else end for end in (lo, hi))
     return "" if math.isnan(lo) else f"[{shown(lo)}, {shown(hi)}]"
+
+
+STATUSES = {
+    "few_surprises": "interval too short",
+    "dependent_posterior": "errors shared",
+    "leverage_one": "rests on one cluster",
+    "zero_variance_prior": "the prior does not vary",
+    "zero_cluster_variance": "all clusters alike",
+    "no_df": "too few clusters",
+    "ties_dominate": "most clusters do not differ",
+    "missing_rows": "widened for missing rows",
+    "at_end": "at the end of the grid",
+    "flat": "choices do not rise with the belief",
+    "nothing_left": "the belief explains all of it",
+    "base_worse_than_marginal": "worse than frequencies alone",
+    "rank_deficient": "not identified",
+    "one_reading": "read once",
+    "no_reliability": "needs a reliability above 0",
+    "weak_instrument": "readings hardly correlate",
+    "weak_reliability": "reliability may be 0",
+}
+"""Names of `status` that do not say by themselves what they mean, in words."""
+
+
+def status_text(status: str) -> str:
+    """A status in words.
+
+    >>> status_text("few_clusters"), status_text("leverage_one")
+    ('few clusters', 'rests on one cluster')
+    """
+    return STATUSES.get(status, status.replace("_", " "))

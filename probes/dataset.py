@@ -235,7 +235,8 @@ def belief_over_options(logit: ArrayLike, readout_ids: ArrayLike) -> Floats:
     """
     speaks, of = np.asarray(logit, dtype=np.float64), np.unique(np.asarray(readout_ids), return_inverse=True)[1]
     most = np.full(of.max() + 1, -np.inf)
-    np.maximum.at(most, of, speaks)
+    with np.errstate(invalid="ignore"):  # a read-out that is no number stays none
+        np.maximum.at(most, of, speaks)
     mass = np.exp(speaks - most[of])
     return mass / np.bincount(of, mass)[of]
 

@@ -25,12 +25,12 @@ from ...metrics.tables.samples import ALL
 from ..report.findings import Figure
 from ..run.folder import RunFolder, run_at
 from ..run.joint_scores import flat, named_models, short
-from .collection_figures import OF_GROUP, called, each, forest_of, lines_of
+from .collection_figures import OF_GROUP, called, each, forest_of, lines_of, mark_of
 from .sides import UNNAMED
 
 COLUMNS = (
     *("experiment", "model", "adapter", "seed", "setting", "metric", "method", "kind", "subset"),
-    *("estimate", "ci_lo", "ci_hi", "ci_method", "se", "n", "clusters", "status", "verdict", "run"),
+    *("estimate", "ci_lo", "ci_hi", "ci_method", "se", "n", "clusters", "status", "readable", "verdict", "run"),
 )
 """Of a row for each number of each run."""
 SETTLED = UNNAMED | {"model", "seed", "experiment"}
@@ -59,7 +59,8 @@ class CollectedRun:
     """Its value for a coherent belief; NaN: none is registered."""
     verdicts: Mapping[tuple[str, str], str]
     """(method, kind) -> what is said of it."""
-    unreadable: frozenset[tuple[str, str]]
+    readable: Mapping[tuple[str, str], str]
+    """(method, kind) -> whether it can be read."""
     scores: Sequence[Mapping[str, Any]]
     conditions: Mapping[str, str]
     """All that changes its numbers, as text by full names."""
@@ -106,11 +107,13 @@ class Collection:
         return self.pooled[np.array(wanted) & (self.pooled["subset"] == ALL)]
 
     def table(self, *metrics: str) -> pd.DataFrame:
-        """Models as rows, and a column for each experiment, metric and method: estimate and interval as text. Without
-        metrics those that the runs are made for. `pooled` has the numbers.
+        """Models as rows, and a column for each experiment, metric and method: estimate and interval as text, with † at
+        what cannot be read. Without metrics those that the runs are made for. `pooled` has the numbers.
         """
         rows = self.named(metrics)
-        texts = [f"{shown(row.estimate)} {interval_text(row.ci_lo, row.ci_hi)}".strip() for row in each(rows)]
+        texts = [
+            f"{shown(row.estimate)}{mark_of(row)} {interval_text(row.ci_lo, row.ci_hi)}".strip() for row in each(rows)
+        ]
         titles = [f"{row.experiment} {row.metric} {called(row)}" for row in each(rows)]
         wide = rows.assign(text=texts, title=titles)
         index = ["model", "setting"] if (rows["setting"] != "").any() else ["model"]
@@ -236,7 +239,7 @@ def _collected(folder: RunFolder, config: Mapping[str, Any], stored: Mapping[str
         headline=(str(lead_number["metric"]), str(lead_number["method"]), str(lead_number["kind"])),
         coherent=float(plan["coherent"]) if plan else np.nan,
         verdicts={key: in_words(verdict) for key, verdict in states.items()},
-        unreadable=frozenset(key for key, verdict in states.items() if verdict[0] == "unreadable"),
+        readable={key: verdict[0] for key, verdict in states.items()},
         scores=stored["scores"],
         conditions=flat(conditions),
         config=config,
@@ -310,6 +313,7 @@ def _rows(run: CollectedRun) -> Iterator[dict[str, Any]]:
         yield {
             **about, "setting": run.setting, **named, **numbers, "n": _whole(score["n_rows"]),
             "clusters": _whole(score["n_clusters"]), "run": run.path.name,
+            "readable": run.readable.get((score["method"], score["kind"]), ""),
             "verdict": run.verdicts.get((score["method"], score["kind"]), ""),
         }  # fmt: skip
 
@@ -345,13 +349,6 @@ def _row(key: Any, rows: Rows, score: SeedMean) -> dict[str, Any]:
     if all(re.search(SHARES, row["ci_method"]) for row in seeds):
         lo, hi = np.clip([lo, hi], 0, 1)
     statuses = [status for status in dict.fromkeys(row["status"] for row in rows) if status != "ok"]
-    verdicts = Counter(row["verdict"] for row in _by_seed(rows))
-    n = verdicts.total()
-    words = [
-        str(verdict) if count == n else f"{verdict} ({count} of {n} seeds)"
-        for verdict, count in verdicts.items()
-        if verdict
-    ]
     return dict(zip(OF_GROUP, key, strict=True)) | {
         "estimate": score.mean,
         "ci_lo": float(lo),
@@ -362,5 +359,14 @@ def _row(key: Any, rows: Rows, score: SeedMean) -> dict[str, Any]:
         "clusters": score.n_clusters,
         "ci_method": "of one run" if alone else score.ci_method,
         "status": ", ".join([*statuses, *([score.status] if score.status != "ok" and not alone else [])]) or "ok",
-        "verdict": "; ".join(words),
+        "readable": _of_seeds(rows, "readable"),
+        "verdict": _of_seeds(rows, "verdict"),
     }
+
+
+def _of_seeds(rows: Rows, name: str) -> str:
+    """A verdict of all seeds, or each with how many have it."""
+    verdicts = Counter(row[name] for row in _by_seed(rows))
+    n = verdicts.total()
+    words = (str(text) if count == n else f"{text} ({count} of {n} seeds)" for text, count in verdicts.items() if text)
+    return "; ".join(words)

@@ -1,7 +1,7 @@
 """The figures of a collection of runs: models side by side, and lines over sizes, steps or a setting."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +9,8 @@ import pandas as pd
 
 from ...base.errors import UserError, nearest
 from ...metrics import SeedMean
+from ...metrics.claims import barred
+from ...metrics.consistency.competence import UNREADABLE
 from ..report.figures import Panel, Row, chart, forests
 from ..report.findings import Figure
 from ..report.marks import AWAY, Axis, Mark, line, points, ranges, rule
@@ -42,18 +44,27 @@ def named(row: Any) -> str:
     return f"{row.model} ({row.setting})" if row.setting else row.model
 
 
+UNREAD = "†"
+LEGEND = f"{UNREAD} unreadable: no belief is measured"
+
+
+def mark_of(row: Any) -> str:
+    """What stands behind a number about beliefs that some seed cannot read; nothing where there is no number."""
+    unread = UNREADABLE in row.readable and barred(row.metric, row.kind) and np.isfinite(row.estimate)
+    return UNREAD if unread else ""
+
+
 def forest_of(collection: "Collection", metrics: Sequence[str] = ()) -> Figure | None:
     """A panel for each experiment and metric, models as rows; of a registered number its method alone."""
     panels = []
     most = 0
     for experiment, metric, runs, rows in _shown(collection, metrics):
         methods = {called(row) for row in each(rows)}
-        failed = {(run.model, *key) for run in runs for key in run.unreadable}
         drawn: list[Row] = [
             (
                 ", ".join([named(row), *([called(row)] if len(methods) > 1 else [])]),
                 _score(collection, row),
-                (row.model, row.method, row.kind) in failed,
+                bool(mark_of(row)),
             )
             for row in each(rows)
             if np.isfinite(row.estimate)
@@ -108,9 +119,8 @@ def lines_of(collection: "Collection", metrics: Sequence[str] = (), over: str | 
         families = _families(rows, here, axis.label)
         if families and len(set(here.values())) > 1:
             alone = "".join(f", {name}" for name in families if len(families) == 1)
-            failed = {(run.model, *key) for run in runs for key in run.unreadable}
-            marks = list(_lines(families, here, failed, named=len(families) > 1))
-            hollow |= any((row.model, row.method, row.kind) in failed for family in families.values() for row in family)
+            marks = list(_lines(families, here, named=len(families) > 1))
+            hollow |= any(mark_of(row) for family in families.values() for row in family)
             reference = _coherent(runs, metric)
             marks += [rule(reference, "coherent")] if reference is not None else []
             panels.append(Panel(f"{experiment}: {metric}{alone}", marks))
@@ -177,7 +187,6 @@ def _family(row: Any, along: str) -> Iterator[str]:
 def _lines(
     families: Mapping[str, Sequence[Any]],
     places: Mapping[tuple[str, str], float],
-    failed: Set[tuple[str, str, str]],
     *,
     named: bool,
 ) -> Iterator[Mark]:
@@ -189,7 +198,7 @@ def _lines(
         while drawn & {*zip(x.tolist(), y, strict=True)}:
             x = x + beside
         drawn.update(zip(x.tolist(), y, strict=True))
-        colour, known = COLOURS[i % len(COLOURS)], [(row.model, row.method, row.kind) not in failed for row in family]
+        colour, known = COLOURS[i % len(COLOURS)], [not mark_of(row) for row in family]
         yield ranges(x, [row.ci_lo for row in family], [row.ci_hi for row in family], color=colour, alpha=0.6)
         if all(known) or len(x) > 2:
             yield line(x, y, name if named and all(known) else "", color=colour, dots=4 * all(known))

@@ -10,13 +10,14 @@ import pandas as pd
 from ...base.files import OutputFolder
 from ...base.text import as_csv, shown
 from ...base.version import __version__
+from ...metrics.number import interval_text
 from ..report.cells import qualified
 from ..report.document import Block, Cell, Picture, Prose, Report, TableBlock, Top, grid
 from ..report.html import FIGURES
 from ..report.html import write as write_report
 from ..report.score_files import prepared
 from .collection import Collection
-from .collection_figures import called, each, forest_of, lines_of, named
+from .collection_figures import LEGEND, called, each, forest_of, lines_of, mark_of, named
 from .sides import asked_as, kinds_said
 
 FILES = ("report.json", "report.html", FIGURES, "runs.csv", "runs.parquet", "pooled.csv", "pooled.parquet")
@@ -61,6 +62,7 @@ def page(collection: Collection, metrics: Sequence[str] = (), over: str | None =
             _table(str(experiment), of_experiment)
             for experiment, of_experiment in rows.groupby("experiment", sort=False)
         ),
+        *([Prose(text=f"{LEGEND}.", soft=True, short=True)] if any(map(mark_of, each(rows))) else []),
         *(Prose(text=text, soft=True, short=True) for text in _methods(collection, rows)),
         Prose(text=POOLING, soft=True, short=True),
         *(Prose(text=text, short=True) for text in collection.left_out),
@@ -121,7 +123,9 @@ def _cell(row: Any) -> Cell:
     spread = f"SD {shown(row.sd)}" if np.isfinite(row.sd) else ""
     exact = {name: None if pd.isna(value) else value for name, value in row._asdict().items() if name != "Index"}
     below = [interval, *([spread] if spread else [])]
-    return Cell(shown(row.estimate), below, grey=bare, status=qualified(row.status), known=True, score=exact)
+    return Cell(
+        shown(row.estimate) + mark_of(row), below, grey=bare, status=qualified(row.status), known=True, score=exact
+    )
 
 
 def _by_run(collection: Collection, rows: pd.DataFrame) -> TableBlock:
@@ -131,7 +135,7 @@ def _by_run(collection: Collection, rows: pd.DataFrame) -> TableBlock:
     lines = [
         [
             row.run, str(row.seed), f"{row.metric}, {called(row)}",
-            Cell(shown(row.estimate), ["" if np.isnan(row.ci_lo) else f"[{shown(row.ci_lo)}, {shown(row.ci_hi)}]"],
+            Cell(shown(row.estimate) + mark_of(row), [interval_text(row.ci_lo, row.ci_hi)],
                  status=qualified(str(row.status))),
             f"{row.n} in {row.clusters}", row.verdict,
         ]

@@ -8,18 +8,17 @@ from pathlib import Path
 from ...base.code import load_code
 from ...base.documents import user_path
 from ...base.errors import UserError, nearest
-from ...base.text import status_text
 from ...metrics.claims import Verdict, barred, with_coherence
 from ...metrics.contract import Resampling
 from ...metrics.metric import RELIABILITY, WITHHELD
-from ...metrics.number import Number
+from ...metrics.number import Number, status_text
 from ...metrics.scoring.differences import Pair, paired_differences, pairs_of
 from ...metrics.scoring.engine import MeasuredSamples, measured
 from ...metrics.tables.samples import ALL, sample_name
 from ...probes.evidence.calibration import BETS, SPREADS, by_errors
 from .findings import Comparison, Group, Record, drivers_of, matrix_of
 from .logs import alongside
-from .sides import Side, disagreements, samples_of, sides_of, what_differs
+from .sides import Side, disagreements, samples_of, sides_of, what_differs, without_strays
 
 BY_COMMAND, BY_HEADLINE, BY_ALL = (
     "named in the command, before anything was compared",
@@ -43,7 +42,8 @@ def compare(
     """Compare runs, tables, or the kinds of belief of one run or table, paired on what they have in common.
 
     Args:
-        paths: of runs, of one experiment or of several where each has its counterpart; or of tables of one form.
+        paths: of runs, of one experiment or of several where each has its counterpart; or of tables of one form. What
+            else lies in the folder of several runs is left out, and said.
         metrics: the numbers that are to be confirmed, as in `scores.json`; none: those that the runs were made for.
         margins: number -> the difference below which two are the same; else its default, where it has one.
         cluster: of tables, the column that names what was sampled.
@@ -59,6 +59,7 @@ def compare(
     for file in allow_code:
         if file.suffix == ".py":  # else a model's folder
             load_code(user_path(file).resolve())
+    paths, strays = without_strays(paths)
     sides = alongside(sides_of(paths, cluster=cluster, names=names, allow_code=allow_code), methods)
     groups = groups_of(sides)
     how = next((side.how for side in sides if side.how is not None), Resampling())
@@ -94,15 +95,13 @@ def compare(
     confirmed = _records([pair for pair in kept if pair.metric in family], how, margins, "holm", idle)
     explored = _records([pair for pair in kept if pair.metric not in family], how, margins, "bh", idle)
     out = _records([every[i] for i in struck], how, margins, "holm")
-    reasons = [*struck.values()]
-    for record in (*confirmed, *explored):  # known once the difference is; the others are adjusted as if it stayed
-        if why := _errors_of_probe(record):
-            out, reasons = [*out, record], [*reasons, why]
-    confirmed, explored = (
-        [record for record in records if not _errors_of_probe(record)] for records in (confirmed, explored)
-    )
-    out = [_struck(record, why) for record, why in zip(out, reasons, strict=True)]
-    return Comparison(group_list, family, named_by, confirmed, explored, out, margins or {})
+    unread = {name for group in group_list for name in group.failed}
+    out = [_struck(record, why, unread) for record, why in zip(out, struck.values(), strict=True)]
+    for records in (confirmed, explored):  # known once the difference is; the others are adjusted as if it stayed
+        reasons = [_errors_of_probe(record) for record in records]
+        out += [_struck(record, why, ()) for record, why in zip(records, reasons, strict=True) if why]
+        records[:] = [record for record, why in zip(records, reasons, strict=True) if not why]
+    return Comparison(group_list, family, named_by, confirmed, explored, out, margins or {}, strays)
 
 
 def _with_coherence(side: Side, numbers: MeasuredSamples, *, several: bool) -> Side:
@@ -112,10 +111,12 @@ def _with_coherence(side: Side, numbers: MeasuredSamples, *, several: bool) -> S
     return replace(side, verdicts=[with_coherence(verdict, of_side, plan) for verdict in side.verdicts])
 
 
-def _struck(record: Record, why: str) -> Record:
-    """Without the tests that a family adjusts: nothing is concluded."""
-    score = replace(record.score, p_adjusted=math.nan, family_size=0)
-    return replace(record, number=replace(record.number, score=score, equivalence=None), struck=why)
+def _struck(record: Record, why: str, unread: Collection[str]) -> Record:
+    """Without tests: nothing is concluded. `unread`: names of samples that cannot be read."""
+    score = replace(record.score, p=math.nan, p_method="", p_adjusted=math.nan, family_size=0)
+    number = replace(record.number, score=score, equivalence=None)
+    unreadable = any(sample.name in unread for sample in (record.pair.one, record.pair.two))
+    return replace(record, number=number, struck=why, unreadable=unreadable)
 
 
 def _errors_of_probe(record: Record) -> str:
@@ -157,7 +158,7 @@ def pairs_between(sides: Sequence[Side], numbers: MeasuredSamples) -> list[Pair]
 def _failed(sides: Sequence[Side]) -> dict[str, str]:
     """Name of a sample -> the conditions by which it cannot be read, or what its probe's card says."""
     doubted = {name: why for side in sides for name, why in side.doubted.items()}
-    return doubted | {name: verdict.reason for name, verdict in _judged(sides) if not verdict.passed}
+    return doubted | {name: verdict.unread for name, verdict in _judged(sides) if verdict.unread}
 
 
 def _judged(sides: Sequence[Side]) -> list[tuple[str, Verdict]]:

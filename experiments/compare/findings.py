@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -201,9 +202,12 @@ Finding = Literal[
     "undecided",
     "no test",
     "no win",
+    "unreadable",
     "struck out",
 ]
-"""`no win`: the one that is nearer to coherence does not respond, and who ignores everything is coherent."""
+"""`unreadable`: one of the two is no belief. `struck out`: a probe's errors make such a difference. `no win`: the one
+that is nearer to coherence does not respond, and who ignores everything is coherent.
+"""
 ALPHA = 0.05
 
 
@@ -218,6 +222,8 @@ class Record:
     """Clusters that make the difference, the largest before all."""
     struck: str = ""
     """Why one of the two cannot be read, or not this number: then it is shown, and nothing is concluded from it."""
+    unreadable: bool = False
+    """Whether it is struck out since one of the two cannot be read."""
     unresponsive: Sequence[bool] = (False, False)
     """Of each of the two, whether it is shown not to respond to what it is told."""
 
@@ -234,7 +240,7 @@ class Record:
     def finding(self) -> Finding:
         """What the tests say, each adjusted over its family."""
         if self.struck:
-            return "struck out"
+            return "unreadable" if self.unreadable else "struck out"
         same = isinstance(self.number.equivalence, metrics.Equivalence) and self.number.equivalence.equivalent
         if not self.score.p_adjusted >= 0:
             return "no test"
@@ -301,6 +307,8 @@ class Comparison:
     """Of what cannot be read, in no family."""
     margins: Mapping[str, float] = field(default_factory=dict)
     """That were given."""
+    left_out: Sequence[Path] = ()
+    """What lies beside the runs and is none."""
 
     def __repr__(self) -> str:
         n = [len(records) for records in (self.confirmed, self.explored, self.struck)]
@@ -319,7 +327,7 @@ class Comparison:
                 {"metric": record.pair.metric, "first": record.pair.names[0], "second": record.pair.names[1]}
                 | {name: getattr(record.score, name) for name in ("difference", "ci_lo", "ci_hi", "p_adjusted")}
                 | {"n": record.score.n_rows, "clusters": record.score.n_clusters, "status": record.score.status}
-                | {"finding": record.finding, "part": part}
+                | {"finding": record.finding, "why": record.struck, "part": part}
                 for part, records in parts.items()
                 for record in records
             ]

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...base.files import OutputFolder
-from ...base.text import listed, shown, status_text
+from ...base.text import listed, shown
 from ...base.version import __version__
 from ...metrics import Equivalence, belief_consistency, counts_to_probabilities
 from ...metrics.claims import barred
 from ...metrics.contract import RESAMPLING
-from ...metrics.number import Number, interval_text
+from ...metrics.number import Number, interval_text, status_text
 from ...metrics.tables.samples import Options
 from ..report.cells import NONE, absent, adjusted_over, adjusted_p, qualified, score_cell
 from ..report.document import (
@@ -52,6 +52,10 @@ STRUCK = (
 )
 
 
+NO_RIVAL = (
+    "`M_behind`, on the page of the run, is not compared: the errors that it takes out of a probe's slope are fitted "
+    "on the exact beliefs, so that it is no second number beside theirs."
+)
 FILES = ("report.json", "report.html", FIGURES)
 
 
@@ -100,6 +104,7 @@ def blocks_of(comparison: Comparison) -> list[Block]:
     numbers += [_matrix(group, group.matrix) for group in comparison.groups if group.matrix]
     return [
         *in_chapter("What is compared", (block for group in comparison.groups for block in _head(group))),
+        *in_chapter("What is compared", _strays(comparison.left_out)),
         *in_chapter(DIFFER, tested),
         *in_chapter("Each number by itself", numbers),
         *in_chapter(ITEMS, _drivers(comparison, [*comparison.confirmed, *named])),
@@ -217,6 +222,8 @@ def _head(group: Group) -> Iterator[Block]:
             "are not compared. `doxascope collect` pools seeds."
         )
         yield Prose(text=text, short=True)
+    if any(sample.kind == "probe" and "M" in group.comparable for side in group.sides for sample in side.samples):
+        yield Prose(text=NO_RIVAL, soft=True, short=True)
     yield from (Prose(text=line, short=True) for line in (*_methods(group), *adapters_said(group.sides)))
     if group.differs:
         yield grid(
@@ -228,6 +235,11 @@ def _head(group: Group) -> Iterator[Block]:
         )
     elif len(group.sides) > 1 and all(side.run for side in group.sides):
         yield Prose(text="Conditions and settings of the runs are the same.", soft=True)
+
+
+def _strays(paths: Sequence[Path]) -> Iterator[Prose]:
+    if paths:
+        yield Prose(text=f"Left out, since they are no runs: {listed([path.name for path in paths])}.", short=True)
 
 
 def _methods(group: Group) -> Iterator[str]:

@@ -2,6 +2,7 @@
 the model, and whether tables say the same of what is true.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -29,7 +30,7 @@ from ...probes.features import OF_OPTION
 from ..run.addons.inner_readouts import ReadInside, named_apart, profiles
 from ..run.addons.passive_beliefs import applied, by_exact_method, left_out, unreadable
 from ..run.experiment import RunConfig
-from ..run.folder import run_at
+from ..run.folder import like_a_run, run_at
 from ..run.joint_scores import Run, flat, model_names, opened, short
 from ..run.manifest import ITEMS, item_digests
 from ..run.scores import resampling
@@ -180,6 +181,21 @@ def sides_of(
     tables = [path for path in paths if path not in folders]
     sides = [side for runs_of in by_experiment.values() for side in _of_runs(runs_of, bool(tables))]
     return [*sides, *_of_tables(tables, cluster, names, len(paths) > 1)]
+
+
+def without_strays(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """What is compared, and what lies beside two runs or more and is none: what a sweep, or its user, keeps in their
+    folder. What looks like a run, and logs of other harnesses, are compared.
+    """
+    runs = [path for path in paths if run_at(path)]
+    folders = Counter(path.resolve().parent for path in runs)
+    strays = [
+        path
+        for path in paths
+        if path.exists() and folders[path.resolve().parent] > 1
+        and path not in runs and not like_a_run(path) and (path.is_dir() or model_of(path) is None)
+    ]  # fmt: skip
+    return [path for path in paths if path not in strays], strays
 
 
 def _require_one_version(runs: Sequence[Run]) -> None:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from ...base.documents import read_csv, repeated
 from ...base.errors import UserError, nearest
+from ...base.progress import stand
 from ...hooks.identity import condition_differences
 from ...hooks.prompts.places import Position
 from ...hooks.store import ActivationStore, Header
@@ -40,6 +41,8 @@ from .settings import ProbeJob
 
 NO_NAME = re.compile(r"[^\w.-]+")
 """What no name of a file has."""
+NO_NUMBERS = "their activations are no numbers"
+"""Why a read-out has no part in a probe."""
 HARMLESS = ("threads", "path")
 """What may differ between runs of one model."""
 
@@ -108,33 +111,55 @@ def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:
     known = np.isfinite(values)
     if not known.any():
         raise UserError(f"target {job.target!r}: no read-out has it")
-    rows = rows[known].reset_index(drop=True)
-    n_heads = header.n_heads
-    options_of = rows["option_index"].tolist() if job.position == OF_OPTION else ()
-    features = StoreFeatures(stores, rows["store"].tolist(), rows["readout_id"].tolist(), n_heads, options_of)
     swept = tuple(dict.fromkeys((job.site, *job.sites)))
     points = tuple(
         point
         for site, position, layer in product(swept, positions, header.layers)
-        for point in _heads(ReadAt(site, layer, position), n_heads if job.heads else None)
+        for point in _heads(ReadAt(site, layer, position), header.n_heads if job.heads else None)
     )
+    registered = ReadAt(job.site, at_depth(points, job.study.depth, n_layers_of(header)), job.position)
+    rows, values = _whole(job, stores, rows[known].reset_index(drop=True), values[known], registered)
+    features = _features(job, stores, rows)
     options = None
     one_direction = job.option is not None or job.targets is not None or job.position == OF_OPTION
     if job.target == "exact" and not one_direction and len(several) == 1:
         options = option_targets(several[0], rows["readout_id"].tolist())
     data = ProbeData(
         rows,
-        make_target(job.target, values[known], options_of=rows["readout_id"] if job.position == OF_OPTION else None),
+        make_target(job.target, values, options_of=rows["readout_id"] if job.position == OF_OPTION else None),
         features,
         points,
         options,
     )
-    registered = ReadAt(job.site, at_depth(points, job.study.depth, n_layers_of(header)), job.position)
     others = {name: _of_rival(run, rows["readout_id"].tolist(), registered) for name, run in job.rivals.items()}
     embedded = ReadAt("resid_pre", 0, job.position)
     if "resid_pre" in header.sites and 0 in header.layers and embedded != registered:
         others[LAYER_0] = features.read(embedded)
     return Loaded(data, header, registered, {name: sites[name] for name in positions}, first, others)
+
+
+def _whole(
+    job: ProbeJob, stores: Sequence[ActivationStore], rows: pd.DataFrame, values: np.ndarray, at: ReadAt
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """The rows of read-outs whose activations are numbers at a place, with their targets; how many are not is said.
+
+    Raises UserError if none is.
+    """
+    unread = ~np.isfinite(_features(job, stores, rows).read(at)).all(axis=1)
+    names = rows["readout_id"].to_numpy(dtype=object)
+    whole = ~np.isin(names, names[unread])
+    if not whole.any():
+        raise UserError(f"{job.runs[0]}: no read-out has activations at {at} that are numbers")
+    if n_lost := len({*names[unread]}):
+        stand(f"{job.runs[0].name}: {n_lost} of {len({*names})} read-outs are left out at {at}: {NO_NUMBERS}")
+    return rows[whole].reset_index(drop=True), values[whole]
+
+
+def _features(job: ProbeJob, stores: Sequence[ActivationStore], rows: pd.DataFrame) -> StoreFeatures:
+    options_of = rows["option_index"].tolist() if job.position == OF_OPTION else ()
+    return StoreFeatures(
+        stores, rows["store"].tolist(), rows["readout_id"].tolist(), stores[0].header.n_heads, options_of
+    )
 
 
 def resolved(job: ProbeJob, allow_code: Sequence[Path] = ()) -> ProbeJob:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import compress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -37,7 +38,7 @@ from ..run.addons.passive_beliefs import PROBES_FOLDER
 from ..run.config import stored_config
 from ..run.folder import RunFolder
 from ..run.runner import report
-from .data import Loaded, as_read, chosen_readouts, load_runs, resolved, stored_name, with_moments
+from .data import NO_NUMBERS, Loaded, as_read, chosen_readouts, load_runs, resolved, stored_name, with_moments
 from .page import page
 from .rereading import neutral_features, untrained_features
 from .settings import ProbeJob, job_folder
@@ -218,13 +219,22 @@ def evaluate_job(job: ProbeJob, allow_code: tuple[Path, ...] = ()) -> Report:
     )
 
 
-def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = (), *, reported: bool = True) -> int:
-    """Write what a probe reads in the read-outs of a run that `where` chooses, and, if `reported`, its report anew;
-    returns how many have it.
+def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> int:
+    """As `apply_probe`, and write the run's report anew; returns how many read-outs have it."""
+    n, _ = apply_probe(job, run, allow_code)
+    folder = RunFolder.open(run)
+    with folder.writing():
+        report(folder, *stored_config(folder.config, allow_code))
+    return n
+
+
+def apply_probe(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> tuple[int, int]:
+    """Write what a probe reads in the read-outs of a run that `where` chooses; returns how many have it, of how many.
 
     Rows of groups that the probe was trained on are read by the fit that did not see them; a table of `targets` may say
-    by its groups which these are. Raises UserError for a probe that does not read these activations, and for an option
-    or a condition of `where` that no read-out has.
+    by its groups which these are. A read-out whose activations are no numbers is left out. Raises UserError for a probe
+    that does not read these activations, an option or a condition of `where` that no read-out has, and if every
+    read-out is left out.
     """
     probe = load_probe(job)
     folder, store, at = RunFolder.open(run), ActivationStore.open(run), probe.meta.at
@@ -250,22 +260,22 @@ def apply_job(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = (), *, re
         prob, options = each["prob"].agg(np.array).loc[names], each["option_text"].agg(tuple).loc[names]
     else:
         prob, options = probe.beliefs(x, _owners(first, job, probe)), _options(exact, first, probe)
-    if bad := [name for name, shares in zip(names, prob, strict=True) if not np.isfinite(shares).all()]:
-        raise UserError(f"{run}: {bad[0]!r} holds an activation that is no number; read the run anew")
+    whole = [bool(np.isfinite(shares).all()) for shares in prob]
+    if not any(whole):
+        raise UserError(f"{run}: {names.iloc[0]!r} and all others hold activations that are no numbers")
     tokens = stored["token_index"].loc[names].tolist()
     read_outs = ({str(name): value for name, value in row.items()} for row in first.to_dict("records"))
-    table = belief_table(
-        row for about in zip(read_outs, options, prob, tokens, strict=True) for row in _rows(*about, probe=probe)
-    )
+    every = compress(zip(read_outs, options, prob, tokens, strict=True), whole)
+    table = belief_table(row for about in every for row in _rows(*about, probe=probe))
+    if lost := len(whole) - sum(whole):
+        stand(f"{run.name}: {lost} of {len(whole)} read-outs of {probe.meta.name} are left out: {NO_NUMBERS}")
     name = f"{PROBES_FOLDER}/{probe.meta.name}"
     with folder.writing():
         (folder.path / PROBES_FOLDER).mkdir(exist_ok=True)
         folder.write_table(f"{name}.parquet", table)
         folder.write_json(f"{name}.json", probe.meta.model_dump(mode="json"))
         folder.record(f"{name}.parquet", f"{name}.json")
-        if reported:
-            report(folder, *stored_config(folder.config, allow_code))
-    return len(first)
+    return sum(whole), len(whole)
 
 
 def _owners(first: pd.DataFrame, job: ProbeJob, probe: Probe) -> pd.Series:

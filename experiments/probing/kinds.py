@@ -29,8 +29,8 @@ from ..run.config import stored_config
 from ..run.experiment import Experiment, RunConfig
 from ..run.folder import RunFolder
 from ..run.runner import report, run
-from .data import NO_NAME, Loaded, load_runs
-from .jobs import apply_job
+from .data import NO_NAME, NO_NUMBERS, Loaded, load_runs
+from .jobs import apply_probe
 from .settings import ProbeJob
 
 NAME = "held"
@@ -93,7 +93,9 @@ def read_kinds(path: Path, allow_code: tuple[Path, ...] = ()) -> None:
         kept = path / KEPT / job.name
         with folder.writing():
             probe.save(kept)
-        apply_job(job.model_copy(update={"probe": kept}), path, allow_code, reported=False)
+        n_read, n = apply_probe(job.model_copy(update={"probe": kept}), path, allow_code)
+        if n_read < n:
+            left_out[f"{cell.method}, {n - n_read} of {n} read-outs"] = NO_NUMBERS
         earlier -= {f"{PROBES_FOLDER}/{name}.{ending}" for ending in ("parquet", "json")}
     with folder.writing():
         folder.forget(*earlier)  # of a method that has no probe now

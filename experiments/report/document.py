@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
-from ...base.text import status_text
+from ...metrics.number import status_text
 from .findings import Figure, Gallery, Instance, Transcript
 
 LINE, SMALL_LINE = 60, 36

@@ -5,12 +5,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...base.text import listed, shown, status_text
+from ...base.text import listed, shown
 from ...metrics import CONDITIONS, Condition, claim_clusters
 from ...metrics.claims import UPPER_BOUNDS, WORDS, Verdict, barred, beyond, verdicts
 from ...metrics.consistency.competence import NOT_TESTED
 from ...metrics.metric import RELIABILITY, WITHHELD
-from ...metrics.number import Number, interval_text
+from ...metrics.number import Number, interval_text, status_text
 from ...metrics.registration import Registered
 from ...metrics.scoring.engine import ScoredTable
 from .cells import NONE

@@ -374,6 +374,11 @@ def run_at(path: Path) -> RunFolder | None:
     return None
 
 
+def like_a_run(path: Path) -> bool:
+    """Whether a folder holds a part of a run, as one does whose manifest is lost."""
+    return any((path / name).exists() for name in (*BEFORE_THE_MANIFEST, COMMITS))
+
+
 ENDS = ("svg", "pdf", "csv")
 """Of the files of a figure."""
 DRAWS = 5

@@ -13,6 +13,8 @@ from .joint_scores import Run, model_names, opened
 
 WORLD = "world"
 """The setting that says what a run was asked about."""
+SOURCES, SMOKE = "sources", "smoke"
+"""Where the questions of each domain are from, and that they are the few which come with doxascope."""
 
 
 def tables_of(folders: Sequence[RunFolder], allow_code: Sequence[Path] = ()) -> list[PaperTable]:
@@ -60,4 +62,5 @@ def numbers_of(model: str, config: Any, rows: Iterable[Mapping[str, Any]], lead:
         readable={
             said["method"]: said["readable"] for said in [*lead.get("verdicts", ())][::-1]
         },  # the exact one counts
+        smoke={domain for domain, source in getattr(config, SOURCES, {}).items() if source.kind == SMOKE},
     )

@@ -11,7 +11,7 @@ import numpy as np
 from ..contract import Array, Resampling
 from ..inference.agreement import Agreement, judge_agreement, method_reliability
 from ..inference.means import UNIT, cluster_mean, cluster_share
-from ..inference.reliability import Reliability, reliability_icc, wording_study
+from ..inference.reliability import NOT_ESTIMABLE, Reliability, reliability_icc, share_text, wording_study
 from ..metric import Line, bounds, clusters_of, metric, with_drop_reasons
 from ..tables.sample_rows import Judgements, by_reading
 from ..tables.samples import Cases, Elicited, Evidence, Forecasts, Readouts, Sample
@@ -128,8 +128,9 @@ def elicited_lines(sample: Elicited, how: Resampling) -> Iterator[Line]:
     if sample.readings is not None and np.isfinite(sample.readings[:, 1]).any():
         score = judged(reliability_icc(sample.readings, clusters, how=how))
         mean = method_reliability(sample.readings, clusters, how=how)
-        beside = {"of the mean, without the bias": f"{mean.reliability:.3f} [{mean.ci_lo:.3f}, {mean.ci_hi:.3f}]"}
-        yield Line("reliability", "reliability of one reading", score, beside if np.isfinite(mean.reliability) else {})
+        known = np.isfinite(mean.reliability) or mean.status == NOT_ESTIMABLE
+        text = {"of the mean, without the bias": share_text(mean.reliability, mean.ci_lo, mean.ci_hi)} if known else {}
+        yield Line("reliability", "reliability of one reading", score, text)
         if sample.kind == "exact":
             bias = cluster_mean(sample.readings[:, 0] - sample.readings[:, 1], clusters, how=how)
             yield Line("bias", "first reading minus second", bias)
@@ -142,7 +143,7 @@ def wordings_lines(sample: Elicited, how: Resampling) -> Iterator[Line]:
     study = wording_study(sample.wordings, clusters_of(sample), how=how)
     beside = {
         "wordings": f"{study.n_wordings}",
-        "of their mean": f"{study.reliability_mean:.3f} [{study.mean_lo:.3f}, {study.mean_hi:.3f}]",
+        "of their mean": share_text(study.reliability_mean, study.mean_lo, study.mean_hi),
         "variance between items, wordings, and of item x wording": (
             f"{study.item:.3g}, {study.wording:.3g}, {study.item_by_wording:.3g}"
         ),

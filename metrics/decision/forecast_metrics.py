@@ -9,6 +9,7 @@ import numpy as np
 from ..bayes.posterior import bayes_error
 from ..contract import Array, Resampling
 from ..inference.means import LOSS, UNIT, ClusterMean, cluster_mean, cluster_share, ratio_of_sums
+from ..inference.reliability import share_text
 from ..martingale.brier import brier as brier_score
 from ..martingale.brier import brier_update as update_score
 from ..martingale.slope import calibration_slope
@@ -164,7 +165,7 @@ def hybrid_lines(sample: Hits, how: Resampling) -> Iterator[Line]:
         beside["SD of one belief by luck of the draw"] = f"{np.sqrt(noise):.3f}"
         beside["SD of all"] = f"{np.sqrt(spread):.3f}"
         if spread > 0:
-            beside["reliability"] = f"{1 - noise / spread:.3f}"
+            beside["share of the spread that luck does not make"] = share_text(1 - noise / spread)
     yield Line("hybrid", "mean of k / n", score, beside)
 
 

@@ -13,6 +13,7 @@ from .clusters import Rows, bootstrap_moments, cluster_sums, complete_numbers, c
 from .intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, moment_interval, percentile_interval
 from .means import FEW_CLUSTERS
 from .regression import EXACT_SS
+from .reliability import NOT_ESTIMABLE, estimable
 
 MOMENT_NAMES = ("ccc", "icc21", "pearson", "pearson_within", "bias")
 
@@ -115,7 +116,9 @@ def _readings(values: ArrayLike, name: str) -> Floats:
 
 
 class MethodReliability(Score, headline="reliability"):
-    """Share of the spread of a mean of readings that another set of such readings would show as well."""
+    """Share of the spread of a mean of readings that another set of such readings would show as well; NaN where it is
+    not estimable (`reliability.estimable`).
+    """
 
     reliability: float = NAN
     n_readings: int = 0
@@ -140,8 +143,8 @@ def method_reliability(
     """Reliability of the mean of the readings [n, r] of n things (METRICS F9).
 
     What one reading adds to all things alike, as a wording may, is no noise: it moves no correlation. Statuses:
-    `one_reading`, `too_few`, `zero_variance`, and `weak_reliability` where the interval reaches zero: then the
-    readings do not read one thing.
+    `one_reading`, `too_few`, `zero_variance`, `not_estimable` where the estimate is negative, and `weak_reliability`
+    where the interval reaches zero: then the readings do not read one thing.
     """
     x = _columns(readings, "readings")
     rows = complete_rows(clusters, x=np.where(np.isfinite(x), x, np.nan))
@@ -155,6 +158,8 @@ def method_reliability(
     alpha = float(_alpha(moments.sum(axis=0)[None], x.shape[1])[0])
     if not np.isfinite(alpha):
         return MethodReliability(status="zero_variance", **common)
+    if np.isnan(estimable(alpha)):
+        return MethodReliability(status=NOT_ESTIMABLE, **common)
     interval = moment_interval(
         moments, rows.codes, lambda sums: _alpha(sums, x.shape[1]), kind="percentile", weights=np.ones(rows.n), how=how
     )
@@ -217,8 +222,8 @@ def method_correlation(
         "correlation": float(correlation(total)[0]),
         "correlation_lo": float(np.tanh(plain.lo)),
         "correlation_hi": float(np.tanh(plain.hi)),
-        "reliability_first": float(_alpha(total[:, 6:width], r)[0]) if r > 1 else NAN,
-        "reliability_second": float(_alpha(total[:, width:], s)[0]) if s > 1 else NAN,
+        "reliability_first": estimable(float(_alpha(total[:, 6:width], r)[0])) if r > 1 else NAN,
+        "reliability_second": estimable(float(_alpha(total[:, width:], s)[0])) if s > 1 else NAN,
     }
     if r < 2 or s < 2:
         return MethodCorrelation(status="no_reliability", **fields, **common)

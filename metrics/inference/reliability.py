@@ -1,5 +1,6 @@
 """How much of a read-out is the belief, how much the reading (METRICS F5), and how much the wording (METRICS F7)?"""
 
+import math
 from dataclasses import field
 from typing import Any
 
@@ -12,14 +13,38 @@ from .clusters import complete_rows
 from .intervals import moment_interval
 from .regression import EXACT_SS
 
+NOT_ESTIMABLE = "not_estimable"
+"""The status of a share of variance whose estimate is negative."""
+
+
+def estimable(share: float) -> float:
+    """A share of variance, as the reliability of a mean is; NaN where its estimate is below 0, which has no lower end
+    and is no share: readings of one thing then differ by more than those of different things.
+
+    >>> estimable(0.4), estimable(-10.2)
+    (0.4, nan)
+    """
+    return share if share >= 0 else NAN
+
+
+def share_text(share: float, lo: float = NAN, hi: float = NAN) -> str:
+    """Such a share with its interval, in words where it is not estimable; what lies below 0 is marked.
+
+    >>> share_text(0.4, -2.0, 0.7), share_text(-10.2, -30.0, 0.2), share_text(0.4)
+    ('0.400 [<0, 0.700]', 'not estimable', '0.400')
+    """
+    if not share >= 0:
+        return NOT_ESTIMABLE.replace("_", " ")
+    return f"{share:.3f}" + ("" if math.isnan(lo) else f" [{'<0' if lo < 0 else f'{lo:.3f}'}, {hi:.3f}]")
+
 
 class Reliability(Score, headline="icc1"):
-    """One-way intraclass correlations. Not cut at zero: a negative one says that readings repel."""
+    """One-way intraclass correlations."""
 
     icc1: float = NAN
-    """Reliability of one reading."""
+    """Reliability of one reading, from -1 / (r - 1) on: not cut at zero, a negative one says that readings repel."""
     icc_mean: float = NAN
-    """Reliability of the mean of an item's readings (Spearman-Brown)."""
+    """Reliability of the mean of an item's readings (Spearman-Brown); NaN where it is not estimable (`estimable`)."""
     n_readings: int = 0
 
 
@@ -50,7 +75,7 @@ def reliability_icc(
     icc1, icc_mean = (float(v[0]) for v in _icc(moments.sum(axis=0)[None], r))
     if rows.n * means.var() + within.sum() <= EXACT_SS:
         return Reliability(status="zero_variance", **common)
-    fields: dict[str, Any] = {"icc1": icc1, "icc_mean": icc_mean, **common}
+    fields: dict[str, Any] = {"icc1": icc1, "icc_mean": estimable(icc_mean), **common}
     if groups is not None:
         interval = moment_interval(moments, rows.codes, lambda s: _icc(s, r)[0], how=how)
         return Reliability(**(fields | interval.fields()))
@@ -83,12 +108,12 @@ FEW_WORDINGS = 5
 
 
 class WordingStudy(Score, headline="reliability_one"):
-    """Variance components of items x wordings, one reading of each. Estimates are not cut at zero."""
+    """Variance components of items x wordings, one reading of each. Components are not cut at zero."""
 
     reliability_one: float = NAN
-    """E rho^2 of one wording: how well it ranks items as other wordings would."""
+    """E rho^2 of one wording, from -1 / (w - 1) on: how well it ranks items as other wordings would."""
     reliability_mean: float = NAN
-    """E rho^2 of the mean of the wordings that were read."""
+    """E rho^2 of the mean of the wordings that were read; NaN where it is not estimable (`estimable`)."""
     dependability_one: float = NAN
     """Phi: the same, were items to be read in wordings of their own; the wordings' levels then count as noise."""
     item: float = NAN
@@ -138,6 +163,7 @@ def wording_study(
     whole = _study(moments.sum(axis=0)[None], k)[0].tolist()
     names = ("item", "wording", "item_by_wording", "reliability_one", "reliability_mean", "dependability_one")
     fields: dict[str, Any] = dict(zip(names, whole, strict=True)) | {"wording_means": means}
+    fields["reliability_mean"] = estimable(fields["reliability_mean"])
     interval = moment_interval(moments, rows.codes, lambda sums: _study(sums, k)[:, 3], kind="percentile", how=how)
     mean = moment_interval(moments, rows.codes, lambda sums: _study(sums, k)[:, 4], kind="percentile", how=how)
     status = "few_wordings" if k < FEW_WORDINGS else "ok"

@@ -9,13 +9,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 
-from ...base.text import status_text
 from ..consistency.reading_metrics import item_clusters, reliability_of
 from ..contract import TIE, Array, Resampling, Score
 from ..inference.paired import adjust
 from ..inference.planning import READING_NOISE
 from ..inference.pooling import Pooled, random_effects_pool
-from ..inference.reliability import WordingStudy, wording_study
+from ..inference.reliability import WordingStudy, share_text, wording_study
 from ..metric import (
     RELIABILITY,
     WITHHELD,
@@ -32,6 +31,7 @@ from ..metric import (
     tosted,
     with_drop_reasons,
 )
+from ..number import status_text
 from ..tables.sample_rows import STEPWISE, Chains, Pairs, Updates, by_reading, cells
 from ..tables.samples import Cells, Sample
 from .attenuation import corrected_slope, martingale_iv
@@ -200,7 +200,7 @@ def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:
         beside["reliability over wordings"] = "not measured"
     elif np.isfinite(study.reliability_one):
         beside |= _one_wording(study)
-        beside[f"reliability of the mean of {study.n_wordings} wordings"] = f"{study.reliability_mean:.2f}"
+        beside[f"reliability of the mean of {study.n_wordings} wordings"] = share_text(study.reliability_mean)
     return beside
 
 

@@ -69,6 +69,8 @@ SPREAD = 0.95
 """Of the target's log-odds, below which a reading is called drawn together: R2 of .9."""
 WIDE = 0.1
 """Width of the interval of a spread above which nothing is told of one that is not shown to be off."""
+OTHER = "other"
+"""The levels of a condition that are met in fewer than half of the groups, together."""
 CONSTANT = 1e-9
 """Variance of log-odds below which they are called constant: their rounding."""
 SPREADS = frozenset({"c2", "c3", "rms_logodds", "framing_bias", "excess", "b_excess", "top_b"})
@@ -153,8 +155,8 @@ class Reach(NamedTuple):
 
 def reach(target: str, read: pd.DataFrame, beliefs: pd.DataFrame) -> Reach:
     """Of the rows that a probe of a target has `read`, beside the belief table of their run: in each scenario, within
-    options and the conditions that are met in half of the groups or more, such as the word that is ruled out, which
-    moves log-odds further than all that a probe may not know.
+    options and conditions (`cells_of`), such as the word that is ruled out, which moves log-odds further than all that
+    a probe may not know.
     """
     exact = read_exactly(beliefs)
     exact = exact.assign(of=exact["readout_id"].astype(str))[["of", "option", "prob"]]
@@ -191,17 +193,18 @@ def _spread_of(rows: pd.DataFrame) -> LogoddsSpread:
 
 
 def cells_of(rows: pd.DataFrame, *names: str) -> NDArray[np.intp]:
-    """[n] the cell of each row: its scenario, these columns, and the conditions of which each level is met in half of
-    the clusters or more.
+    """[n] the cell of each row: its scenario, these columns, and its conditions, of which all levels that are met in
+    fewer than half of the clusters count as one.
     """
     clusters = rows["cluster"].astype(str)
-    shared = [*names, *(["scenario"] if "scenario" in rows else [])]
+    shared = {name: rows[name] for name in [*names, *(["scenario"] if "scenario" in rows else [])]}
     for name in condition_columns(rows.drop(columns=["prob_exact", *READ_BY, *READINGS], errors="ignore")):
-        met = clusters.groupby(rows[name].astype(str), observed=True).nunique()
-        shared += [name] if name not in shared and met.min() * 2 >= clusters.nunique() else []
+        levels = rows[name].astype(str)
+        common = clusters.groupby(levels, observed=True).transform("nunique") * 2 >= clusters.nunique()
+        shared.setdefault(name, levels.where(common, OTHER))
     if not shared:
         return np.zeros(len(rows), dtype=np.intp)
-    return np.asarray(rows.groupby(shared, dropna=False, observed=True).ngroup(), dtype=np.intp)
+    return np.asarray(rows.groupby([*shared.values()], dropna=False, observed=True).ngroup(), dtype=np.intp)
 
 
 # What the errors of a probe do to the slope of an update, and the way back (PROBES 6, METRICS A5).

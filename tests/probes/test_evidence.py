@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit, softmax
 from sklearn.metrics import roc_auc_score
@@ -18,6 +19,7 @@ from doxascope.probes.evidence.calibration import (
     SPREADS,
     by_errors,
     calibrate,
+    cells_of,
     shift_test,
     spread,
     update_behind_probe,
@@ -341,6 +343,19 @@ def test_the_lead_is_that_which_was_planted_and_a_probe_that_always_says_yes_has
     assert 0 < fooled.n_never < 40
     silent: dict[str, Any] = {**always, "passive": [np.nan] * 400}
     assert lead_in_tokens(**silent).status == "too_few"
+
+
+def test_a_rare_level_of_a_condition_is_one_cell_with_other_rare_ones_and_hides_no_common_one() -> None:
+    rows = pd.DataFrame({"cluster": np.repeat(np.arange(10), 2), "ruled_out": ["tea", "milk"] * 10})
+    plain = cells_of(rows)
+    assert len({*zip(rows["ruled_out"], plain, strict=True)}) == len({*plain.tolist()}) == 2
+    rare = pd.concat([rows, pd.DataFrame({"cluster": [0, 1], "ruled_out": ["rum", "gin"]})], ignore_index=True)
+    cells = cells_of(rare)
+    assert len({*zip(rare["ruled_out"][:20], cells[:20], strict=True)}) == len({*cells[:20].tolist()}) == 2
+    assert cells[20] == cells[21]
+    assert cells[20] not in cells[:20]
+    own = rows.assign(ruled_out=[f"word {i}" for i in range(20)])
+    assert len({*cells_of(own).tolist()}) == 1
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.3])

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -29,6 +30,8 @@ from .sources import Choice, alike, loaded
 log = logging.getLogger("doxascope")
 
 CATEGORY = "asked"
+CLOSING = " .,;:!?…。？！"
+"""What a question may end on and still be the same."""
 LEFT_OPEN = "say what truths are by `columns.truths`: text, label, letter, or place (with `columns.first`, 0 or 1)"
 
 
@@ -47,8 +50,9 @@ class AskedChoice:
 def asked_choices(
     rows: Iterable[Row], where: str, columns: QuestionColumns | None = None, examples: Sequence[Choice] = ()
 ) -> list[AskedChoice]:
-    """The questions of some rows. Those with the same text share a cluster unless a column says otherwise. What has two
-    options that read the same is left out, which is said, as are columns that may be ids where none is known to be.
+    """The questions of some rows. Those with the same text, but for case, blanks, forms of a letter and what closes it,
+    share a cluster unless a column says otherwise. How many are near copies is said, as is how many are left out, for
+    two of their options read the same, and which columns may be ids where none is known to be.
 
     Args:
         rows: column -> cell; capitals of the names do not count.
@@ -77,15 +81,25 @@ def _asked_choices(
     every = [_parsed_at(number, row, wanted, ids, where) for number, row in enumerate(rows, 1)]
     parsed = [each for each in every if each]
     ways: frozenset[Way] = frozenset({wanted.truths}) if wanted.truths else ways_of(each.truth for each in parsed)
-    of_text: dict[str, str] = {}
+    of_text: dict[str, tuple[str, str]] = {}
+    near_copies: list[str] = []
     asked: list[AskedChoice] = []
     for each in parsed:
         with _at(where, each.number):
-            asked.append(_question(each, ways, wanted, where, of_text, examples))
+            text, name = each.told["question"], each.told["id"] or f"q{each.number:05}"
+            first, first_text = of_text.setdefault(_text_key(text), (name, text))
+            near_copies += [name] if text != first_text and not each.told["cluster"] else []
+            asked.append(_question(each, name, ways, wanted, where, first, examples))
     if (name := repeated(question.choice.id for question in asked)) is not None:
         raise UserError(
             f"{where}: two questions are called {name!r} in column {ids!r}; give each an id of its own, or name "
             "another column by `columns.id`"
+        )
+    if near_copies:
+        log.warning(
+            "%s: %s share the cluster of another that is the same but for case, blanks, forms of a letter or the last "
+            "sign, the first is %s; a column `cluster` says otherwise",
+            *(where, f"{n} questions" if (n := len(near_copies)) > 1 else "1 question", near_copies[0]),
         )
     if len(asked) < len(rows):
         log.warning(
@@ -96,6 +110,15 @@ def _asked_choices(
     if not asked:
         raise UserError(f"{where}: has no question that can be asked")
     return asked
+
+
+def _text_key(text: str) -> str:
+    """What near copies of a question have in common.
+
+    >>> _text_key("Is  it ＴＥＡ ?") == _text_key("is it tea")
+    True
+    """
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(CLOSING)
 
 
 @contextlib.contextmanager
@@ -165,16 +188,15 @@ def _parsed(
 
 def _question(
     row: _Parsed,
+    name: str,
     ways: frozenset[Way],
     columns: QuestionColumns,
     where: str,
-    of_text: dict[str, str],
+    first: str,
     examples: Sequence[Choice],
 ) -> AskedChoice:
-    """The question of a row."""
+    """The question of a row; `first` is the name of the first with its text."""
     parts = row.told
-    name = parts["id"] or f"q{row.number:05}"
-    first = of_text.setdefault(parts["question"], name)
     if row.truth and columns.truths and columns.truths not in row.truth.readings:
         raise UserError(f"truth {row.truth.said!r} is the {columns.truths} of no option")
     chosen = None if columns.first is None else PLACE

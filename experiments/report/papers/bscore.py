@@ -20,6 +20,7 @@ from .paper_tables import (
     by_method,
     mean_cell,
     number_cell,
+    of_parts,
     remarks,
 )
 
@@ -66,7 +67,8 @@ def scores(runs: Sequence[RunNumbers]) -> PaperTable:
             cells = [_score(run, method, metric, name.lower()) for name, metric in CATEGORIES.items()]
             if any(cell.text != DASH or cell.below for cell in cells):
                 mean = float(np.mean([cell.value for cell in cells]))
-                cells.append(number_cell(mean, run.ends("top_b_mean", method), written="+.2f"))
+                counted = run.counted("top_b_mean", method)
+                cells.append(number_cell(mean, run.ends("top_b_mean", method), written="+.2f", counted=counted))
                 rows.append(((run.model + run.mark(method), method), cells))
     for method in dict.fromkeys(labels[1] for labels, _ in rows) if len(runs) > 1 else ():
         own = [cells for labels, cells in rows if labels[1] == method]
@@ -230,10 +232,12 @@ def _after(k: int) -> Cell:
     """Table 2's mean after k turns: a category that is never wrong counts 0."""
 
     def cell(run: RunNumbers, method: str) -> PaperCell:
-        values = [run.value(metric, method, f"{name.lower()}, k = {k}") for name, metric in CATEGORIES.items()]
+        places = [(metric, method, f"{name.lower()}, k = {k}") for name, metric in CATEGORIES.items()]
+        values = [run.value(*place) for place in places]
         asked = [("accuracy_single", method, name) in run.rows for name in ("easy", "hard")]
         wrong = [0.0 if there and math.isnan(x) else x for x, there in zip(values[2:], asked, strict=True)]
-        return number_cell(float(np.mean([*values[:2], *wrong])), written="+.2f")
+        counted = of_parts(run.counted(*place) for place, x in zip(places, [*values[:2], *wrong], strict=True) if x)
+        return number_cell(float(np.mean([*values[:2], *wrong])), written="+.2f", counted=counted)
 
     return cell
 

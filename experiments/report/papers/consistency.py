@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from .paper_tables import DASH, THINK, PaperColumn, PaperTable, RunNumbers, by_method, cell_of
+from .paper_tables import DASH, THINK, PaperCell, PaperColumn, PaperTable, RunNumbers, by_method, cell_of
 
 PAPER = "belief-consistency"
 CONSISTENCY, ENTROPY, ERROR = "Consistency", "Entropy [bit]", "Verbal Error"
@@ -105,12 +105,16 @@ def _switches(runs: Sequence[RunNumbers]) -> PaperTable:
     wanted.append(PaperColumn("", "Entropy", "entropy_prior_included"))
     ways = dict.fromkeys(method for run in runs for metric, method, _ in run.rows if metric == "switch")
     names = {"free": "Free-form, exact", "free sampled": "Free-form", "letters": "Closed"}
-    failed = {way: "".join(dict.fromkeys(run.mark(way) for run in runs)) for way in ways}
     rows = []
     for run in runs:
-        cells = [cell_of(run, way, column) for way in ways for column in wanted]
+        cells = [_marked(cell_of(run, way, column), run.mark(way)) for way in ways for column in wanted]
         if any(cell.text != DASH for cell in cells):
             rows.append(((run.model, "✓" if run.thinking else ""), cells))
-    columns = [(names.get(way, way) + failed[way], column.name) for way in ways for column in wanted]
+    columns = [(names.get(way, way), column.name) for way in ways for column in wanted]
     caption = "Average probability of the selection switching from prior to posterior."
     return PaperTable(PAPER, "Table 3", caption, LABELS, columns, rows)
+
+
+def _marked(cell: PaperCell, mark: str) -> PaperCell:
+    """With the mark of a way of reading that this run cannot be read by: another run may be."""
+    return cell if cell.text == DASH else cell._replace(text=f"{cell.text}{mark}")

@@ -13,7 +13,7 @@ from ....metrics.tables.samples import Cells
 from ..figures import chart
 from ..findings import Figure
 from ..marks import PALE, Axis, points, ranges, rule
-from .paper_tables import COUNTED, READ_AS, PaperCell, PaperTable, RunNumbers, number_cell, starred
+from .paper_tables import COUNTED, READ_AS, PaperCell, PaperTable, RunNumbers, number_cell, of_parts, starred
 
 PAPER = "martingale-score"
 DOMAINS = {
@@ -68,10 +68,11 @@ def setups_of(runs: Sequence[RunNumbers], named: Mapping[str, tuple[str, str, st
     for run in runs:
         for method in run.methods:
             of_method = []
-            for metric, of, subset in run.rows:
-                if metric == score and of == method and subset in named:
+            for metric, read_as, subset in run.rows:
+                if metric == score and read_as == method and subset in named:
                     domain, reasoning, prompt = named[subset]
-                    names = DOMAINS.get(domain.lower(), domain), REASONING.get(reasoning.lower(), reasoning)
+                    of = f"{domain} (smoke set)" if domain in run.smoke else DOMAINS.get(domain.lower(), domain)
+                    names = of, REASONING.get(reasoning.lower(), reasoning)
                     prompt_name = PROMPTS.get(prompt.lower(), prompt)
                     of_method.append(Setup(run.model, method, *names, prompt_name, run, subset, score))
             all_setups += sorted(of_method, key=lambda setup: by_prompt(setup.prompt))
@@ -86,7 +87,7 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
 def tables_of(all_setups: Sequence[Setup], runs: Sequence[RunNumbers]) -> list[PaperTable]:
     """Table 1, its means, Figures 4 and 5, and Table 2. Table 3 is Table 1 of another model."""
     cells = as_cells(all_setups)
-    return [_scores(all_setups), _means(all_setups), _forecasts(cells), _regressions(cells), _judges(runs)]
+    return [_scores(all_setups), _means(all_setups), _forecasts(all_setups), _regressions(cells), _judges(runs)]
 
 
 def _scores(all_setups: Sequence[Setup]) -> PaperTable:
@@ -133,7 +134,7 @@ def _means(all_setups: Sequence[Setup]) -> PaperTable:
     for labels, cells in groups.items():
         known = np.array([value for cell in cells if not np.isnan(value := cell.value(cell.score))])
         mean, half = plain_mean(np.abs(known)) if len(known) else (math.nan, math.nan)
-        why = {} if len(known) else cells[0].run.counted(cells[0].score, cells[0].method, cells[0].subset)
+        why = of_parts(cell.run.counted(cell.score, cell.method, cell.subset) for cell in cells)
         ends = float(np.maximum(0.0, mean - half)), mean + half
         shown = number_cell(mean, ends, written=".3f", counted=why)
         rows.append((labels, [shown, PaperCell(f"{(known > 0).sum()} of {len(known)}")]))
@@ -141,12 +142,17 @@ def _means(all_setups: Sequence[Setup]) -> PaperTable:
     return PaperTable(PAPER, "Section 6.1", caption, ("Cells", READ_AS), [("", "mean |M|"), ("", "M > 0")], rows)
 
 
-def as_cells(all_setups: Sequence[Setup]) -> list[Cells]:
-    """Of each method, the setups whose questions have outcomes: M per step with its error, and the Brier score."""
+def _with_outcomes(all_setups: Sequence[Setup]) -> dict[str, list[Setup]]:
+    """Of each method, the setups whose questions have outcomes."""
     known: dict[str, list[Setup]] = {}
     for setup in all_setups:
         if not np.isnan(setup.value("brier_post") + setup.value(setup.score)):
             known.setdefault(setup.method, []).append(setup)
+    return known
+
+
+def as_cells(all_setups: Sequence[Setup]) -> list[Cells]:
+    """Of each method, the setups whose questions have outcomes: M per step with its error, and the Brier score."""
     return [
         Cells(
             method=method,
@@ -155,18 +161,22 @@ def as_cells(all_setups: Sequence[Setup]) -> list[Cells]:
             brier=np.array([setup.value("brier_post") for setup in of_method]),
             factors={name: np.array([getattr(setup, name) for setup in of_method], dtype=object) for name in FACTORS},
         )
-        for method, of_method in known.items()
+        for method, of_method in _with_outcomes(all_setups).items()
     ]
 
 
-def _forecasts(cells: Sequence[Cells]) -> PaperTable:
+def _forecasts(all_setups: Sequence[Setup]) -> PaperTable:
     rows = []
-    for sample in cells:
-        assert sample.error is not None
-        assert sample.brier is not None
-        for i, values in enumerate(zip(np.abs(sample.value), sample.error, sample.brier, strict=True)):
-            labels = (*(str(levels[i]) for levels in sample.factors.values()), sample.method)
-            rows.append((labels, [number_cell(value) for value in values]))
+    for setup in (setup for of_method in _with_outcomes(all_setups).values() for setup in of_method):
+        of_score, of_brier = (
+            setup.run.counted(metric, setup.method, setup.subset) for metric in (setup.score, "brier_post")
+        )
+        cells = [
+            number_cell(abs(setup.value(setup.score)), counted=of_score),
+            number_cell(setup.value(setup.score, "se"), counted=of_score),
+            number_cell(setup.value("brier_post"), counted=of_brier),
+        ]
+        rows.append(((*(getattr(setup, name) for name in FACTORS), setup.method), cells))
     head = (*(name.capitalize() for name in FACTORS), READ_AS)
     caption = "Brier Score and Martingale Score of each setup, of the same questions."
     return PaperTable(PAPER, "Figure 4", caption, head, [("", x) for x in ("|M|", "SE of M", "Brier Score")], rows)
@@ -193,7 +203,15 @@ def _judges(runs: Sequence[RunNumbers]) -> PaperTable:
         for metric, _, subset in run.rows:
             if metric == "agreement" and subset.partition(" - ")[0].startswith("judge "):
                 formats = [("n_clusters", "d"), ("n_rows", "d"), ("pearson", ".4f"), ("spearman", ".4f")]
-                cells = [number_cell(run.value(metric, "", subset, name), written=written) for name, written in formats]
+                counted = run.counted(metric, "", subset)
+                cells = [
+                    number_cell(
+                        run.value(metric, "", subset, name),
+                        written=written,
+                        counted={} if name in COUNTED else counted,
+                    )
+                    for name, written in formats
+                ]
                 rows.append(((run.model, *subset.split(" - ", 1)), cells))
     columns = [("", name) for name in ("Problems", "Belief Samples", "Pearson r", "Spearman ρ")]
     head = ("Model", "default judge", "Judge Model")

@@ -12,6 +12,7 @@ import pandas as pd
 
 from ....metrics.bscore.answer_metrics import RIGHT
 from ....metrics.consistency.competence import NOT_SHOWN, READABLE, UNREADABLE
+from ....metrics.number import status_text
 from ....metrics.tables.samples import ALL
 from ..document import Cell, TableBlock, grid
 
@@ -42,6 +43,8 @@ class RunNumbers:
     """(metric, method, subset) -> a row of `scores.json`."""
     readable: Mapping[str, str] | None = None
     """Method -> the verdict on whether it can be read; what was not judged is missing. None: nothing is judged."""
+    smoke: Collection[str] = ()
+    """Domains whose questions are the few that come with doxascope, and none of a paper's data set."""
 
     @property
     def methods(self) -> list[str]:
@@ -78,6 +81,7 @@ class RunNumbers:
 
 
 COUNTED = ("n_rows", "n_clusters", "n_dropped", "status")
+OK = "ok"
 
 
 class PaperCell(NamedTuple):
@@ -97,11 +101,11 @@ class PaperCell(NamedTuple):
 
     @property
     def below(self) -> str:
-        """What stands under the number: its interval, or that nothing varies; where there is no number, why."""
-        status = self.counted.get("status") if self.text == DASH else None
-        if status and (reasons := self.counted.get("reasons")) and not self.counted.get("n_rows"):
+        """What stands under the number: its interval, and its status; where there is no number, why."""
+        status = self.counted.get("status", OK)
+        if self.text == DASH and (reasons := self.counted.get("reasons")) and not self.counted.get("n_rows"):
             return f"(0 of {sum(reasons.values())}: {', '.join(reasons)})"
-        return f"({status.replace('_', ' ')})" if status else self.interval
+        return " ".join(filter(None, (self.interval, "" if status == OK else f"({status_text(status)})")))
 
     @property
     def left_out(self) -> tuple[int, int, str]:
@@ -191,15 +195,13 @@ def number_cell(
     counted: Mapping[str, Any] = MappingProxyType({}),
 ) -> PaperCell:
     """A number as the paper writes it, or a dash; what does not vary has no interval, and says so."""
+    status = counted.get("status", OK)
     if math.isnan(value):
-        status = {"status": "undefined"} if counted.get("status") == "ok" else {}
-        return PaperCell(counted={**counted, **status})
+        return PaperCell(counted={**counted, "status": "undefined"} if counted and status == OK else counted)
     text = _written(value, written)
-    interval = "" if math.isnan(ends[0]) else f"[{', '.join(_written(end, written) for end in ends)}]"
     if ends[1] - ends[0] <= FLAT:
-        status = counted.get("status", "ok")
-        interval = f"({('zero_cluster_variance' if status == 'ok' else status).replace('_', ' ')})"
-        ends = (math.nan, math.nan)
+        counted, ends = {**counted, "status": "zero_cluster_variance" if status == OK else status}, (math.nan, math.nan)
+    interval = "" if math.isnan(ends[0]) else f"[{', '.join(_written(end, written) for end in ends)}]"
     return PaperCell(f"{stars}{text}" if before else f"{text}{stars}", interval, value, ends, counted, written)
 
 
@@ -222,14 +224,12 @@ def cell_of(run: RunNumbers, method: str, column: PaperColumn) -> PaperCell:
     tested, part = column.starred_by if any(column.starred_by) else (column.metric, column.subset)
     ends = run.ends(*one, column.interval) if column.interval or column.field == "estimate" else (math.nan, math.nan)
     stars = starred(run.value(tested, method, part, column.p), column.stars) if column.p else ""
+    value, counted = run.value(*one, column.field), run.counted(*one)
+    if column.field in COUNTED and not math.isnan(value):  # a count has no status
+        counted = {**counted, "status": OK}
     return number_cell(
-        run.value(*one, column.field),
-        ends,
-        written=column.written,
-        stars=stars,
-        before=column.before,
-        counted=run.counted(*one),
-    )
+        value, ends, written=column.written, stars=stars, before=column.before, counted=counted,
+    )  # fmt: skip
 
 
 def by_method(
@@ -310,7 +310,14 @@ def mean_cell(cells: Sequence[PaperCell], *, apart: bool = False) -> PaperCell:
     value = float(np.mean([cell.value for cell in known]))
     widths = np.array([[cell.value - cell.ends[0], cell.ends[1] - cell.value] for cell in known])
     below, above = np.sqrt((widths**2).sum(axis=0)) / len(known) if apart else (math.nan, math.nan)
-    return number_cell(value, (value - below, value + above), written=known[0].written)
+    counted = of_parts([cell.counted for cell in cells])
+    return number_cell(value, (value - below, value + above), written=known[0].written, counted=counted)
+
+
+def of_parts(counted: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The status of a mean: those of its parts that are not `ok`, also of the parts that have no number."""
+    statuses = dict.fromkeys(str(part["status"]) for part in counted if part.get("status", OK) != OK)
+    return {"status": ", ".join(map(status_text, statuses))} if statuses else {}
 
 
 def as_rows(tables: Iterable[PaperTable]) -> pd.DataFrame:
@@ -330,8 +337,8 @@ def as_rows(tables: Iterable[PaperTable]) -> pd.DataFrame:
 
 
 def marks_of(tables: Iterable[PaperTable]) -> list[str]:
-    """What the marks at the names of rows and of columns mean, of those that occur."""
-    rows = [label for table in tables for labels, _ in table.rows for label in labels]
+    """What the marks at numbers, and at the names of rows and columns, mean, of those that occur."""
+    rows = [text for table in tables for labels, cells in table.rows for text in (*labels, *(c.text for c in cells))]
     names = [*rows, *(group for table in tables for group, _ in table.columns)]
     told = {UNREADABLE: "unreadable: no belief is measured", NOT_SHOWN: "not shown to be readable"}
     return [f"{MARKS[state]} {says}" for state, says in told.items() if any(x.endswith(MARKS[state]) for x in names)]

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from ....base.settings import read_yaml
+from ....hooks.chains import read_chain
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Message
 from ....hooks.prompts.options import Option
 from ....metrics.contract import Floats
 from ...materials.entities import Words, triples
-from ...probing.chains import read_chain
 from ...run.experiment import Question
 from ...suite.consistency.ask import POSTERIOR, PRIOR, dialogue_questions
 from .lessons import SPECIES, THOUGHTS, WORDINGS, Lesson, belief, known_words, lessons, shipped_config

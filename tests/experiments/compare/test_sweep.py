@@ -134,6 +134,15 @@ def test_runs_are_collected_into_one_table_with_seeds_pooled(study: Path) -> Non
     assert (one["ci_hi"] - one["estimate"]) / se > 1.96
     assert (one["seeds"], one["n"]) == (SEEDS, rows["n"].sum())
     assert "coherence not tested" in one["verdict"]
+    assert found.rows["readable"].eq("unreadable").equals(found.rows["verdict"].str.startswith("unreadable"))
+    for metric, marked in (("framing_bias", True), ("accuracy", False)):  # what is answered is no belief
+        rows = found.named([metric])
+        unread = rows["readable"].str.contains("unreadable")
+        assert unread.any()
+        texts = (" ".join(found.table(metric).astype(str).to_numpy().ravel()), to_text(page(found, [metric])))
+        assert all(("†" in text) == marked for text in texts)
+        assert ("† unreadable: no belief is measured" in texts[1]) == marked
+        assert ("Hollow: cannot be read" in found.plot(metric).caption) == marked
     table = found.table()
     assert list(table.index) == ["step-100", "step-200"]
     assert {"ask accuracy letters"} < set(table.columns)

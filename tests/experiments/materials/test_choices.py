@@ -95,6 +95,22 @@ def test_options_of_other_questions_may_be_the_same_and_a_text_that_comes_twice_
     assert [question.choice.cluster for question in found] == ["q00001", "q00001"]
 
 
+def test_near_copies_of_a_question_are_one_cluster_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    text = str(WHALE["question"])
+    copies = [text.upper(), f"  {text.rstrip('?')} ", text.replace(" ", "\u00a0"), f"{text} But why?"]
+    rows = [{**WHALE, "question": each} for each in (text, *copies)]
+    with caplog.at_level("WARNING"):
+        asked = asked_choices(rows, "here")
+    assert [question.choice.cluster for question in asked] == ["q00001"] * 4 + ["q00005"]
+    assert [question.choice.text for question in asked][1] == text.upper()
+    (line,) = caplog.messages
+    assert line.startswith("here: 3 questions share the cluster of another")
+    caplog.clear()
+    apart = asked_choices([{**row, "cluster": str(i)} for i, row in enumerate(rows)], "here")
+    assert len({question.choice.cluster for question in apart}) == 5
+    assert caplog.messages == []
+
+
 def test_a_column_that_was_named_and_is_not_there_is_named_with_the_nearest() -> None:
     with pytest.raises(UserError, match=r"no column 'truht'; did you mean 'truth'"):
         asked_choices([WHALE], "here", QuestionColumns(truth="truht"))

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from doxascope.experiments.compare.comparison import compare
 from doxascope.experiments.compare.page import page as page_of_comparison
 from doxascope.experiments.probing.data import by_model, load_runs
 from doxascope.experiments.probing.jobs import apply_job, sweep_job, train_job
-from doxascope.experiments.probing.kinds import run_kinds
+from doxascope.experiments.probing.kinds import read_kinds, run_kinds
 from doxascope.experiments.probing.settings import load_job
 from doxascope.experiments.report.document import Instances, Prose, Stamp, TableBlock
 from doxascope.experiments.report.record import read
@@ -35,6 +36,7 @@ from doxascope.experiments.run.runner import run
 from doxascope.hooks.model.spec import BACKENDS
 from doxascope.hooks.store import ActivationStore
 from doxascope.probes.evidence.calibration import Reach, by_errors, reach
+from doxascope.probes.features import ReadAt, StoreFeatures
 from doxascope.probes.probe import ProbeMeta
 
 ONE_METHOD = {
@@ -337,6 +339,56 @@ def test_what_is_left_out_is_told_with_its_reason_everywhere(
     top = card_page(replace(card, runs={"ask": doubted})).top
     assert isinstance(top.verdict, Stamp)
     assert any(few in reason for _, reason in top.verdict.lines)
+
+
+@pytest.fixture
+def spoilt(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Has a store hold no numbers for the first read-outs, as half precision does where it overflows."""
+    read = StoreFeatures.read
+
+    def spoil(wanted: Callable[[str], bool]) -> None:
+        def without(self: StoreFeatures, at: ReadAt) -> np.ndarray:
+            bad = np.array([wanted(name) for name in self.readout_ids])
+            return np.where(bad[:, None], np.nan, read(self, at))
+
+        monkeypatch.setattr(StoreFeatures, "read", without)
+
+    return spoil
+
+
+@pytest.mark.parametrize("name", ["ask", "truth"])  # at the options' own tokens, and of two options
+def test_a_read_out_that_is_no_number_costs_its_item_and_not_its_method(
+    every_kind: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], spoilt: Any, name: str
+) -> None:
+    folder = RunFolder(Path(shutil.copytree(every_kind(name), tmp_path / "run")))
+    before = pd.concat([table for _, table in applied(folder)])
+    lost = str(before["of"].iloc[0])
+    spoilt(lambda readout: readout == lost)
+    read_kinds(folder.path)
+    after = pd.concat([table for _, table in applied(folder)])
+    assert set(before["of"].astype(str)) - set(after["of"].astype(str)) == {lost}
+    assert np.isfinite(after["prob"]).all()
+    (left_out,) = json.loads((folder.path / "probes" / "left-out.json").read_text()).items()
+    assert re.fullmatch(r"\S+, 1 of \d+ read-outs", left_out[0])
+    assert left_out[1] == "their activations are no numbers"
+    assert f"probe of {left_out[0]}: left out, for {left_out[1]}" in (folder.path / "report.html").read_text()
+    assert "read-outs are left out at resid_post" in capsys.readouterr().err
+
+
+def test_readings_of_a_method_that_has_no_probe_any_more_leave_the_run(
+    every_kind: Callable[..., Path], tmp_path: Path, spoilt: Any
+) -> None:
+    folder = RunFolder(Path(shutil.copytree(every_kind("ask"), tmp_path / "run")))
+    earlier = [file for file in folder.manifest["files"] if file.startswith("probes/held-")]
+    assert len(earlier) == 2
+    kinds = {row["kind"] for row in json.loads((folder.path / "scores.json").read_text())["scores"]}
+    assert "probe" in kinds
+    spoilt(lambda _: True)
+    read_kinds(folder.path)
+    assert [file for file in folder.manifest["files"] if file.startswith("probes/held-")] == []
+    assert [*applied(folder)] == []
+    assert {row["kind"] for row in json.loads((folder.path / "scores.json").read_text())["scores"]} == kinds - {"probe"}
+    assert "no read-out has activations" in (folder.path / "report.html").read_text()
 
 
 def test_it_is_said_before_reading_that_there_are_too_few_clusters_for_probes(tiny_for: Callable[[str], Path]) -> None:

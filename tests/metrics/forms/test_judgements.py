@@ -138,7 +138,11 @@ def test_the_noise_of_k_of_n_is_that_of_the_draw(table: Write, beside: Beside) -
     p = rng.beta(4, 4, 20_000)  # variance 1/36, and mean p (1 - p) of 2/9
     found = beside(score_table(table(k=rng.binomial(8, p), n=np.full(20_000, 8))), "mean of k / n")
     assert float(found["SD of one belief by luck of the draw"]) == pytest.approx(np.sqrt(2 / 9 / 8), rel=0.02)
-    assert float(found["reliability"]) == pytest.approx(0.5, abs=0.03)  # 1/36 of 1/36 + 2/72
+    share = "share of the spread that luck does not make"
+    assert float(found[share]) == pytest.approx(0.5, abs=0.03)  # 1/36 of 1/36 + 2/72
+    assert "reliability" not in found  # the name of another quantity (F5)
+    alike = beside(score_table(table("k,n", "1,2", "1,2", "11,20", "9,20")), "mean of k / n")
+    assert alike[share] == "not estimable"  # luck alone would make more, by 60 times
 
 
 def test_a_recalibrated_belief(table: Write, estimates: Estimates, beside: Beside) -> None:

@@ -6,7 +6,17 @@ from hypothesis import strategies as st
 from pandas import DataFrame
 from statsmodels.stats.anova import anova_lm
 
-from doxascope.metrics import Resampling, bootstrap_rows, martingale_score, wording_study
+from doxascope.metrics import (
+    Resampling,
+    bootstrap_rows,
+    martingale_score,
+    method_correlation,
+    method_reliability,
+    reliability_icc,
+    wording_study,
+)
+from doxascope.metrics.scoring.engine import score_samples
+from doxascope.metrics.tables.samples import Elicited
 
 
 def readings(
@@ -27,7 +37,8 @@ def test_components_are_those_of_a_two_way_analysis_of_variance(seed: int, n: in
     item, wording = (ms_item - rest) / k, (ms_wording - rest) / n
     assert (study.item, study.wording, study.item_by_wording) == pytest.approx((item, wording, rest))
     assert study.reliability_one == pytest.approx(item / (item + rest))
-    assert study.reliability_mean == pytest.approx(item / (item + rest / k))
+    mean = item / (item + rest / k)
+    assert study.reliability_mean == pytest.approx(mean if mean >= 0 else np.nan, nan_ok=True)
     assert study.dependability_one == pytest.approx(item / (item + rest + wording))
 
 
@@ -80,3 +91,21 @@ def test_statuses() -> None:
     assert wording_study([[np.nan, 0.1]]).status == "too_few"
     with pytest.raises(ValueError, match=r"readings: shape \(3,\)"):
         wording_study([0.1, 0.2, 0.3])
+
+
+def test_the_reliability_of_a_mean_below_zero_is_not_estimable_under_any_name() -> None:
+    """Readings that repel: the estimate for their mean is 1 - 1/F, which has no lower end."""
+    one = np.random.default_rng(0).normal(size=40)
+    repel = np.column_stack([one, 0.3 * np.random.default_rng(1).normal(size=40) - one])
+    icc, study, alpha = reliability_icc(repel), wording_study(repel), method_reliability(repel)
+    assert -1 <= icc.icc1 < 0
+    assert -1 <= study.reliability_one < 0
+    assert np.isnan([icc.icc_mean, study.reliability_mean, alpha.reliability]).all()
+    assert alpha.status == "not_estimable"
+    both = method_correlation(repel, repel)
+    assert np.isnan([both.reliability_first, both.disattenuated]).all()
+    readings = Elicited(kind="exact", method="a", belief=repel.mean(axis=1) / 9 + 0.5, readings=repel / 9 + 0.5,
+                        wordings=repel / 9 + 0.5, coverage=np.ones(40))  # fmt: skip
+    beside = {number.metric: number.beside for number in score_samples([readings], Resampling(draws=50), "all").numbers}
+    assert beside["reliability"]["of the mean, without the bias"] == "not estimable"
+    assert beside["reliability_wording"]["of their mean"] == "not estimable"

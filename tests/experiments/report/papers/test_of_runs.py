@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,14 @@ from doxascope.experiments.report.papers.paper_tables import (
     DASH,
     PaperTable,
     RunNumbers,
+    as_blocks,
     as_lines,
     marks_of,
     number_cell,
 )
+from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.paper_tables import numbers_of
+from doxascope.experiments.suite.martingale.config import MartingaleConfig
 
 Named = Callable[[list[PaperTable], str], PaperTable]
 Values = Callable[[PaperTable], dict[str, list[float]]]
@@ -139,8 +144,8 @@ def test_what_does_not_vary_has_no_interval(named: Named) -> None:
     """An interval of no width is the status of its number, on every way out."""
     flat = {**row("p_error_prior_included", 2 / 3), "ci_lo": 2 / 3, "ci_hi": 2 / 3, "n_rows": 3}
     for status, below in (
-        ("zero_cluster_variance", "(zero cluster variance)"),
-        ("ok", "(zero cluster variance)"),
+        ("zero_cluster_variance", "(all clusters alike)"),
+        ("ok", "(all clusters alike)"),
         ("few_effective_clusters", "(few effective clusters)"),
     ):
         made = named(consistency.tables([numbers("m", row("c2", 0.9), {**flat, "status": status})]), "Table 1")
@@ -149,6 +154,41 @@ def test_what_does_not_vary_has_no_interval(named: Named) -> None:
         assert np.isnan(cell.ends).all()
         assert made.rows[0][1][0].below == "[0.8000, 1.0000]"
         assert "[66.67%" not in "\n".join([*as_lines(made), as_latex(made)])
+
+
+def test_a_status_stands_under_its_number_and_under_the_means_that_it_enters(named: Named) -> None:
+    few = {**row("rmse_truth", 0.2), "status": "few_clusters"}
+    runs = [numbers("a", few, dataset="heart"), numbers("a", row("rmse_truth", 0.4), dataset="fever")]
+    made = named(rationality.tables(runs), "Table 4")
+    below = {labels[0]: cells[0].below for labels, cells in made.rows}
+    assert below["heart-a"] == "[0.1000, 0.3000] (few clusters)"
+    assert below["fever-a"] == "[0.3000, 0.5000]"
+    assert below["Mean: a"].endswith("] (few clusters)")
+    (block,) = as_blocks([made])
+    for text in ("\n".join(as_lines(made)), as_latex(made), str(block.rows)):
+        assert "few clusters" in text
+    withheld = {**row("M_step", None, "review, cot, none"), "status": "wordings_disagree"}
+    setups = [row("M_step", 0.1, "forecasting, cot, none"), withheld]
+    (mean, _), *_ = (cells for _, cells in martingale.tables([numbers("m", *setups)])[1].rows)
+    assert (mean.value, mean.below) == (pytest.approx(0.1), "(wordings disagree)")
+
+
+def test_the_mark_of_table_3_stands_at_the_run_that_cannot_be_read(named: Named) -> None:
+    rows = [row("switch", 0.4), row("hswitch", 0.2)]
+    made = named(consistency.tables([numbers("a", *rows), numbers("b", *rows, readable="unreadable")]), "Table 3")
+    assert [[cell.text for cell in cells[:2]] for _, cells in made.rows] == [["40.0%", "20.0%"], ["40.0%†", "20.0%†"]]
+    assert not any("†" in group for group, _ in made.columns)
+    assert marks_of([made]) == ["† unreadable: no belief is measured"]
+
+
+def test_a_smoke_set_is_not_called_by_the_name_of_the_data_set_of_the_paper(tmp_path: Path) -> None:
+    (tmp_path / "cmv.csv").write_text("question\n")
+    domains = f"domains={{review: {{kind: smoke}}, values: {{kind: views, file: '{tmp_path / 'cmv.csv'}'}}}}"
+    _, config = load_config("martingale", [domains, "registered=null"])
+    assert isinstance(config, MartingaleConfig)
+    rows = [row("M_step", 0.1, f"{domain}, cot, none") for domain in config.domains]
+    scores, *_ = martingale.tables([numbers_of("m", config, rows, {})])
+    assert [domain for domain, _ in scores.columns] == ["ChangeMyView", "review (smoke set)"]
 
 
 def test_what_is_left_out_is_told_once_and_of_which_mode(named: Named) -> None:

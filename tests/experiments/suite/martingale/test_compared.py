@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ from doxascope import UserError
 from doxascope import compare as compare_by_name
 from doxascope.benchmarks.agents import Anchored, Bayesian
 from doxascope.experiments.compare import Comparison, compare
+from doxascope.experiments.compare.collection import COLUMNS
 from doxascope.experiments.compare.page import page
 from doxascope.experiments.compare.power import needed
 from doxascope.experiments.report.document import TableBlock
 from doxascope.experiments.report.html import to_html
 from doxascope.experiments.report.record import to_json
+from doxascope.experiments.report.terminal import to_text
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.metrics.claims import BEHAVIOUR
 
@@ -155,9 +158,10 @@ def test_what_cannot_be_read_is_shown_and_enters_no_family_but_for_what_it_does(
     found = compare([knows.path, mute.path])
     assert {record.pair.metric for record in (*found.confirmed, *found.explored)} <= BEHAVIOUR
     record = next(record for record in found.struck if record.pair.metric == "M")
-    assert record.finding == "struck out"
+    assert record.finding == "unreadable"
+    assert (record.finding, record.struck) == tuple(found.table().set_index("metric").loc["M", ["finding", "why"]])
     assert record.struck == "exact/words, mute cannot be read: the options make up too little of the answer"
-    assert np.isnan(record.score.p_adjusted)
+    assert np.isnan([record.score.p, record.score.p_adjusted]).all()
     whole = page(found, {})
     told = to_html(whole)
     assert "<s>" in told
@@ -168,6 +172,50 @@ def test_what_cannot_be_read_is_shown_and_enters_no_family_but_for_what_it_does(
     assert "M" in struck
     assert struck.isdisjoint(BEHAVIOUR)
     assert {row[0].value for row in each.rows} & BEHAVIOUR
+
+
+@pytest.mark.parametrize("n", [4, N])
+def test_the_options_of_few_items_that_are_hardly_ever_said_are_unreadable_too(
+    stored: Stored, gated: Any, n: int
+) -> None:
+    """No interval of a share of four lies below one half, so that the run says `not shown`; no p is given for that."""
+    fair, pulled = Bayesian().sample(n, 0), Anchored(pull=PULL).sample(n, 0)
+    runs = []
+    for name, agent in (("fair", fair), ("pulled", pulled)):
+        table = gated({"words": [agent.read]}, agent.outcome)
+        table = table[~table["item"].str.startswith("gate-") | table["item"].isin([f"gate-{i}" for i in range(n)])]
+        runs.append(stored(table.assign(coverage=np.where(table["prob"].isna(), table["coverage"], 0.003)), name))
+    found = compare([run.path for run in runs])
+    struck = {record.pair.metric: record for record in found.struck}
+    assert {record.pair.metric for record in (*found.confirmed, *found.explored)} <= BEHAVIOUR
+    assert "sufficiency" not in BEHAVIOUR
+    assert struck["M"].finding == "unreadable"
+    assert np.isnan([struck["M"].score.p, struck["M"].score.p_adjusted]).all()
+    assert "the options make up too little of the answer" in struck["M"].struck
+    assert all("unreadable" in str(write(page(found, {}))) for write in (to_text, to_html, to_json))
+
+
+def test_what_a_sweep_keeps_beside_its_runs_is_left_out_and_said_and_no_damaged_run(
+    stored: Stored, gated: Any, tmp_path: Path
+) -> None:
+    fair, pulled = Bayesian().sample(N, 0), Anchored(pull=PULL).sample(N, 0)
+    runs = [stored(gated({"words": [agent.read]}, agent.outcome), name) for name, agent in (("a", fair), ("b", pulled))]
+    study = tmp_path / "study"
+    study.mkdir()
+    for run in runs:
+        shutil.copytree(run.path, study / run.path.name)
+    (study / "sweep" / "jobs").mkdir(parents=True)
+    (study / "plan.yaml").write_text("experiments: [martingale]")
+    (study / "collected.csv").write_text(f"{','.join(COLUMNS)}\n{','.join(COLUMNS)}\n")
+    found = compare(sorted(study.glob("*")), metrics=["M"])
+    assert len(found.groups[0].sides) == 2
+    line = "Left out, since they are no runs: collected.csv, plan.yaml and sweep."
+    for text in (to_html(page(found, {})), to_text(page(found, {})), str(to_json(page(found, {})))):
+        assert line in text
+    (study / "damaged").mkdir()
+    (study / "damaged" / "commits.jsonl").write_text("")
+    with pytest.raises(UserError, match=r"damaged: is a run without manifest\.json"):
+        compare(sorted(study.glob("*")))
 
 
 def test_pairs_without_a_common_item_are_left_out_and_counted(stored: Stored, gated: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from doxascope.base.errors import UserError
-from doxascope.experiments.probing.chains import read_chain
+from doxascope.hooks.chains import read_chain
 from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.options import make_options
 from doxascope.metrics import chain_faithfulness

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...base.errors import UserError
-from ...hooks.lm import LanguageModel
-from ...hooks.prompts.chat import Conversation
-from ...hooks.prompts.options import Option, make_options
+from ..base.errors import UserError
+from .lm import LanguageModel
+from .prompts.chat import Conversation
+from .prompts.options import Option, make_options
 
 FORMS = (" {option}",)
 """How an answer goes on that has been begun."""
