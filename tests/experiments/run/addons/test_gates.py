@@ -206,7 +206,7 @@ def test_a_cluster_judges_or_scores() -> None:
 
 
 def test_numbers_of_one_method_under_several_prompts_have_labels_of_their_own() -> None:
-    score = cluster_mean([0.1, 0.2, 0.4], how=Resampling(draws=9))
+    score = cluster_mean([0.1, 0.2, 0.4], [0, 1, 2], how=Resampling(draws=9))
     of: dict[str, Any] = {
         "metric": "rmse_truth",
         "method": "words probe",
