@@ -120,5 +120,7 @@ def test_repeated_contexts_are_resampled_whole() -> None:
 def test_log_odds_are_judged_where_belief_and_implied_belief_are_both_extreme(case: float, extreme: bool) -> None:
     p = np.full(12, 0.001) + np.arange(12) / 1e5
     cases = Cases(p=p, conditional=np.full((12, 2), case), weights=np.full((12, 2), 0.5))
-    found = [number.metric for number in score_samples([cases], Resampling(draws=50), "lie").numbers]
+    found = {number.metric: number.score for number in score_samples([cases], Resampling(draws=50), "lie").numbers}
     assert ("lie_logodds" in found) == extreme
+    if extreme:
+        assert found["lie_logodds"].estimate == pytest.approx((logit(p) - logit(case)).mean())

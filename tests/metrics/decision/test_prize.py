@@ -159,7 +159,7 @@ def test_a_context_without_an_answer_under_either_prompt_is_dropped() -> None:
 
 
 def test_a_bet_is_as_good_where_the_line_between_two_chances_crosses_zero() -> None:
-    assert indifference_point([0.9, 0.1, 0.4, 0.6], [-3.0, 2.0, 1.0, -1.0]) == (pytest.approx(0.5), "ok")
+    assert indifference_point([0.9, 0.1, 0.4, 0.6], [-3.0, 4.0, 2.0, -2.0]) == (pytest.approx(0.5), "ok")
     assert indifference_point([0.1, 0.5, 0.9], [3.0, 1.0, 0.0]) == (pytest.approx(0.9), "ok")
     for rising in ([0.0, 1.0], [-1.0, 1.0]):
         assert indifference_point([0.2, 0.8], rising)[1] == "out_of_range"
