@@ -185,7 +185,13 @@ def score_runs(
     compared = {runs[0].experiment.headline} if metric == EVERY else None
     plan = _registered(runs, of_run) if several else runs[0].config.registered
     over_models = several and plan is not None
-    scored = score_samples(samples, how, metric, compared=compared, rivals=understood.rivals, over_models=over_models)
+    first = runs[0].config.registered
+    planned = first if all(run.config.registered == first for run in runs) else None
+    margins = {planned.metric: planned.margin} if planned and planned.margin is not None else {}
+    scored = score_samples(
+        samples, how, metric,
+        compared=compared, rivals=understood.rivals, over_models=over_models, margins=margins,
+    )  # fmt: skip
     further = [
         replace(number, run=name)
         for run, name, beliefs in zip(runs, names, taken, strict=True)
@@ -194,6 +200,13 @@ def score_runs(
     require_unique([*scored.all, *further])
     gate = set.intersection(*(set(run.folder.manifest.get("gate", [])) for run in runs))
     numbers = [*scored.numbers, *map(_worded, further)]
+    if planned and margins:  # the margin of the plan, and no other beside it
+        numbers = [
+            replace(number, equivalence=planned.equivalence(number))
+            if (number.metric, number.subset) == (planned.metric, planned.subset)
+            else number
+            for number in numbers
+        ]
     return ScoredTable(numbers, scored.differences, scored.skipped, understood, plan, gate)
 
 

@@ -93,7 +93,7 @@ def bayes_error_lines(sample: Evidence, how: Resampling) -> Iterator[Line]:
     clusters = clusters_of(sample)
     score = with_drop_reasons(cluster_mean(off, clusters, how=how), sample, off)
     claim = claimed(off, clusters, "lie", how, bounded_below=False, worst=1.0)
-    yield Line("p_y_incoherence", "stated P(Y) minus total probability", score, equivalence=claim)
+    yield Line("p_y_incoherence", "P(Y) minus P(Y) by total probability", score, equivalence=claim)
 
 
 @metric("D3, D4", EVIDENCE, Evidence, place=310)

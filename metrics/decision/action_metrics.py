@@ -338,11 +338,11 @@ def menus_lines(sample: Menus, how: Resampling) -> Iterator[Line]:
 def latent_lines(sample: Knowledge, how: Resampling) -> Iterator[Line]:
     """Does the other belief predict the action, or the truth, beyond the stated one? Partial correlation; 0: no."""
     for name, quantity, target in (
-        ("latent_action", "what it knows of the action beyond the stated belief", sample.action_prob),
-        ("latent_truth", "what it knows of the truth beyond the stated belief", sample.p_star),
+        ("latent_action", "what it knows of the action beyond its belief", sample.action_prob),
+        ("latent_truth", "what it knows of the truth beyond its belief", sample.p_star),
     ):
         if target is not None:
             score = latent_knowledge(sample.stated, sample.other, target, sample.clusters, how=how)
             known = sample.stated + sample.other + target
-            beside = {"share of it that the stated belief leaves": f"{score.left_of_target:.3f}"}
+            beside = {"share of it that the belief leaves": f"{score.left_of_target:.3f}"}
             yield Line(name, quantity, with_drop_reasons(score, sample, known), beside)

@@ -313,6 +313,7 @@ def score_samples(
     compared: Collection[str] | None = None,
     rivals: Sequence[Collection[str]] = (),
     over_models: bool = False,
+    margins: Mapping[str, float] | None = None,
 ) -> Scored:
     """Score samples by every metric that fits them.
 
@@ -322,6 +323,7 @@ def score_samples(
         until: of each metric, the last number that is wanted: what it says after it is not computed. Empty: all.
         compared: the numbers whose differences between samples are told; None: all that can be compared.
         rivals: names of samples that are compared with each other; none: all are.
+        margins: number -> the margin within which two are the same, where it is not the default one.
         over_models: whether the runs are of models that are a sample, too; then what can be compared is told over them.
 
     Raises UserError if the metric is unknown, fits no sample, or says that a sample is malformed.
@@ -329,7 +331,8 @@ def score_samples(
     scored = measured(samples, how, metric, until=until, compared=compared)
     numbers = [*scored.numbers, *(_over_models(scored.comparable, how) if over_models else ())]
     require_unique(numbers)
-    differences = paired_differences(pairs_of(scored.comparable, rivals, scored.samples), how)
+    pairs = pairs_of(scored.comparable, rivals, scored.samples)
+    differences = paired_differences(pairs, how, margins=margins)
     return Scored(numbers, differences, scored.skipped, too_slow=scored.too_slow)
 
 

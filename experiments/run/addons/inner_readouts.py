@@ -17,7 +17,7 @@ from ....metrics.beliefs import distinct_conditions
 from ....metrics.contract import Score
 from ....metrics.number import Number
 from ....metrics.scoring.engine import score_samples
-from ....metrics.tables.samples import Sample
+from ....metrics.tables.samples import ALL, Sample
 from ...report.cells import scored_table
 from ...report.document import TableBlock
 from ...report.findings import Column
@@ -114,7 +114,8 @@ def numbers_table(name: str, numbers: Sequence[Number]) -> TableBlock:
     """A folded table of numbers, with what is to be read beside each."""
 
     def notes(number: Number) -> list[str]:
-        return [number.method, *(f"{key} {value}" for key, value in number.beside.items())]
+        part = [number.subset] if number.subset != ALL else []
+        return [", ".join([number.method, *part]), *(f"{key} {value}" for key, value in number.beside.items())]
 
     return scored_table(numbers, notes, folded=True, name=name)
 

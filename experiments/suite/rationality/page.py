@@ -279,7 +279,7 @@ def _latent(numbers: Sequence[Number]) -> str:
     target = {"latent_action": "the choice", "latent_truth": "the truth"}
     named = [f"{one.method} of {target[one.metric]} ({one.score.estimate:+.2f})" for one in kept]
     listed = "; ".join(named) if named else "none"
-    return f"Knowledge beyond the stated belief, significant after Holm over {len(tested)} comparisons: {listed}."
+    return f"Knowledge beyond the belief, significant after Holm over {len(tested)} comparisons: {listed}."
 
 
 # The figures; none of methods that gave no belief.

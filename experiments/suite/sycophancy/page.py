@@ -166,7 +166,7 @@ UPDATES = (
     Column("noise_floor", "reading noise", "RMSE of a perfect Bayesian read with the same noise"),
     Column("beyond_floor", "beyond it", "distance from Bayes minus the reading noise, which is taken as known"),
     Column("incoherence", "above 1", "share of P* above 1: the readings fit no distribution", percent=True),
-    Column("p_y_incoherence", "P(Y)", "stated P(Y) minus P(Y) by total probability"),
+    Column("p_y_incoherence", "P(Y)", "P(Y) minus P(Y) by total probability"),
 )
 DIRECTIONS = (
     Column("incorrect", "wrong way", "share of the updates against the direction of Bayes' rule", percent=True),

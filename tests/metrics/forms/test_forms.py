@@ -133,7 +133,7 @@ def test_bayes_readings_with_the_second_likelihood(table: Write, estimates: Esti
         rows.append(f"{x},{p_y + 0.1},{like},{other},{x * like / p_y}")
     found = estimates(score_table(table("p_x,p_y,p_y_given_x,p_y_given_not_x,posterior", *rows)))
     assert found["RMSE to Bayes (coherent P(Y))"].estimate == pytest.approx(0, abs=1e-12)
-    assert found["stated P(Y) minus total probability"].estimate == pytest.approx(0.1)
+    assert found["P(Y) minus P(Y) by total probability"].estimate == pytest.approx(0.1)
     assert found["weight of the evidence"].estimate == pytest.approx(1)
 
 

@@ -16,7 +16,7 @@ from doxascope.metrics.number import Number
 from doxascope.metrics.registration import Registered
 from doxascope.metrics.scoring.differences import paired_differences, pairs_of
 from doxascope.metrics.scoring.engine import measured, score_samples
-from doxascope.metrics.tables.sample_rows import Pairs, Updates
+from doxascope.metrics.tables.sample_rows import STEPWISE, WHOLE, Pairs, Updates
 from doxascope.metrics.tables.samples import Cases, Options, Sample, YesNo
 
 HOW = Resampling(draws=199)
@@ -154,3 +154,14 @@ def test_why_coherence_is_not_shown_is_said(values: list[float], why: str) -> No
     assert verdict.coherent is not None
     assert verdict.coherent.seen.startswith("consistency (c2) 0.9")
     assert verdict.sentence.endswith(f"; {why})")
+
+
+def test_tests_of_single_steps_have_a_name_of_their_own() -> None:
+    prior, posterior = np.random.default_rng(0).uniform(0.2, 0.8, (2, 40))
+    sample = updates(prior, posterior)
+    (pairs,) = sample.views.values()
+    numbers = score_samples([replace(sample, views={STEPWISE: pairs, WHOLE: pairs})], HOW, "martingale-tests").numbers
+    assert [(number.metric, number.quantity.rpartition(", ")[2]) for number in numbers] == [
+        ("tests_step", STEPWISE),
+        ("tests", WHOLE),
+    ]

@@ -20,6 +20,7 @@ from doxascope.experiments.run.addons.inner_readouts import (
     admitted,
     judging,
     numbers,
+    numbers_table,
     profiles,
     scoring,
 )
@@ -29,9 +30,10 @@ from doxascope.experiments.run.joint_scores import Run
 from doxascope.experiments.suite.consistency import INNER
 from doxascope.hooks.lens.lens import View
 from doxascope.hooks.lens.plan import Gate
-from doxascope.metrics import belief_consistency, belief_table
+from doxascope.metrics import belief_consistency, belief_table, cluster_mean
 from doxascope.metrics.beliefs import condition_keys
 from doxascope.metrics.contract import Resampling
+from doxascope.metrics.number import Number
 from doxascope.metrics.scoring.differences import pairs_of
 from doxascope.metrics.scoring.engine import measured
 
@@ -201,3 +203,15 @@ def test_a_cluster_judges_or_scores() -> None:
         assert len(drawn) == n
         assert drawn == judging(clusters, Gate(share=share), seed=3) <= set(clusters)
     assert len({frozenset(judging(clusters, Gate(share=0.4), seed)) for seed in range(9)}) > 1
+
+
+def test_numbers_of_one_method_under_several_prompts_have_labels_of_their_own() -> None:
+    score = cluster_mean([0.1, 0.2, 0.4], [0, 1, 2], how=Resampling(draws=9))
+    of: dict[str, Any] = {
+        "metric": "rmse_truth",
+        "method": "words probe",
+        "quantity": "RMSE to the truth",
+        "score": score,
+    }
+    table = numbers_table("t", [Number(**of), *(Number(**of, subset=f"prompt {name}") for name in ("a", "b"))])
+    assert [row[0].below[0] for row in table.rows] == ["words probe", "words probe, prompt a", "words probe, prompt b"]

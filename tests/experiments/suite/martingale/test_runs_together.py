@@ -45,6 +45,20 @@ def differences(found: ScoredTable) -> dict[str, Any]:
     return {number.method: number.score for number in found.differences if number.metric == "M_difference"}
 
 
+def test_a_number_has_one_margin_that_of_the_plan(stored: Stored, planted: Any) -> None:
+    fair, pulled = Bayesian().sample(N, 0), Anchored(pull=PULL).sample(N, 0)
+    plan = f"registered={{metric: M, method: words, coherent: 0, margin: 0.3, n: {N}}}"
+    runs = [
+        stored(planted({"words": [agent.read]}, agent.outcome), name, plan)
+        for name, agent in (("fair", fair), ("pulled", pulled))
+    ]
+    found = score_runs(runs)
+    claims = [number.equivalence for number in found.numbers if (number.metric, number.subset) == ("M", "all")]
+    claims += [number.equivalence for number in found.differences if number.metric == "M_difference"]
+    assert [claim.params["hi"] for claim in claims if claim] == [0.3] * 3
+    assert [verdict.coherent.margin for verdict in Lead.of_table(found).verdicts if verdict.coherent] == [0.3] * 2
+
+
 def test_models_are_told_apart_on_the_questions_that_they_share(rivals: list[RunFolder]) -> None:
     found = score_runs(rivals)
     alone = score_runs(rivals[:1])
