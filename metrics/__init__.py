@@ -32,7 +32,6 @@ __all__ += whitebox.__all__
 from .bayes import evidence_metrics, learning_metrics  # noqa: E402, F401
 from .bscore import answer_metrics  # noqa: E402, F401
 from .consistency import chain_metrics, reading_metrics, rejection_metrics, standing_metrics  # noqa: E402, F401
-from .decision import action_metrics, forecast_metrics, law_metrics, related_metrics  # noqa: E402, F401
-from .inference import label_metrics  # noqa: E402, F401
+from .decision import action_metrics, forecast_metrics, label_metrics, law_metrics, related_metrics  # noqa: E402, F401
 from .martingale import cell_metrics, update_metrics  # noqa: E402, F401
 from .whitebox import readout_metrics  # noqa: E402, F401

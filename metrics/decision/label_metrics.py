@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from ..contract import Resampling
+from ..inference.auroc import auroc, auroc_difference
+from ..inference.paired import paired_family
 from ..metric import Line, clusters_of, metric
 from ..tables.checks import Labelled
-from .auroc import auroc, auroc_difference
-from .paired import paired_family
 
 MOST_PAIRS = 45
 """Pairs of scores that are compared: of more scores than ten each is given by itself."""
