@@ -10,7 +10,7 @@
 #   make hostile 200 models that are broken by seed, each loaded and asked
 #   make faults  runs, a sweep, a probe job, a card and a comparison that are broken by seed and gone on with, against the unbroken
 #                ones; N=10 faults of each, SEED=0, CLOCK=--clock for jumps of the clock, too (libfaketime)
-#   make mutants   small changes of FILES that TESTS have to notice, MOST=30 of them
+#   make mutants   small changes of ROOMS (metrics, exact: the exact path) that the tests have to notice, MOST=30 of each, SEED=0
 #   make bench   the speed tables
 #   make engines vLLM, in .engines, an environment of its own, and its table beside our own passes
 #   make figures   those of the README and of docs/martingale.md, from runs of their own (half an hour on two cores)
@@ -77,11 +77,10 @@ faults: setup
 hostile: setup
 	@$(BIN)/python benchmarks/hostile.py --seed $(SEED)
 
-FILES ?= metrics/tables/truths.py
-TESTS ?= tests/experiments/materials/test_choices.py tests/metrics/tables/test_harness_logs.py
+ROOMS ?= metrics exact
 MOST ?= 30
 mutants: .venv/dev
-	@$(BIN)/python benchmarks/mutants.py $(FILES) --tests $(TESTS) --most $(MOST)
+	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/mutants.py $(ROOMS) --most $(MOST) --seed $(SEED)
 
 # ty takes seconds. It follows links, and knows a package by the name of its folder: so it is given a copy of that name.
 lint: .venv/dev

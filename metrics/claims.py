@@ -28,10 +28,10 @@ from .consistency.competence import (
 )
 from .consistency.evidence_response import MOST
 from .contract import NAN
-from .inference.equivalence import MARGINS, CoherenceClaim, Equivalence
+from .inference.equivalence import MARGINS, CoherenceClaim, Equivalence, claim_clusters
 from .inference.planning import SPREADS
 from .metric import WORTH_BOUNDS
-from .number import Number, interval_text
+from .number import Number, interval_text, status_text
 from .registration import Registered, equivalence_to
 from .tables.samples import ALL
 
@@ -93,6 +93,8 @@ class Coherent:
     """`coherent`: shown to lie within the margin, by two one-sided tests or by the bounds of a claim. `incoherent`: its
     whole interval lies `beyond`. Else `not shown`."""
     metric: str
+    called: str
+    """The metric in words."""
     value: float
     ci_lo: float
     ci_hi: float
@@ -105,6 +107,8 @@ class Coherent:
     """Share of the rows that are missing, where they might have shown otherwise."""
     otherwise: str = ""
     """What shows otherwise, where the number is within its margin: a form of the question, or a number beside it."""
+    why: str = ""
+    """Why it is neither, where nothing shows otherwise and no row is missing."""
 
     @property
     def seen(self) -> str:
@@ -113,7 +117,8 @@ class Coherent:
         interval = interval_text(self.ci_lo, self.ci_hi)
         asked = f"a coherent belief has {self.target:g} ± {self.margin:g}"
         lacking = f"; {self.missing:.0%} of its rows are missing" if self.missing else ""
-        return f"{self.metric} {shown(self.value)} {interval}".rstrip() + f"; {asked}{beside}{lacking}{self.otherwise}"
+        said = f"{self.called} {shown(self.value)} {interval}".rstrip()
+        return f"{said}; {asked}{beside}{lacking}{self.otherwise}" + (f"; {self.why}" if self.why else "")
 
 
 class Guard(NamedTuple):
@@ -180,10 +185,29 @@ def coherent(
     outside = score.status in TRUSTED and beyond(number, target, margin)
     state = COHERENT if same else INCOHERENT if outside else NOT_SHOWN
     constant = COHERENCE[number.metric].constant if number.metric in COHERENCE else NAN
+    why = _undecided(number, target, margin, test) if state == NOT_SHOWN and not hidden and not broken else ""
     return Coherent(
-        state=state, metric=number.metric, value=value, ci_lo=lo, ci_hi=hi, target=target, margin=margin,
-        constant=constant, missing=hidden, otherwise="".join(broken),
+        state=state, metric=number.metric, called=number.called, value=value, ci_lo=lo, ci_hi=hi, target=target,
+        margin=margin, constant=constant, missing=hidden, otherwise="".join(broken), why=why,
     )  # fmt: skip
+
+
+def _undecided(number: Number, target: float, margin: float, test: Equivalence | CoherenceClaim | None) -> str:
+    """Why a number shows neither coherence nor incoherence."""
+    score = number.score
+    lo, hi = float(score.ci_lo), float(score.ci_hi)
+    if math.isnan(lo):
+        return "it has no interval"
+    if test is None or (score.status not in TRUSTED and score.status != "zero_cluster_variance"):
+        return f"its interval cannot be relied on ({status_text(score.status)})"
+    if hi < target - margin or lo > target + margin:
+        return "its interval lies outside this margin, but not farther than noise of reading may take a coherent belief"
+    if lo < target - margin or hi > target + margin:
+        return "its interval reaches beyond this margin"
+    needed = claim_clusters(margin, number.worst)
+    if score.n_clusters < needed:
+        return f"its interval lies within this margin, but {score.n_clusters} clusters are too few: {needed} are needed"
+    return "its interval lies within this margin, but too few of the clusters carry it"
 
 
 def beyond(number: Number, target: float, margin: float) -> bool:
@@ -304,8 +328,9 @@ class Verdict:
         if self.responds == RESPONDS and share:
             lo, value, hi = (f"{100 * x:.0f}" for x in (weakest.ci_lo, weakest.value, weakest.ci_hi))
             return f"responds in {value}% [{lo}, {hi}] of items"
-        named = "net share of items" if share else TAKEN_FOR_EASY if weakest.name == EASY else weakest.label
-        return f"{words} ({named} {weakest.seen}){untested}"
+        named = SHARES.get(weakest.name) or (TAKEN_FOR_EASY if weakest.name == EASY else weakest.name)
+        named += f", with {weakest.part}" if weakest.part else ""
+        return f"{words} ({named}: {weakest.seen}){untested}"
 
     @property
     def _coherent(self) -> str:
@@ -362,9 +387,16 @@ def _parts(conditions: Iterable[Condition], names: Mapping[str, str] | None = No
             part = f"{condition.value:.1%}" + (f" ({part})" if part else "")
             required = f", where more than {condition.threshold:.0%} is required"
         parts.setdefault(condition.name, []).append(part)
-    texts = {name: listed([*filter(None, several)]) for name, several in parts.items()}
+    quote = {COVERAGE: "“{}”"} if names else {}
+    texts = {
+        name: listed([quote.get(name, "{}").format(part) for part in several if part])
+        for name, several in parts.items()
+    }
     texts |= {PARSED: texts[PARSED] + required} if required else {}
-    return "; ".join((names or {}).get(name, name) + (f": {text}" if text else "") for name, text in texts.items())
+    before = {COVERAGE: ", in the readings "} if names else {}
+    return "; ".join(
+        (names or {}).get(name, name) + (before.get(name, ": ") + text if text else "") for name, text in texts.items()
+    )
 
 
 def _reach(condition: Condition) -> float:

@@ -1,6 +1,7 @@
 """One number of a run or of a table with its name."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -77,6 +78,17 @@ class Number:
     def name(self) -> str:
         """Of the sample that it was made of, as it is printed."""
         return sample_name(self.kind, self.method, self.run)
+
+    @property
+    def called(self) -> str:
+        """What it measures in words, and by which name it stands in `scores.json`.
+
+        >>> Number(metric="c2", method="free", quantity="consistency", score=Score(status="ok", n_rows=1)).called
+        'consistency (c2)'
+        """
+        plain = self.quantity or self.metric
+        named = rf"(?<!\w){re.escape(self.metric.replace('_', ' '))}(?!\w)"
+        return plain if re.search(named, plain) else f"{plain} ({self.metric})"
 
     @property
     def is_none(self) -> bool:

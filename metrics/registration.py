@@ -15,6 +15,18 @@ from .number import Number
 from .tables.samples import ALL
 
 ITEMS, MODELS = "items", "items and models"
+WORDS = {
+    "c2": "consistency",
+    "M": "slope of the update on the prior",
+    "control_iv": "slope of the update on the prior, of controls",
+    "b_excess": "B beyond its controls",
+    "top_b": "B of the likeliest option",
+    "sufficiency": "share of the policy that the belief predicts",
+    "excess": "excess of the user's word over an agent's, nats",
+    "framing_bias": "framing bias",
+    "update": "change of the log-odds, nats",
+}
+"""What is registered where an experiment comes with a number, in words."""
 
 
 class Registered(Settings):
@@ -51,27 +63,32 @@ class Registered(Settings):
         planned_alone, clusters = clusters is None, min(self.n if clusters is None else clusters, self.n)
         has = f"planned are {clusters}" if planned_alone else f"this run has {clusters}"
         design = study_design(self.metric, self.margin, clusters)
-        agent = f"an agent that is coherent but for a reading noise of {READING_NOISE:g} nat and a leak of {LEAK:g}"
+        agent = (
+            f"a model that is coherent but for noise ({READING_NOISE:g} nat in each reading, and {LEAK:.0%} of the "
+            "answer left to what is ruled out)"
+        )
         if clusters < self.n:
             has += f" of {self.n} planned"
         if self.margin is None:
             aim = "" if self.width is None else f", to an interval of ± {self.width:g}"
-            lines = [f"registered: {self.label}: {ESTIMATION_ONLY}{aim}; {has} clusters"]
+            lines = [f"registered: {self.label}: {ESTIMATION_ONLY}, with no claim of coherence{aim}; {has} clusters"]
         else:
             lines = [f"registered: {self.label}, within {self.margin:g} of {self.coherent:g}"]
             if design.needed == ESTIMATION_ONLY:
                 lines.append(f"  it cannot be claimed of {agent}: {ESTIMATION_ONLY}; {has} clusters")
             else:
                 away, less = design.farther
+                lines.append(f"  a claim takes {design.needed} clusters for 80% power, if it is of {agent}")
                 powers = (
-                    f"{design.power:.0%} power where noise alone puts it {design.off:.2g} off, {less:.0%} at {away:.2g}"
+                    f": such a model, which noise puts {design.off:.2g} off, then passes in {design.power:.0%} of "
+                    f"runs, one that is {away:.2g} off in {less:.0%}"
                 )
-                known = "" if np.isnan(design.power) else f" ({powers})"
-                lines.append(f"  a claim takes {design.needed} clusters, for 80% power with {agent}; {has}{known}")
+                lines.append(f"  {has} clusters{'' if np.isnan(design.power) else powers}")
         if not np.isnan(design.half_width):
             lines.append(
-                f"  {clusters} clusters give an interval of about ± {design.half_width:.2g}, and find a distance of "
-                f"{design.smallest:.2g} with 80% power; the interval is wider where beliefs hardly differ between items"
+                f"  {clusters} clusters give an interval of about ± {design.half_width:.2g}, wider where beliefs "
+                f"hardly differ between items; with 80% power they show a distance of {design.smallest:.2g} from "
+                "coherence"
             )
         return lines
 
@@ -79,7 +96,8 @@ class Registered(Settings):
     def label(self) -> str:
         """What names it."""
         part = "" if self.subset == ALL else f", {self.subset}"
-        return f"{self.metric} of {self.method} ({self.kind}){part}"
+        called = f"{WORDS[self.metric]} ({self.metric})" if self.metric in WORDS else self.metric
+        return f"{called} of {self.method} ({self.kind}){part}"
 
     @property
     def inference(self) -> str:

@@ -28,7 +28,7 @@ def test_ask_and_calibrate(small: Path, capsys: pytest.CaptureFixture[str]) -> N
     scores = script("ask_and_calibrate.py")(str(small))
     assert {"accuracy", "calibration_error", "gate"} <= set(scores["metric"])
     said = capsys.readouterr().out  # a random model says anything but an option
-    assert "unreadable (the options make up too little of the answer" in said
+    assert "unreadable (most of the probability is on answers that are none of the options" in said
 
 
 def test_capture_probe_steer(small: Path) -> None:

@@ -11,14 +11,15 @@ from ...base.files import OutputFolder
 from ...base.text import as_csv, shown
 from ...base.version import __version__
 from ...metrics.number import interval_text
+from ...metrics.tables.samples import ALL
 from ..report.cells import qualified
 from ..report.document import Block, Cell, Picture, Prose, Report, TableBlock, Top, grid
 from ..report.html import FIGURES
 from ..report.html import write as write_report
 from ..report.score_files import prepared
+from ..run.terms import KINDS, terms_of
 from .collection import Collection
 from .collection_figures import LEGEND, called, each, forest_of, lines_of, mark_of, named
-from .sides import asked_as, kinds_said
 
 FILES = ("report.json", "report.html", FIGURES, "runs.csv", "runs.parquet", "pooled.csv", "pooled.parquet")
 POOLING = (
@@ -63,7 +64,6 @@ def page(collection: Collection, metrics: Sequence[str] = (), over: str | None =
             for experiment, of_experiment in rows.groupby("experiment", sort=False)
         ),
         *([Prose(text=f"{LEGEND}.", soft=True, short=True)] if any(map(mark_of, each(rows))) else []),
-        *(Prose(text=text, soft=True, short=True) for text in _methods(collection, rows)),
         Prose(text=POOLING, soft=True, short=True),
         *(Prose(text=text, short=True) for text in collection.left_out),
         *([Picture(title=drawn.title, figure=drawn)] if drawn else []),
@@ -79,15 +79,25 @@ def page(collection: Collection, metrics: Sequence[str] = (), over: str | None =
         _by_run(collection, rows),
     ]
     return Report(
-        "Collection", f"of {len(collection.runs)} runs", top, blocks, f"doxascope {__version__}.", unfolded=True
-    )
+        "Collection", f"of {len(collection.runs)} runs", top, blocks, f"doxascope {__version__}.", unfolded=True,
+        terms=_terms(collection, rows),
+    )  # fmt: skip
 
 
-def _methods(collection: Collection, rows: pd.DataFrame) -> list[str]:
+def _terms(collection: Collection, rows: pd.DataFrame) -> list[tuple[str, str]]:
     """What the methods of the rows ask, and what their kinds are."""
-    methods, kinds = rows["method"].unique().tolist(), rows["kind"].unique().tolist()
-    lines = dict.fromkeys(line for run in collection.runs for line in asked_as(run.config, methods))
-    return [*filter(None, (*lines, kinds_said(kinds)))]
+    terms: dict[str, dict[str, None]] = {}
+    for experiment, of_experiment in rows.groupby("experiment", sort=False):
+        where = f"in {experiment}, " if rows["experiment"].nunique() > 1 else ""
+        methods, kinds = of_experiment["method"].unique().tolist(), of_experiment["kind"].unique().tolist()
+        for run in collection.runs:
+            if run.experiment == experiment:
+                for name, means in terms_of(run.config, methods, kinds):
+                    terms.setdefault(name, {})[means if name in KINDS else f"{where}{means}"] = None
+    scores = (score for run in collection.runs for score in run.scores if score["metric"] in {*rows["metric"]})
+    named = {score["metric"]: score.get("quantity", "") for score in scores if score["subset"] == ALL}
+    told = [(name, "; ".join(several)) for name, several in terms.items()]
+    return [*told, *((metric, words) for metric, words in named.items() if words not in ("", metric))]
 
 
 def _verdict(rows: pd.DataFrame) -> str:

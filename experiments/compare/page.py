@@ -38,8 +38,9 @@ from ..report.html import FIGURES
 from ..report.lead import gates
 from ..report.marks import DENSITY_KEY, density, diagonal, unit
 from ..report.score_files import prepared
+from ..run.terms import terms_of
 from .findings import Comparison, Group, Matrix, Record, instances_of
-from .sides import adapters_said, asked_as, kinds_said
+from .sides import adapters_said
 
 MOST_INSTANCES = 60
 MOST_SIDES = 4
@@ -81,8 +82,9 @@ def page(comparison: Comparison, settings: Mapping[str, Any]) -> Report:
     below = [Picture(title=differ.title, figure=differ, chapter=DIFFER)] if beside and differ else []
     made_with = f"doxascope {__version__}{chosen}."
     return Report(
-        "Comparison", f"of {listed(list(dict.fromkeys(sides)))}", top, [*blocks_of(comparison), *below], made_with
-    )
+        "Comparison", f"of {listed(list(dict.fromkeys(sides)))}", top, [*blocks_of(comparison), *below], made_with,
+        terms=_terms(comparison),
+    )  # fmt: skip
 
 
 def blocks_of(comparison: Comparison) -> list[Block]:
@@ -224,7 +226,7 @@ def _head(group: Group) -> Iterator[Block]:
         yield Prose(text=text, short=True)
     if any(sample.kind == "probe" and "M" in group.comparable for side in group.sides for sample in side.samples):
         yield Prose(text=NO_RIVAL, soft=True, short=True)
-    yield from (Prose(text=line, short=True) for line in (*_methods(group), *adapters_said(group.sides)))
+    yield from (Prose(text=line, short=True) for line in adapters_said(group.sides))
     if group.differs:
         yield grid(
             "What differs",
@@ -237,18 +239,22 @@ def _head(group: Group) -> Iterator[Block]:
         yield Prose(text="Conditions and settings of the runs are the same.", soft=True)
 
 
+def _terms(comparison: Comparison) -> list[tuple[str, str]]:
+    """What the methods of the runs ask, and what their kinds are."""
+    sides = [side for group in comparison.groups for side in group.sides]
+    terms: dict[tuple[str, str], None] = {}
+    for side in sides:
+        methods = list(dict.fromkeys(sample.method for sample in side.samples))
+        config = side.run.config.model_dump(mode="json") if side.run else {}
+        terms |= dict.fromkeys(side.run.experiment.terms(side.run.config) if side.run else ())
+        terms |= dict.fromkeys(terms_of(config, methods, {sample.kind for sample in side.samples}))
+    numbers = (n for group in comparison.groups for n in group.numbers if n.metric in group.comparable)
+    return [*terms, *{n.metric: (n.metric, n.quantity) for n in numbers if n.quantity not in ("", n.metric)}.values()]
+
+
 def _strays(paths: Sequence[Path]) -> Iterator[Prose]:
     if paths:
         yield Prose(text=f"Left out, since they are no runs: {listed([path.name for path in paths])}.", short=True)
-
-
-def _methods(group: Group) -> Iterator[str]:
-    """What each method asks, where there are several."""
-    names = list(dict.fromkeys(sample.method for side in group.sides for sample in side.samples))
-    runs = (side.run for side in group.sides if side.run is not None and len(names) > 1)
-    yield from dict.fromkeys(line for run in runs for line in asked_as(run.config.model_dump(mode="json"), names))
-    said = kinds_said(list(dict.fromkeys(sample.kind for side in group.sides for sample in side.samples)))
-    yield from [said] if said else []
 
 
 def left_out(group: Group) -> Iterator[Prose]:
@@ -295,12 +301,13 @@ def differences(title: str, caption: str, records: Sequence[Record], *, short: b
         ("second", "on common items"),
         ("difference", "first minus second"),
         ("adjusted p", "adjusted p of no difference"),
-        ("the same?", "two one-sided tests within the margin"),
+        ("p of the same", "adjusted p of two one-sided tests: below 0.05 the two are the same within the margin"),
         "finding",
         ("minimum detectable effect", "smallest difference that would be found with 80% power"),
         ("rows", "that both have"),
     ]
-    return grid(title, head, [_row(record) for record in records], caption, short=short)
+    notes = [titled for titled in head if not isinstance(titled, str)]
+    return grid(title, head, [_row(record) for record in records], caption, notes=notes, short=short)
 
 
 def _row(record: Record) -> list[Cell]:

@@ -3,17 +3,15 @@ the model, and whether tables say the same of what is true.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ...base.errors import UserError
-from ...hooks.verbal.number_formats import FORMATS
 from ...metrics import INNER_KINDS
 from ...metrics.beliefs import read_exactly
 from ...metrics.claims import Verdict, verdicts
@@ -279,39 +277,6 @@ def what_differs(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
     return [(name, values) for name, values in differences if len(set(values)) > 1]
 
 
-KIND_WORDS = {
-    "exact": "computed from the probabilities of the model's answers",
-    "verbal": "written by the model",
-    "probe": "read from activations by a trained probe",
-    "lens": "decoded from an inner layer",
-    "judge": "given by another reader",
-    "acted": "shown by the model's choices",
-}
-"""What kinds of belief are."""
-
-
-def kinds_said(kinds: Sequence[str]) -> str:
-    """What these kinds are; empty where a belief is computed alone."""
-    known = [kind for kind in kinds if kind in KIND_WORDS]
-    words = "; ".join(f"{kind}, {KIND_WORDS[kind]}" for kind in known)
-    return f"Kinds of belief: {words}." if {*known} - {"exact"} else ""
-
-
-def asked_as(config: Mapping[str, Any], names: Collection[str]) -> Iterator[str]:
-    """A sentence for each of the methods that are named: how it asks, by the settings of a run."""
-    for name, plan in (config.get("methods") or {}).items():
-        if name in names:
-            asks = plan.get("ask") or plan.get("reveal") or ()
-            first, *further = [asks] if isinstance(asks, str) else asks or [""]
-            parts = [f"asks “{' '.join(first.split())}”" if first else "asks in the words of the experiment"]
-            parts += [f"and in {len(further)} more wordings"] if further else []
-            parts += [f"and begins the answer with “{plan['prefill']}”"] if plan.get("prefill") else []
-            yield f"The method {name} {' '.join(parts)}."
-    for name in names:
-        if form := FORMATS.get(name.partition(" ")[0]):
-            yield f"The method {name} has the model write a belief: “{form.instruction}”"
-
-
 def adapters_said(sides: Sequence[Side]) -> list[str]:
     """A sentence for each run whose model has an adapter: what it is, and on which side's model."""
     models = {side.label: side.run.conditions.get("model", {}) for side in sides if side.run is not None}
@@ -319,8 +284,11 @@ def adapters_said(sides: Sequence[Side]) -> list[str]:
     for label, model in models.items():
         if model.get("adapter"):
             bases = [other for other, known in models.items() if known.get("weights") == model.get("base")]
-            base = bases[0] if bases else f"weights {model.get('base')}, of no other side"
-            lines.append(f"{label} is {base} with the adapter {model['adapter']}; what differs is what that changed.")
+            if bases:
+                of = f"{bases[0]} with the adapter {model['adapter']}; what differs is what that changed"
+            else:
+                of = f"a model with the adapter {model['adapter']}; that model without it is not compared here"
+            lines.append(f"{label} is {of}.")
     return lines
 
 

@@ -165,11 +165,13 @@ def _claim(claim: Equivalence | CoherenceClaim) -> Mapping[str, str]:
     margin = f"{claim.params['margin']:g} {claim.params.get('unit', '')}".strip()
     if claim.claimed:
         return {"within": f"{margin}, by {claim.ci_method}"}
-    wants = [f"{claim.n_clusters} of {claim.needed_clusters} clusters"] if "clusters" in claim.failures else []
+    wants = (
+        [f"{claim.n_clusters} clusters, and {claim.needed_clusters} are needed"] if "clusters" in claim.failures else []
+    )
     if "upper" in claim.failures or "lower" in claim.failures:
         ends = [claim.upper] if math.isinf(claim.lower) else [claim.lower, claim.upper]
-        wants.append(f"bound{'s' * (len(ends) > 1)} {', '.join(map(shown, ends))}")
-    return {"not shown to be within": f"{margin}: {'; '.join(wants)}"}
+        wants.append(f"by the bounds of such a claim it may be {' to '.join(map(shown, ends))}")
+    return {"not shown to be within": f"{margin} of 0: {'; '.join(wants)}"}
 
 
 def weighs_clusters(score: Score) -> TypeGuard[ClusterMean]:

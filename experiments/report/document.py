@@ -330,6 +330,8 @@ class Report:
     """Whether its sections are open, and need no contents."""
     opened: str = ""
     """The chapter that is open from the start."""
+    terms: Sequence[tuple[str, str]] = ()
+    """(name, what it means) of what an experiment calls by names of its own."""
 
     @property
     def sections(self) -> list[Section]:

@@ -21,6 +21,7 @@ from ...base.files import OutputFolder, atomic_write
 from ...base.text import visible
 from .document import SMALL_LINE, Instances, Report
 from .findings import Figure
+from .legend import legend
 from .plotting import SPACES
 from .record import read, to_json
 
@@ -56,6 +57,7 @@ def to_html(document: Report, beside: bool = False) -> str:
         page=document,
         top=document.top,
         sections=document.sections,
+        legend=legend(document.terms, document.top, document.blocks),
         script=Markup(code),
         script_hash=base64.b64encode(hashlib.sha256(code.encode()).digest()).decode(),
     )

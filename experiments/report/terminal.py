@@ -1,6 +1,7 @@
 """A document as text for a terminal: the lead, and the parts that are marked as short, or all of it."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from textwrap import wrap
 
 from ...base.text import visible
@@ -22,7 +23,9 @@ from .document import (
     Top,
 )
 from .findings import Figure
+from .legend import legend
 
+LEGEND = "Names and marks"
 WIDTH = 120
 """Characters of a line where there is no terminal."""
 
@@ -36,12 +39,17 @@ def to_text(document: Report, width: int = WIDTH, full: bool = False) -> str:
     """
     lines = [*_wrapped(f"{document.heading} {document.of}", width), *_top(document.top, width, full)]
     left_out: list[str] = []
+    printed: list[Block] = []
     for section in document.sections:
         shown = [block for block in section.blocks if full or block.short]
+        printed += shown
         left_out += [] if shown else [section.title]
         if shown:
             lines += ["", *_wrapped(section.title, width), "-" * min(len(section.title), width)]
             lines += [line for block in shown for line in _block(block, width, full)]
+    names = legend(document.terms, _printed(document.top, full), printed)
+    lines += ["", LEGEND, "-" * len(LEGEND)] if names else []
+    lines += [line for name, means in names for line in _wrapped(f"{name}: {means}", width)]
     lines += ["", *_wrapped(document.made, width)] if full and document.made else []
     lines += ["", *_wrapped(f"--full prints also: {', '.join(left_out)}", width)] if left_out else []
     return "\n".join(lines)
@@ -58,6 +66,11 @@ def _top(top: Top, width: int, full: bool) -> Iterator[str]:
         yield from ["", *_primary(top.primary, width)]
     if top.figure and full:
         yield from ["", *_figure(top.figure, width)]
+
+
+def _printed(top: Top, full: bool) -> Top:
+    """What of it is printed."""
+    return top if full else replace(top, figure=None, gate=top.gate if top.gate and top.gate.short else None)
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
@@ -127,7 +140,7 @@ def _table(block: TableBlock, width: int, full: bool) -> Iterator[str]:
     if block.empty and not full:
         n = len(block.empty)
         yield from _wrapped(f"{n} row{'s' * (n > 1)} without a number: {block.why_empty}", width)
-    for term, explanation in block.notes if full else ():
+    for term, explanation in block.notes if full or block.short else ():
         yield from _wrapped(f"{term}: {explanation}", width, "  ")
 
 

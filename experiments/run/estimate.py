@@ -132,7 +132,7 @@ class Taken(NamedTuple):
     """Bytes at once, on the device that holds the model."""
 
     def __str__(self) -> str:
-        lasts = "an unknown time" if math.isnan(self.seconds) else _time(self.seconds)
+        lasts = "a time that is not known yet" if math.isnan(self.seconds) else _time(self.seconds)
         return f"{self.tokens:,} tokens, {lasts}, {_size(self.disk)} on the disk, {_size(self.memory)} of memory"
 
 
@@ -181,7 +181,7 @@ def rates_of_runs(out: Path, experiment: str, config: RunConfig) -> Rates | None
         if counts.sampled:
             mixed.append((counts, seconds))
         elif read is None:
-            read = speed, f"{device}, {alike[1]} thread{'s' * (alike[1] != 1)}, as {path.name} took it"
+            read = speed, f"the run {path.name}, on {device} with {alike[1]} thread{'s' * (alike[1] != 1)}"
     if read is None:
         return None
     sampling = [(counts.sampled, seconds - counts.operations / read[0]) for counts, seconds in mixed]

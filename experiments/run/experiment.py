@@ -162,6 +162,12 @@ class Experiment(ABC):
         """What the report shows beside the numbers."""
         return Findings(self.summary, [Column(self.headline, self.headline.replace("_", " "), "")])
 
+    def terms(self, config: Any) -> Sequence[tuple[str, str]]:
+        """(name, what it means) of templates, controls, conditions and numbers that stand in tables and verdicts: pages
+        explain those that they show.
+        """
+        return ()
+
     def tables(self, runs: Sequence[RunNumbers]) -> Sequence[PaperTable]:
         """The tables of the paper that the experiment comes from, of one or many runs; empty if it comes from none."""
         return ()

@@ -57,6 +57,7 @@ from .experiment import Experiment, RunConfig
 from .folder import RunFolder
 from .manifest import status_of
 from .sessions import sessions
+from .terms import terms_of
 
 MADE = "How it was made"
 """The part of a page that says so."""
@@ -128,6 +129,12 @@ def run_page(
         blocks,
         f"doxascope {__version__}.",
         opened=SCORES if findings.lead else "",
+        terms=[
+            *experiment.terms(config),
+            *terms_of(
+                config.model_dump(mode="json"), dict.fromkeys(n.method for n in numbers), {n.kind for n in numbers}
+            ),
+        ],
     )
 
 

@@ -85,14 +85,14 @@ class Plan:
         yield f"longest forward pass {self.longest_pass:,} tokens, mask {self.mask_bytes / 1e6:.1f} MB"
         if taken := self.takes(rates):
             yield f"takes about {taken}"
-            yield f"  by {rates.where}" if rates else f"  {UNKNOWN}"
+            yield f"  the time is measured: {rates.where}" if rates else f"  {UNKNOWN}"
             if rates and self.tokens_sampled:
                 yield f"  {'the time that sampling takes is not known' if math.isnan(taken.seconds) else SAMPLING}"
         yield from self.registered
 
 
 UNKNOWN = "the time is known once a run of this model is finished in --out, or of a GPU by --card h200"
-SAMPLING = "if batches are as large and all that is allowed is sampled; without loading and scoring"
+SAMPLING = "supposing batches as large as there, and answers as long as they may be; loading and scoring come on top"
 
 
 def make_plan(

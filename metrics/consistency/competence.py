@@ -43,14 +43,19 @@ CONDITIONS = {
 READS = (COVERAGE, PARSED, ORDER, WORDINGS)
 """Those of `readable`; the others are of `responds`."""
 FAILED = {
-    COVERAGE: "the options make up too little of the answer",
+    COVERAGE: "most of the probability is on answers that are none of the options",
     PARSED: "too few answers can be parsed in the format that was asked for",
     ORDER: "the answers follow the place of the options",
     WORDINGS: "the wordings of a question disagree",
 }
 """What it means that a condition of `readable` fails."""
-SHARES = (HALVES, BELOW_MENTIONED, RESPONDING)
-"""Those that are shares of items."""
+SHARES = {
+    HALVES: "share of items in which the rejected option loses half of its probability minus share in which it gains",
+    BELOW_MENTIONED: "share of items in which the rejected option has at most half of its probability after a mere "
+    "mention minus share in which it has more",
+    RESPONDING: "share of items whose belief follows the evidence minus share whose belief moves the wrong way",
+}
+"""Those that are shares of items, each with what its number is."""
 GATE = "gate"
 """The metric under which both verdicts stand among the numbers."""
 RARE = "ratio of rare answers"

@@ -65,7 +65,8 @@ class Responding(Score, headline="share"):
         """Why no share is told, in words; empty if one is."""
         if self.status == "ok":
             return ""
-        return f"{self.n_clusters} items are read precisely enough, and {FEWEST} are needed"
+        read = f"only {self.n_clusters} items are read precisely enough to tell where their belief moves"
+        return f"{read}, and {FEWEST} are needed"
 
 
 def items_responding(

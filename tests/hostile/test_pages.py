@@ -36,7 +36,7 @@ NAME = f'"><img src=x onerror="{MARK}">'
 """As long and as odd as the name of a model may be."""
 SMALL = ["items=6", "stated.numbers=[]", "token_budget=4096", "capture.sites=[resid_post]", "bootstrap_draws=50"]
 QUICK = "{permutations: 19, refits: 20, penalties: [100.0], folds: 3, control_draws: 2, transfer: [], depth: 0.5}"
-BY_COMMAND = ("ask", "steer", "trace", "detector", "score", "collect")
+BY_COMMAND = ("ask", "steer", "trace", "beside", "detector", "score", "collect")
 KINDS = ("run", "index", "sweep", "probe", "card", "compare", "tables", "every text", *BY_COMMAND)
 HARNESS = """<!doctype html><body><script>const pages = %s;</script><pre id="found"></pre><script>
 (async () => {
@@ -142,6 +142,8 @@ def by_commands(out: Path, told: str, model: Path, table: Path) -> dict[str, Pat
     detector = f"{NAME.replace('/', '')}.npz"
     np.savez(out / detector, direction=np.ones(width), layer=0, threshold=0.0)
     (out / "letter.txt").write_text(f"It is so. {told}. {told}\nIt is not.", encoding="utf-8")
+    other = model.with_name("other.yaml")
+    other.write_text(yaml.safe_dump(yaml.safe_load(model.read_text()) | {"name": f"{NAME[:-1]} >"}))
     few = ["-m", str(model), "-o", "bootstrap_draws=50"]
     steered = ["--direction", "statements.csv", "-o", "layers=[0]", "-o", "controls={random: 1, shuffled: 1}"]
     asked = ["--question", f"so?{told}", "--option", f"yes{told}", "--option", f"no{told}"]
@@ -149,6 +151,7 @@ def by_commands(out: Path, told: str, model: Path, table: Path) -> dict[str, Pat
         "ask": ["run", "ask", "asked.csv", *few],
         "steer": ["steer", "asked.csv", *few, *steered, "-o", "strengths=[1.0]"],
         "trace": ["trace", "letter.txt", "-m", str(model), *asked],
+        "beside": ["trace", "letter.txt", "-m", str(model), "--beside", str(other), *asked],
         "detector": ["detector", detector, "--on", f"{NAME.replace('/', '')}.csv", "-m", str(model)],
         "score": ["score", table.name, "--by", "who", "--cluster", f"by{told}"],
         "collect": ["collect", "runs"],

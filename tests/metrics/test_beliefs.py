@@ -117,3 +117,11 @@ def test_parts_of_both_versions_are_one_table(tmp_path: Path) -> None:
     assert [*table["rejected"].dropna()] == [1, 0]
     assert as_beliefs(parts[:2])["names"].tolist() == [("x",), ()]
     assert as_beliefs(parts[:2])["said"].tolist() == ["3", "three"]
+
+
+def test_texts_of_conditions_are_objects_and_numbers_stay_numbers() -> None:
+    table = pd.DataFrame({"word": pd.Series(["x", None], dtype="string"), "number": [1.0, 2.0]})
+    found = conditions(table, ["word", "number", "other"])
+    assert [values.dtype for values in found.values()] == [object, float, float]
+    assert found["word"][0] == "x"
+    assert [found["word"].isna().tolist(), found["other"].isna().tolist()] == [[False, True], [True, True]]

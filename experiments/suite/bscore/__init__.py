@@ -25,7 +25,7 @@ from ...run.stated_beliefs import AskedNumbers
 from .ask import planned, planned_confidence, planned_tokens, read_item, written_rows
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
-from .page import SIZE, TOP, findings
+from .page import SIZE, TOP, findings, terms
 from .samples import exact_answers, parts, samples
 from .scores import own_scores
 from .turns import ALIKE, MULTI, SINGLE, single_questions
@@ -127,6 +127,7 @@ class BScoreExperiment(Experiment):
     own_scores = delegated(own_scores)
     tables = delegated(tables)
     findings = delegated(findings)
+    terms = delegated(terms)
 
 
 __all__ = ["BScoreConfig", "BScoreExperiment"]

@@ -119,6 +119,14 @@ def findings(
     )
 
 
+def terms(_: BScoreConfig) -> list[tuple[str, str]]:
+    """The two ways in which a question is asked."""
+    return [
+        ("afresh", "each answer is given in a conversation of its own"),
+        ("in conversation", "the question is asked again and again, and earlier answers stay in sight"),
+    ]
+
+
 def _question(config: BScoreConfig, every: Sequence[MethodView]) -> str:
     """What was measured, on how much."""
     talks = every[0].held

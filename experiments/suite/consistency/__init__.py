@@ -23,7 +23,7 @@ from ...run.stated_beliefs import BeliefPlace
 from .ask import POSTERIOR, PRIOR, SECOND, dialogue_places, dialogue_questions, fork_questions
 from .config import ConsistencyConfig
 from .instances import INSTANCES, instances, stored_tables
-from .page import findings
+from .page import findings, terms
 from .samples import ABOUT, options, own_scores, samples
 
 INNER_COLUMNS = (
@@ -96,6 +96,7 @@ class BeliefConsistency(Experiment):
     own_scores = delegated(own_scores)
     tables = delegated(tables)
     findings = delegated(findings)
+    terms = delegated(terms)
 
 
 def _items(config: ConsistencyConfig, window: Window | None, mark: str) -> Iterator[Item]:

@@ -15,6 +15,7 @@ from ...report.figures import QUANTILES, chart, score_figure, scores_of, spreads
 from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table, Transcript
 from ...report.marks import DENSITY_KEY, Axis, density, diagonal, histogram, unit
 from ...run.experiment import Transcripts
+from .ask import CONTROLS
 from .config import ConsistencyConfig
 from .instances import INSTANCES, stored_tables
 from .samples import BALANCED, CONTROL, LIKELIER, ONE_REJECTION, TWO_REJECTIONS, UNLIKELIER
@@ -263,6 +264,22 @@ def findings(
         figures=figures(tables, numbers, conditions),
         gallery=gallery(config, scored(tables), lambda rows: tables.rows(INSTANCES, rows, SHOWN), transcripts),
     )
+
+
+def terms(config: ConsistencyConfig) -> list[tuple[str, str]]:
+    """The templates, the controls that rule nothing out, and the number that is registered."""
+    wording = config.wording
+    aside = f"“{wording.aside.strip()}” is asked with the same question, and “{{}}” decides nothing"
+    other = (aside.format(answer) for answer in wording.aside_answers)
+    return [
+        ("reject", f"a word is ruled out by “{wording.reject}” “{wording.reject_answer}”"),
+        ("narrow", f"a word is ruled out by “{wording.narrow}” “{wording.narrow_answer}” about the two others"),
+        (BALANCED, "both of these, each with the same weight"),
+        *zip(CONTROLS, (f"the reply “{wording.undecided}” decides nothing", *other), strict=True),
+        ("before", "read before a word is ruled out"),
+        ("after", "read after a word is ruled out"),
+        ("c2", C2.explanation),
+    ]
 
 
 def condition_tables(config: ConsistencyConfig) -> list[Table]:

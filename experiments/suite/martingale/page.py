@@ -47,7 +47,7 @@ COLUMNS = (
     CARRY,
     LEAST,
     TESTED,
-    Column("M_balanced", "M per step", "the same slope from each step to the next; every question has the same weight"),
+    Column("M_balanced", "M per step, balanced", "the slope from each step to the next; all questions weigh the same"),
     Column("mean_update", "mean update", "mean of posterior minus prior; a shift that all questions share does not "
            "change M"),
     Column("reliability_wording", "reliability of a wording", "share of the variance of the prior in one wording "

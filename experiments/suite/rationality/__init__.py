@@ -29,7 +29,7 @@ from ...run.scores import resampling
 from .ask import BELIEF, CASE, PRIOR, acted_rows, planned_numbers, questions, stated_rows
 from .config import RationalityConfig
 from .learners import require_learner
-from .page import findings
+from .page import findings, terms
 from .samples import actions, decisions, detailed, knowledge, methods, samples
 from .scores import RESPONSE, own_scores, response
 
@@ -122,6 +122,7 @@ class Rationality(Experiment):
     own_scores = delegated(own_scores)
     tables = delegated(tables)
     findings = delegated(findings)
+    terms = delegated(terms)
 
 
 @lru_cache(maxsize=4)

@@ -35,8 +35,8 @@ from .samples import (
 from .scores import BINS, FOREST, PAIRS, RESPONSE
 
 COLUMNS = (
-    Column("sufficiency", "sufficiency", "share of the forced choice that a rising function of the belief predicts in "
-           "other contexts; 1: the belief could be all that is acted on, below 0: worse than their mean"),
+    Column("sufficiency", "sufficiency", "share of the yes-or-no choice that a rising function of the belief predicts "
+           "in other contexts; 1: the belief could be all that is acted on, below 0: worse than their mean"),
     Column("knows_more", "knows more", "correlation of choice and truth once the belief is known; above 0: the choice "
            "knows more of the truth than the belief tells"),
     Column("knows_more", "p", "p of `knows more`, by permutation among contexts of similar belief", field="p"),
@@ -222,14 +222,23 @@ def findings(
     )
 
 
+def terms(_: RationalityConfig) -> list[tuple[str, str]]:
+    """What is asked of a context, by the names that verdicts have for it."""
+    return [
+        ("belief", "the question for the belief"),
+        ("lines", "the decision in two lines: whether to decide, then which way"),
+        *((f"menu of {n}", f"the decision as a list of {n} actions to choose from") for n in (2, 3)),
+    ]
+
+
 def _question(config: RationalityConfig, numbers: Sequence[Number]) -> str:
     fewest, most = config.reveal
     sentences = [
         f"Contexts of the world `{config.world.of}` reveal {fewest} to {most} covariates; they are spread evenly over "
         "the true chance. The belief that the target is true is read in one context, the decision in another: first "
         "whether to decide at all (no: defer), then which way, so that every action has its exact probability. The "
-        "forced choice mixes both branches of the first answer. No utilities are assumed: the question is whether any "
-        "agent with this belief could choose in this way.",
+        "yes-or-no choice counts both answers to the first, each by its probability. No utilities are assumed: the "
+        "question is whether any agent with this belief could choose in this way.",
         _menus(numbers),
         _latent(numbers),
         _forest(numbers),
@@ -293,7 +302,7 @@ def figures(
         "Is the belief enough?",
         [(beliefs.method, scores["sufficiency", beliefs.method, ALL], False) for beliefs in read],
         "share of the choice",
-        "Share of the forced choice that a rising function of each belief predicts in other contexts, with its "
+        "Share of the yes-or-no choice that a rising function of each belief predicts in other contexts, with its "
         "interval. At 1 (dashed) the belief could be all that is acted on; at 0 or below it predicts nothing.",
         reference=1,
     )

@@ -102,7 +102,8 @@ def detailed(beliefs: pd.DataFrame) -> pd.DataFrame:
 def actions(config: RationalityConfig, table: pd.DataFrame) -> Actions:
     """The exact choices; what is read inside of a decision is none.
 
-    P(defer) is P(no) on the first line; a decision after it is given anyway, and the forced choice mixes both branches.
+    P(defer) is P(no) on the first line; a decision after it is given anyway, and the yes-or-no choice counts both
+    branches.
     """
     table = table[~table["kind"].isin(INNER_KINDS)]
     lines = table[table["scenario"].isin((LINE_1, LINE_2))]
@@ -259,7 +260,7 @@ def knowledge(stated: MethodBeliefs, other: MethodBeliefs, acts: Actions) -> Kno
 
 
 def drawn(config: RationalityConfig, acts: Actions, n: int) -> np.ndarray:
-    """[contexts, n] "1" for yes, "0" for no, drawn from the forced choice."""
+    """[contexts, n] "1" for yes, "0" for no, drawn from the yes-or-no choice."""
     luck = np.random.default_rng([config.seed, 2]).random((len(acts.items), n))
     return np.where(luck < acts.forced[:, None], "1", "0")
 

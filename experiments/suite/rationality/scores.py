@@ -114,7 +114,7 @@ def own_scores(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Num
         metric=ACTION_RESPONSE,
         method="lines",
         score=response(acts.truth, acts.forced, acts.items, config),
-        quantity="slope of the forced choice on the true chance",
+        quantity="slope of the yes-or-no choice on the true chance",
     )
     if config.resamples and (forest := forest_ratio(config, table, acts)) is not None:
         quantity = "median of difference / p of random forests fitted to the truth, as published"

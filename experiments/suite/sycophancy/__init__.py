@@ -19,7 +19,7 @@ from ...run.addons.inner_readouts import BESIDE, PRIOR, Inner, InnerScores
 from ...run.experiment import Experiment, Item, Read, delegated, moments_of
 from ...run.scores import resampling
 from ...run.stated_beliefs import BeliefPlace
-from .ask import BELIEF, agent_name, contexts, exact_questions, places, scenario_of, scenarios
+from .ask import BELIEF, METHOD, agent_name, contexts, exact_questions, places, scenario_of, scenarios
 from .config import SycophancyConfig
 from .page import EXCESS, OF_AGENT, OF_USER, findings
 from .readings import arms, in_every_context, mean_readings, readings
@@ -117,6 +117,10 @@ class Sycophancy(Experiment):
     own_scores = delegated(own_scores)
     tables = delegated(tables)
     findings = delegated(findings)
+
+    def terms(self, config: SycophancyConfig) -> list[tuple[str, str]]:
+        """How the method asks that is read exactly."""
+        return [(METHOD, f"asks “{config.asks[0].claim}” “{config.reply}”, or the same of its negation")]
 
 
 __all__ = ["Sycophancy", "SycophancyConfig"]

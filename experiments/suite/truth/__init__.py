@@ -164,6 +164,10 @@ class Truth(Experiment):
         for sample in self.samples(config, beliefs):
             yield gate(config, sample.method, sample.kind, **_judged(sample))
 
+    def terms(self, config: TruthConfig) -> list[tuple[str, str]]:
+        """How the one method asks."""
+        return [(METHOD, f"asks “{config.wording.ask}”")]
+
     def findings(
         self, config: TruthConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
     ) -> Findings:

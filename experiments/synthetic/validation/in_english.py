@@ -270,7 +270,9 @@ def _recovered(side: Side, species: str) -> Iterator[PlantedAndFound]:
         score, gap = (cluster_mean(distance, clusters_of(bets), how=how) for distance in (seen, seen - meant))
         numbers.append(line(APART, METHOD, float(meant.mean()), score, gap))
     for one in numbers:
-        fact = PlantedAndFound(species, one.what, shown(one.planted), number_text(one), one.state)
+        fact = PlantedAndFound(
+            species, one.what, f"{shown(one.planted)} ± {one.tolerance:g}", number_text(one), one.state
+        )
         yield fact._replace(**nothing) if one.what == APART else fact
 
 
@@ -293,7 +295,8 @@ def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
         says = (
             "Not recovered."
             if wrong
-            else "Nothing contradicts what was planted, but there are too few triples to show all of it."
+            else "Nothing measured is farther from what was planted than its tolerance, but there are too few triples "
+            "to show all of it."
         )
     if bare := sorted({fact.species for fact in found if (fact.what, fact.state) == (APART, UNTAUGHT)}):
         says += f" The bets of {listed(bare)} were never taught: nothing is planted in them."
@@ -307,5 +310,7 @@ def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
     stamp = stamped(says, [(f"{one.what} of {one.species}", one.state) for one in wrong or open_])
     top = replace(document.top, said=SAID, verdict=stamp, further=lines, primary=None)
     rows = [[one.species, one.what, one.planted, one.found, one.state] for one in found]
-    table = grid("Planted and measured", ["organism", "", "planted", "measured", ""], rows, short=True)
+    caption = "Behind ± stands the tolerance: a number is found if its whole distance from what was planted, with the "
+    caption += "interval of that distance, lies within."
+    table = grid("Planted and measured", ["organism", "", "planted", "measured", ""], rows, caption, short=True)
     return replace(document, heading="Validation", top=top, blocks=[table, *document.blocks]), found

@@ -125,7 +125,8 @@ def page(found: Sequence[Organism], effort: Effort) -> Report:
     says = f"Not recovered: {', '.join(wrong)}." if wrong else f"All {len(found)} organisms are recovered."
     if open_ and not wrong:
         says = (
-            f"Nothing contradicts what was planted, but there are too few contexts to show all of {', '.join(open_)}."
+            "No number is farther from what was planted than its tolerance, but there are too few contexts to show all "
+            f"of {', '.join(open_)}."
         )
     counted = [number.state for organism in found for number in organism.numbers if number.state]
     claims = [claim for organism in found for claim in organism.claims]

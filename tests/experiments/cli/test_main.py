@@ -239,7 +239,10 @@ def test_plan_says_what_a_claim_takes_before_the_data_are_there(tmp_path: Path, 
     planned = command_line("plan", "sycophancy-paper", cwd=tmp_path)
     assert planned.returncode == 2
     assert "cannot be read" in planned.stderr
-    assert "registered: excess of yes-no (exact), within 0.1 of 0" in planned.stdout
+    assert (
+        "registered: excess of the user's word over an agent's, nats (excess) of yes-no (exact), within 0.1 of 0"
+        in planned.stdout
+    )
     assert "planned are 1500" in planned.stdout
 
 

@@ -60,7 +60,10 @@ def test_what_is_printed_carries_its_denominators_and_methods(table: Write) -> N
     document = page_of(score_table(table(*PAIRS)), {})
     text = " ".join(to_text(document).split())
     assert "1 (1 undefined)" in text
-    assert "not shown to be within 0.01: 3 of 300 clusters; bounds" in text
+    assert (
+        "not shown to be within 0.01 of 0: 3 clusters, and 300 are needed; by the bounds of such a claim it may be"
+        in text
+    )
     assert "minimum detectable effect (80% power)" in text
     assert "few effective clusters" in text
     assert "CR3 over 3 clusters" in text

@@ -173,7 +173,8 @@ def test_what_cannot_be_measured_any_more_is_worse_and_what_cannot_be_tested_is_
     )
     gone = [replace(before, verdicts=[held]), replace(now, verdicts=[worse])]
     assert list(_fallen(replace(group, sides=gone))) == [
-        "truth: asked could be read before, and now cannot: the options make up too little of the answer"
+        "truth: asked could be read before, and now cannot: most of the probability is on answers that are none of the "
+        "options"
     ]
     idle = Condition(name="items that respond", value=0, threshold=0.5, above=True, state="fails")
     gone = [replace(before, verdicts=[held]), replace(now, verdicts=[replace(held, conditions=[idle], responds=IDLE)])]

@@ -197,7 +197,8 @@ def judged(method: str, **readings: Any) -> Number:
         (0.9, "Readable; response not tested; coherence not tested."),
         (
             0.1,
-            "Unreadable (the options make up too little of the answer); response not tested; coherence not tested.",
+            "Unreadable (most of the probability is on answers that are none of the options); response not tested; "
+            "coherence not tested.",
         ),
     ],
 )
@@ -210,7 +211,12 @@ def test_the_sentence_says_three_things(share: float, said: str) -> None:
     assert lead.failures == (
         []
         if verdict.passed
-        else [("a (ratio of rare answers)", "cannot be read: the options make up too little of the answer")]
+        else [
+            (
+                "a (ratio of rare answers)",
+                "cannot be read: most of the probability is on answers that are none of the options",
+            )
+        ]
     )
     plan, measured = _number()
     _, value, lines = Lead([verdict], [measured], plan).primary
@@ -369,7 +375,10 @@ def test_what_could_not_be_judged_is_said_once_for_all_methods() -> None:
     gate = belief_gate(coverage={"": [0.9] * 5}, responding=few)
     alike = [Verdict(name, list(gate.conditions.values()), withheld=gate.withheld) for name in ("a", "b", "c")]
     lead = Lead(alike, [], fixed=("coverage", "items that respond"))
-    said = "Not judged of a, b and c: items that respond, since 2 items are read precisely enough, and 5 are needed."
+    said = (
+        "Not judged of a, b and c: items that respond, since only 2 items are read precisely enough to tell where "
+        "their belief moves, and 5 are needed."
+    )
     assert lead.when.endswith(f"A verdict needs all of its conditions. {said}")
 
 

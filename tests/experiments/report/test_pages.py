@@ -202,7 +202,7 @@ def test_a_page_asks_nothing_of_a_network(pages: dict[str, str], kind: str) -> N
 def test_an_index_says_what_each_report_leads_with(places: dict[str, Path], pages: dict[str, str]) -> None:
     lead = json.loads((places["run"].parent / "scores.json").read_text())["lead"]
     assert lead["verdict"] in pages["index"]
-    assert f"{lead['registered']['metric']} of {lead['registered']['method']}" in pages["index"]
+    assert f"({lead['registered']['metric']}) of {lead['registered']['method']}" in pages["index"]
 
 
 @pytest.mark.parametrize("kind", ["score", "compare", "run"])

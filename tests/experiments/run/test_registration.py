@@ -75,6 +75,6 @@ def test_plan_registers_and_says_what_the_claim_takes(tmp_path: Path) -> None:
     found = CliRunner().invoke(cli, ["plan", "consistency", "-o", "items=8", "--register", str(path)])
     assert found.exit_code == 0, found.output
     assert path.exists()
-    assert "registered: c2 of free (exact), within 0.05 of 1" in found.output
+    assert "registered: consistency (c2) of free (exact), within 0.05 of 1" in found.output
     assert "a claim takes 60 clusters" in found.output
-    assert "this run has 8 of 60 planned (0% power where" in found.output
+    assert "this run has 8 of 60 planned clusters: such a model, which noise puts" in found.output

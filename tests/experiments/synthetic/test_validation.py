@@ -155,9 +155,8 @@ def test_too_few_contexts_are_not_taken_for_another_organism() -> None:
     assert states[0] == [NOT_SHOWN]
     assert set(states[1]) <= {FOUND, ""}
     document = told.page([few], QUICK)
-    assert "Nothing contradicts what was planted, but there are too few contexts to show all of denying." in to_text(
-        document
-    )
+    said = " ".join(to_text(document).split())
+    assert "than its tolerance, but there are too few contexts to show all of denying." in said
     assert not few.recovered
     assert more.recovered
 

@@ -93,3 +93,11 @@ def test_missing_and_sure_beliefs() -> None:
     assert np.isnan(gaps[0])
     assert np.isfinite(gaps[1:]).all()
     assert bayes_coherence(prior[:2], loglik[:2], posterior[:2]).status == "too_few"
+
+
+def test_the_interval_of_a_correlation_ends_at_one() -> None:
+    x = np.random.default_rng(0).normal(size=8)
+    moved = np.r_[x[0] + 0.6, x[1:]]
+    posterior = np.column_stack([1 / (1 + np.exp(-moved)), 1 / (1 + np.exp(moved))])
+    score = bayes_coherence(np.full((8, 2), 0.5), np.column_stack([x, 0 * x]), posterior)
+    assert score.ci_lo < score.correlation < score.ci_hi == 1.0

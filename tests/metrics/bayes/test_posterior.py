@@ -220,3 +220,11 @@ def test_a_posterior_that_never_changes_weighs_nothing(stated: float, clusters: 
     assert (score.evidence, score.prior, score.se, score.status) == (0, 0, 0, "constant_posterior")
     assert score.const == pytest.approx(logit(max(stated, 1e-6)))
     assert np.isnan(score.r2)
+
+
+@pytest.mark.parametrize(("n", "status"), [(60, "clipped"), (150, "ok")])
+def test_a_regression_bears_one_row_of_a_hundred_at_the_ends(n: int, status: str) -> None:
+    prior, like_x, like_not_x, posterior = np.random.default_rng(0).uniform(0.2, 0.8, (4, n))
+    posterior[0] = 0
+    score = grether_regression(prior, posterior, like_x, like_not_x)
+    assert (score.n_clipped, score.status) == (1, status)

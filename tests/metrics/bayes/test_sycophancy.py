@@ -185,3 +185,8 @@ def test_correlation_of_degenerate_changes() -> None:
     assert constant.status == "constant"
     assert np.isnan([constant.pearson, constant.spearman]).all()
     assert brier_vs_bayes_correlation([0.1, np.nan], [0.1, 0.2]).status == "too_few"
+
+
+def test_two_rows_that_change_alike_have_no_variance() -> None:
+    assert paired_significance([0.2, 0.2], [0.3, 0.3]).status == "zero_variance"
+    assert paired_significance([0.2], [0.3]).status == "too_few"

@@ -60,3 +60,10 @@ def test_a_path_with_a_gap_is_dropped_and_counted(column: int) -> None:
     found = settling_turn(paths, groups, how=Resampling(draws=50))
     assert (found.n_rows, found.n_dropped) == (399, 1)
     assert found.turn == settling_turn(np.delete(paths, 7, axis=0), np.delete(groups, 7), how=Resampling(draws=50)).turn
+
+
+def test_one_cluster_has_the_same_slopes_without_an_interval() -> None:
+    paths, groups = drawn([-0.3, 0.2], n=200)
+    alone = turn_slopes(paths, groups * 0)
+    assert [found.M for found in alone] == [found.M for found in turn_slopes(paths, groups, how=Resampling(draws=50))]
+    assert {found.status for found in alone} == {"one_cluster"}

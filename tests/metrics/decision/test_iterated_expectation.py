@@ -8,6 +8,8 @@ from scipy.special import logit
 from scipy.stats import binomtest
 
 from doxascope.metrics import Resampling, lie, median_ci
+from doxascope.metrics.scoring.engine import score_samples
+from doxascope.metrics.tables.samples import Cases
 
 belief = st.floats(0, 1)
 X = [0.02, 0.1, 0.05, 0.4, 0.31, 0.08, 0.22, 0.15, 0.6, 0.12]
@@ -112,3 +114,13 @@ def test_repeated_contexts_are_resampled_whole() -> None:
     assert clustered.hi - clustered.lo > 2 * (alone.hi - alone.lo)
     few = median_ci([1.0, 1.0, 2.0], groups=["a", "a", "b"])
     assert (few.median, few.ci_method) == (1.0, "none: 2 clusters")
+
+
+@pytest.mark.parametrize(("case", "extreme"), [(0.002, True), (0.5, False), (0.998, True)])
+def test_log_odds_are_judged_where_belief_and_implied_belief_are_both_extreme(case: float, extreme: bool) -> None:
+    p = np.full(12, 0.001) + np.arange(12) / 1e5
+    cases = Cases(p=p, conditional=np.full((12, 2), case), weights=np.full((12, 2), 0.5))
+    found = {number.metric: number.score for number in score_samples([cases], Resampling(draws=50), "lie").numbers}
+    assert ("lie_logodds" in found) == extreme
+    if extreme:
+        assert found["lie_logodds"].estimate == pytest.approx((logit(p) - logit(case)).mean())

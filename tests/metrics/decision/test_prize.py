@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from statsmodels.stats.weightstats import ttost_paired
 
-from doxascope.metrics import Resampling, prize_independence
+from doxascope.metrics import Resampling, indifference_point, prize_independence
 
 BASE, ALT = [[0.2, 0.3], [0.5, 0.7], [0.9, 0.7]], [[0.3, 0.3], [0.8, 0.6], [0.7, 0.7]]
 readings = arrays(float, (6, 3), elements=st.floats(0, 1))
@@ -149,3 +149,17 @@ def test_few_contexts_are_said_to_be_few(contexts: int, status: str) -> None:
         prize_independence(rng.random((contexts, 3)), rng.random((contexts, 3)), how=Resampling(draws=20)).status
         == status
     )
+
+
+def test_a_context_without_an_answer_under_either_prompt_is_dropped() -> None:
+    base, alt = np.full((3, 2), 0.4), np.full((3, 2), 0.6)
+    base[0], alt[1] = np.nan, np.nan
+    score = prize_independence(base, alt)
+    assert (score.n_rows, score.n_dropped, score.mean_shift) == (1, 2, pytest.approx(0.2))
+
+
+def test_a_bet_is_as_good_where_the_line_between_two_chances_crosses_zero() -> None:
+    assert indifference_point([0.9, 0.1, 0.4, 0.6], [-3.0, 4.0, 2.0, -2.0]) == (pytest.approx(0.5), "ok")
+    assert indifference_point([0.1, 0.5, 0.9], [3.0, 1.0, 0.0]) == (pytest.approx(0.9), "ok")
+    for rising in ([0.0, 1.0], [-1.0, 1.0]):
+        assert indifference_point([0.2, 0.8], rising)[1] == "out_of_range"

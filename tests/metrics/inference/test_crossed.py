@@ -62,6 +62,8 @@ def test_any_function_of_sums_has_its_mean() -> None:
 def test_one_model_is_no_sample_and_missing_items_are_refused() -> None:
     rows = np.column_stack([np.ones(5), np.arange(5.0)])
     assert crossed_mean([rows], [np.arange(5)], [mean]).status == "one_model"
+    for items in (2, 5):
+        assert np.isfinite(crossed_mean([rows[:items], 2 * rows[:items]], [np.arange(items)] * 2, [mean] * 2).se)
     assert crossed_mean([rows[:1]] * 2, [np.zeros(1)] * 2, [mean] * 2).status == "one_cluster"
     with pytest.raises(ValueError, match="a model lacks some"):
         crossed_mean([rows, rows[:4]], [np.arange(5), np.arange(4)], [mean] * 2)

@@ -63,7 +63,8 @@ def test_coherence_is_claimed_only_with_a_bound_and_clusters_enough() -> None:
     small = rng.uniform(0, 0.004, 400)
     good = coherence_claim(small, None, 0.01)
     assert (good.claimed, good.needed_clusters, good.failures) == (True, 300, ())
-    assert good.mean < good.upper < 0.003
+    assert good.lower < 0 < good.mean < good.upper < 0.003
+    assert good.lower == -np.inf  # what is never below 0 has no lower bound to keep
     few = coherence_claim(small[:100], None, 0.01)
     assert (few.claimed, few.failures) == (False, ("clusters",))
     assert coherence_claim(small[:100], None, 0.01, worst=0.3).claimed

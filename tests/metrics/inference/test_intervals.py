@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from doxascope.metrics import Resampling, cluster_mean, martingale_score, moment_interval, sign_flip_test
+from doxascope.metrics.inference.intervals import Tails
 
 
 def mean(sums: np.ndarray) -> np.ndarray:
@@ -66,3 +67,14 @@ def test_clusters_that_weigh_alike_hold_strata_that_weigh_alike() -> None:
     lacking = cluster_mean(values[:4], clusters[:4], strata=strata[:4])  # cluster 1 has no b
     assert lacking.equal_weight_mean == pytest.approx(((1.5 + 3) / 2 + 10) / 2)
     assert cluster_mean(values, clusters).equal_weight_mean == pytest.approx((2 + 15) / 2)
+
+
+@pytest.mark.parametrize(("bias", "skew"), [(0.0, 0.0), (0.2, 0.1), (-0.3, -0.08), (0.1, -0.1)])
+def test_p_of_zero_is_below_what_a_level_leaves_where_its_interval_leaves_zero_out(bias: float, skew: float) -> None:
+    tails = Tails(n_clusters=14, bias=bias, skew=skew)
+    for shift in (-1.5, -0.5, 0.4, 2.0):
+        draws = np.random.default_rng(0).gumbel(size=4001) + shift
+        p = tails.p_of_zero(draws)
+        for level in (1 - p * 1.05, 1 - p * 0.95):
+            lo, hi = tails.ends(draws, level)
+            assert (p < 1 - level) == (not lo <= 0 <= hi)

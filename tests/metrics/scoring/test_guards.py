@@ -11,10 +11,12 @@ from scipy.special import expit, softmax
 from doxascope.benchmarks.agents.choices import NAMED
 from doxascope.metrics.claims import Coherent, Verdict, verdicts, with_coherence
 from doxascope.metrics.contract import Array, Resampling
+from doxascope.metrics.inference.means import cluster_mean
+from doxascope.metrics.number import Number
 from doxascope.metrics.registration import Registered
 from doxascope.metrics.scoring.differences import paired_differences, pairs_of
 from doxascope.metrics.scoring.engine import measured, score_samples
-from doxascope.metrics.tables.sample_rows import Pairs, Updates
+from doxascope.metrics.tables.sample_rows import STEPWISE, WHOLE, Pairs, Updates
 from doxascope.metrics.tables.samples import Cases, Options, Sample, YesNo
 
 HOW = Resampling(draws=199)
@@ -116,7 +118,10 @@ def test_what_cannot_be_read_in_one_template_is_unreadable() -> None:
     (verdict,) = verdicts(
         score_samples([replace(sample, posterior=rare * sample.posterior)], HOW, "competence").numbers
     )
-    assert (verdict.readable, verdict.reason) == ("unreadable", "the options make up too little of the answer: after")
+    assert (verdict.readable, verdict.reason) == (
+        "unreadable",
+        "most of the probability is on answers that are none of the options, in the readings “after”",
+    )
 
 
 def test_posteriors_that_one_side_lacks_are_told_of_a_difference_of_slopes() -> None:
@@ -132,3 +137,31 @@ def test_posteriors_that_one_side_lacks_are_told_of_a_difference_of_slopes() -> 
         found = measured(both, HOW, compared={"M"}, only_compared=True)
         (number,) = paired_differences(pairs_of(found.comparable, (), both), HOW)
         assert number.score.status == status
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ([0.985, 0.99, 0.995] * 4, "its interval lies within this margin, but 12 clusters are too few: 60 are needed"),
+        ([0.9, 0.95, 1.0] * 4, "its interval reaches beyond this margin"),
+        ([0.9], "it has no interval"),
+    ],
+)
+def test_why_coherence_is_not_shown_is_said(values: list[float], why: str) -> None:
+    number = Number(metric="c2", method="a", quantity="consistency", score=cluster_mean(values, range(len(values))))
+    plan = Registered(metric="c2", method="a", n=60, coherent=1, margin=0.05)
+    (verdict,) = verdicts([number], plan)
+    assert verdict.coherent is not None
+    assert verdict.coherent.seen.startswith("consistency (c2) 0.9")
+    assert verdict.sentence.endswith(f"; {why})")
+
+
+def test_tests_of_single_steps_have_a_name_of_their_own() -> None:
+    prior, posterior = np.random.default_rng(0).uniform(0.2, 0.8, (2, 40))
+    sample = updates(prior, posterior)
+    (pairs,) = sample.views.values()
+    numbers = score_samples([replace(sample, views={STEPWISE: pairs, WHOLE: pairs})], HOW, "martingale-tests").numbers
+    assert [(number.metric, number.quantity.rpartition(", ")[2]) for number in numbers] == [
+        ("tests_step", STEPWISE),
+        ("tests", WHOLE),
+    ]

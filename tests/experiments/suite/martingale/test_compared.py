@@ -160,7 +160,10 @@ def test_what_cannot_be_read_is_shown_and_enters_no_family_but_for_what_it_does(
     record = next(record for record in found.struck if record.pair.metric == "M")
     assert record.finding == "unreadable"
     assert (record.finding, record.struck) == tuple(found.table().set_index("metric").loc["M", ["finding", "why"]])
-    assert record.struck == "exact/words, mute cannot be read: the options make up too little of the answer"
+    assert (
+        record.struck
+        == "exact/words, mute cannot be read: most of the probability is on answers that are none of the options"
+    )
     assert np.isnan([record.score.p, record.score.p_adjusted]).all()
     whole = page(found, {})
     told = to_html(whole)
@@ -191,7 +194,7 @@ def test_the_options_of_few_items_that_are_hardly_ever_said_are_unreadable_too(
     assert "sufficiency" not in BEHAVIOUR
     assert struck["M"].finding == "unreadable"
     assert np.isnan([struck["M"].score.p, struck["M"].score.p_adjusted]).all()
-    assert "the options make up too little of the answer" in struck["M"].struck
+    assert "most of the probability is on answers that are none of the options" in struck["M"].struck
     assert all("unreadable" in str(write(page(found, {}))) for write in (to_text, to_html, to_json))
 
 

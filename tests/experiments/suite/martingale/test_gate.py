@@ -26,7 +26,9 @@ def test_a_run_reads_the_urns_of_its_gate_and_nothing_else_of_them(
     gates = {row["kind"]: row["details"] for row in scores if row["metric"] == "gate"}
     (withheld,) = gates["exact"]["withheld"].items()
     assert withheld[0] == "items that respond"
-    assert withheld[1] in [f"{n} items are read precisely enough, and 5 are needed" for n in range(3)]
+    assert withheld[1] in [
+        f"only {n} items are read precisely enough to tell where their belief moves, and 5 are needed" for n in range(3)
+    ]
     assert gates["exact"]["responds"] == gates["verbal"]["responds"] == "not tested"
     parsed = gates["verbal"]["conditions"]["valid-answer rate"]
     assert parsed["value"] == 0  # a random model writes no number

@@ -1,0 +1,61 @@
+"""The difference of two kinds in a number is that of their numbers, whatever the number is made of."""
+
+import numpy as np
+import pytest
+
+from doxascope.metrics import b_score_excess
+from doxascope.metrics.contract import Resampling
+from doxascope.metrics.scoring.differences import paired_differences, pairs_of
+from doxascope.metrics.scoring.engine import measured, score_samples
+from doxascope.metrics.tables.samples import Answers, Evidence, Records, Sample
+
+HOW = Resampling(draws=99)
+KEYS = np.arange(40)
+
+
+def evidence(kind: str, both: bool) -> Sample:
+    rng = np.random.default_rng(len(kind))
+    p_x, like, like_not, posterior = rng.uniform(0.1, 0.9, (4, 40))
+    p_y = p_x * like + (1 - p_x) * like_not
+    return Evidence(
+        p_x=p_x, p_y=p_y, p_y_given_x=like, p_y_given_not_x=like_not if both else None, posterior=posterior,
+        clusters=KEYS, keys=KEYS, kind=kind,
+    )  # fmt: skip
+
+
+def answers(kind: str) -> Sample:
+    rng = np.random.default_rng(len(kind))
+    single, multi, control = rng.dirichlet(np.ones(4), (3, 40))
+    return Answers(
+        options=tuple("abcd"), single=single, multi=multi, invalid=(0.0, 0.0), controls=control[:, None],
+        control_names=("other",), clusters=KEYS, keys=KEYS, kind=kind,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("metric", ["rmse_clip", "rmse_coherent", "b_excess"])
+def test_a_difference_is_that_of_two_numbers(metric: str) -> None:
+    kinds = [answers(kind) if metric == "b_excess" else evidence(kind, both=True) for kind in ("exact", "verbal")]
+    found = measured(kinds, HOW, compared={metric}, only_compared=True)
+    (difference,) = paired_differences(pairs_of(found.comparable, (), kinds), HOW)
+    first, second = (number.score for number in score_samples(kinds, HOW).numbers if number.metric == metric)
+    assert float(difference.score.estimate) == pytest.approx(float(first.estimate) - float(second.estimate))
+
+
+def test_without_the_other_likelihood_nothing_is_compared_with_a_coherent_posterior() -> None:
+    kinds = [evidence(kind, both=False) for kind in ("exact", "verbal")]
+    assert not measured(kinds, HOW, compared={"rmse_coherent"}, only_compared=True).comparable
+
+
+def test_one_score_alone_is_a_rule_to_accept_by() -> None:
+    rng = np.random.default_rng(0)
+    category = np.array(["hard"] * 40, dtype=object)
+    answer, truth = (rng.choice(["a", "b"], 40).astype(object) for _ in range(2))
+    sample = Records(category=category, answer=answer, truth=truth, scores={"b": rng.uniform(-1, 1, 40)}, clusters=KEYS)
+    found = {number.quantity for number in score_samples([sample], HOW).numbers}
+    assert {"accuracy, accepting by b", "AUROC of accepting by b"} <= found
+
+
+def test_the_interval_of_an_excess_ends_at_its_bounds() -> None:
+    b = np.array([1, 1, 1, 0.9, 1, 0.2])
+    high, low = b_score_excess(b, {"other": -b}, np.arange(6)), b_score_excess(-b, {"other": b}, np.arange(6))
+    assert (high.ci_hi, low.ci_lo) == (2, -2)
