@@ -61,8 +61,6 @@ class PromptReader:
 
     def __init__(self, spec: ModelSpec, text: TextSide, terminators: Sequence[str]) -> None:
         self.context, self.text = text.context, text
-        known_ids = (text.tokenizer.vocab_size - 1, *text.tokenizer.added_tokens_decoder)
-        self._n_tokens = None if text.n_tokens is None or max(known_ids) < text.n_tokens else text.n_tokens
         self.chat = ChatRenderer(text.tokenizer, spec.template, spec.thinking, spec.date)
         self._own = tuple(terminators)
         # Of the whole vocabulary, which takes seconds to decode where it is large.
@@ -106,12 +104,12 @@ class PromptReader:
             places = find_places(self.chat, messages, prefill, prompt, positions) if positions else ()
         except UserError as error:
             raise UserError(f"read-out {readout_id}: {error}") from error
-        if self._n_tokens is not None:
+        if (n_tokens := self.text.n_tokens) is not None:
             ids = (*prompt.ids, *(token for forms in paths.paths for path in forms for token in path))
-            if (beyond := max(ids)) >= self._n_tokens:
+            if (beyond := max(ids)) >= n_tokens:
                 raise UserError(
                     f"read-out {readout_id}: the tokenizer gives the id {beyond}, and the model has embeddings of "
-                    f"{self._n_tokens:,} tokens; it is another model's tokenizer, or has tokens that were added to it"
+                    f"{n_tokens:,} tokens; it is another model's tokenizer, or has tokens that were added to it"
                 )
         longest = len(prompt.ids) + int(paths.graft.lengths.max())
         if self.context is not None and longest > self.context:

@@ -232,6 +232,14 @@ def test_an_id_beyond_the_embeddings_and_half_a_character_are_told_in_a_line(tin
         lm.beliefs("Is it so?", options=["yes", "no"])
 
 
+def test_an_id_beyond_the_embeddings_in_the_vocabulary_itself_is_told_in_a_line(copy: Path) -> None:
+    speller = json.loads((copy / "tokenizer.json").read_text())
+    speller["model"]["vocab"]["?"] = 10**6
+    (copy / "tokenizer.json").write_text(json.dumps(speller))
+    with load(str(copy)) as lm, pytest.raises(UserError, match="gives the id 1000000, and the model has embeddings of"):
+        lm.beliefs("Is it ???", options=["yes", "no"])
+
+
 def test_a_pattern_of_a_tokenizer_that_gives_up_is_told_in_a_line(copy: Path) -> None:
     tokenizer = json.loads((copy / "tokenizer.json").read_text())
     tokenizer["normalizer"] = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": "y"}
