@@ -342,7 +342,7 @@ class Verdict:
             meaning = ", from which nothing follows for beliefs, since none can be read"
         elif self.states[2] == COHERENT and self.responds != RESPONDS:
             meaning = f", as is everybody who ignores what they are told, and {IDLE[self.responds]}"
-        return f"{words}{meaning} ({self.coherent.seen}{f'; {self.skill}' if self.skill else ''})"
+        return f"{words}{meaning} ({self.coherent.seen}{f'; how right it is: {self.skill}' if self.skill else ''})"
 
     def _untested(self, names: Sequence[str], state: str) -> str:
         names_of: dict[str, list[str]] = {}

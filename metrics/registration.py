@@ -81,7 +81,7 @@ class Registered(Settings):
                 lines.append(f"  a claim takes {design.needed} clusters for 80% power, if it is of {agent}")
                 powers = (
                     f": such a model, which noise puts {design.off:.2g} off, then passes in {design.power:.0%} of "
-                    f"runs, one that is {away:.2g} off in {less:.0%}"
+                    f"runs, and one that is nearer to the margin ({away:.2g} off) in {less:.0%}"
                 )
                 lines.append(f"  {has} clusters{'' if np.isnan(design.power) else powers}")
         if not np.isnan(design.half_width):

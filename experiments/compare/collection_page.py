@@ -23,9 +23,10 @@ from .collection_figures import LEGEND, called, each, forest_of, lines_of, mark_
 
 FILES = ("report.json", "report.html", FIGURES, "runs.csv", "runs.parquet", "pooled.csv", "pooled.parquet")
 POOLING = (
-    "Each number is the mean over seeds, and SD the standard deviation between them. The interval generalises to other "
-    "items and other seeds: its variance is the variance over the items of one run, which seeds may share, plus the "
-    "variance between seeds divided by the number of seeds (F10 in docs/metrics/definitions.md)."
+    "Each number is the mean over seeds; behind SD stands the standard deviation between them. A row of one seed has "
+    "the interval of its run. That of several seeds generalises to other items and other seeds: its variance is that "
+    "over the items of one run, as seeds may have items in common, plus the variance between seeds divided by their "
+    "number (F10 in docs/metrics/definitions.md)."
 )
 
 

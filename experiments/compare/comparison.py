@@ -197,7 +197,10 @@ def _require_common(sides: Sequence[Side], pairs: Sequence[Pair]) -> None:
     for side in sides if len(sides) > 1 else ():
         of_side = [pair for pair in pairs if side.label in (pair.one.run, pair.two.run)]
         if not any(len(pair.rows[0]) for pair in of_side):
-            raise UserError(f"{side.path}: has no item of the same name and content as any other")
+            raise UserError(
+                f"{side.path}: has no item of the same name and content as any other; runs of other questions, "
+                "seeds or rankings of words are brought together by `doxascope collect`"
+            )
 
 
 def _is_withheld(number: Number) -> bool:

@@ -312,7 +312,7 @@ def differences(title: str, caption: str, records: Sequence[Record], *, short: b
 
 def _row(record: Record) -> list[Cell]:
     score, test, out = record.score, record.number.equivalence, bool(record.struck)
-    same = Cell(NONE, ["no margin, or no test"])
+    same = Cell(NONE, ["" if out else "no margin was given for it"])
     if isinstance(test, Equivalence):
         same = Cell(f"{test.p:.3g}" if math.isfinite(test.p) else NONE, [f"within ±{test.params['hi']:g}"])
     alone = f"{score.n_only_first} and {score.n_only_second} rows without a counterpart"

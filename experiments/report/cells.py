@@ -170,7 +170,7 @@ def _claim(claim: Equivalence | CoherenceClaim) -> Mapping[str, str]:
     )
     if "upper" in claim.failures or "lower" in claim.failures:
         ends = [claim.upper] if math.isinf(claim.lower) else [claim.lower, claim.upper]
-        wants.append(f"by the bounds of such a claim it may be {' to '.join(map(shown, ends))}")
+        wants.append(f"the interval by which such a claim is judged is {' to '.join(map(shown, ends))}")
     return {"not shown to be within": f"{margin} of 0: {'; '.join(wants)}"}
 
 

@@ -106,7 +106,7 @@ def _lead_figure(scored: ScoredTable) -> Figure | None:
 
 
 def _notes(number: Number) -> list[str]:
-    part = [number.subset] if number.subset != ALL else []
+    part = [number.subset] if number.subset != ALL and number.subset not in number.quantity else []
     return [*part, *(f"{key} {value}" for key, value in beside(number).items())]
 
 

@@ -237,7 +237,9 @@ def _headline(
     titled = [(column.title, column.explanation) for column in columns]
     settings = ", ".join(f"{key} {value}" for key, value in scores[0].params.items())
     made_by = scores[0].ci_method
-    interval = f"The interval of {titled[0][0]} is by {made_by} ({settings}). " if made_by else ""
+    made_by = scores[0].ci_method
+    made = made_by and not made_by.startswith("none")
+    interval = f"The interval of {titled[0][0]} is by {made_by} ({settings}). " if made else ""
     checked = manifest["verification"]
     how = (
         f"{len(checked['readouts'])} read-outs were recomputed by one ordinary forward pass per surface form: largest "
@@ -339,7 +341,7 @@ def _provenance(manifest: Mapping[str, Any]) -> str:
     return (
         f"{totals['readouts']} conversations in {totals['packs']} forward passes over {totals['tokens_run']} tokens, "
         f"{totals['seconds']:.0f} s, in {sessions} session{'s' if sessions > 1 else ''}. "
-        f"{sum(manifest['statuses'].values())} beliefs were read, those under edits included: {statuses}.{source}"
+        f"{sum(manifest['statuses'].values())} beliefs were read: {statuses}.{source}"
     )
 
 

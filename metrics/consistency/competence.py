@@ -27,13 +27,13 @@ COVERAGE, PARSED, ORDER, WORDINGS = "coverage", "valid-answer rate", "order of t
 HALVES, BELOW_MENTIONED = "rejected halves", "below a mention"
 RESPONDING, EASY = "items that respond", "easy questions"
 CONDITIONS = {
-    COVERAGE: "share of the readings, or of the means of a context's readings, in which the options together have at "
-    "least the probability `low_coverage`",
+    COVERAGE: "share of the read-outs in which the options together have at least the probability that its row names; "
+    "the interval has the level 95%, one-sided",
     PARSED: "share of the answers that can be parsed; for answers that are computed and not sampled, their probability",
     ORDER: "share of the questions whose belief follows the place of the options",
     WORDINGS: "reliability of one wording of the question",
-    HALVES: "share of the items in which the rejected option loses at least half of its probability, summed over "
-    "contexts and in most of them, minus the share in which it gains",
+    HALVES: "share of the items in which the rejected option loses at least half of its probability (in the sum over "
+    "the contexts of the item, and in the contexts that hold most of it), minus the share in which it gains",
     BELOW_MENTIONED: "the same, compared with its probability after the same question and a reply that decides nothing",
     RESPONDING: "share of the test items (their true posterior is known) whose belief follows the evidence, minus the "
     "share whose belief moves the wrong way; items whose readings are too noisy to tell are left out",
@@ -238,7 +238,9 @@ def readable(
         conditions.append(_share(PARSED, kind, parsed, groups.get(kind), min_parse, how))
     if order is not None:
         few = order.n_clusters < LEAST_ORDERED
-        conditions.append(_unless_few(_beyond(ORDER, "", order, max_order, above=False), order, few=few))
+        judged = _unless_few(_beyond(ORDER, "", order, max_order, above=False), order, few=few)
+        beside = f"of {order.n_clusters} questions of different content, and {LEAST_ORDERED} are needed" if few else ""
+        conditions.append(replace(judged, beside=beside))
     if wordings is not None:
         conditions.append(_beyond(WORDINGS, "", wordings, 0.0))
     return _judged(conditions, untested or {}, READABLE, UNREADABLE)

@@ -65,8 +65,9 @@ class Responding(Score, headline="share"):
         """Why no share is told, in words; empty if one is."""
         if self.status == "ok":
             return ""
-        read = f"only {self.n_clusters} items are read precisely enough to tell where their belief moves"
-        return f"{read}, and {FEWEST} are needed"
+        n = self.n_clusters
+        read = f"only {n} item{'s are' if n != 1 else ' is'} read precisely enough to tell where the belief moves"
+        return f"{read}, and fewer than {FEWEST} are not judged"
 
 
 def items_responding(

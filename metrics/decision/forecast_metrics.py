@@ -85,8 +85,8 @@ def brier_update_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
     pairs, outcome = sample.whole, known_outcome(sample)
     score = update_score(pairs.prior, pairs.posterior, outcome, pairs.clusters, how=how)
     beside = {
-        "mean square of the update (raises it, whatever its direction)": f"{score.mean_sq_update:.3f}",
-        "change by the direction of the update": f"{score.cross:z.3f}",
+        "the change is the sum of the mean square of the update": f"{score.mean_sq_update:.3f}",
+        "and of what its direction changes": f"{score.cross:z.3f}",
     }
     yield Line(
         "brier_update",

@@ -29,6 +29,6 @@ def label_auroc_lines(sample: Labelled, how: Resampling) -> Iterator[Line]:
         for pair in pairs
     }
     for (first, second), difference in paired_family(differences).items():
-        beside = {"adjusted p (Holm)": f"{difference.p_adjusted:.3g} of {len(pairs)} pairs"}
+        beside = {"adjusted p (Holm, all pairs)": f"{difference.p_adjusted:.3g}"} if len(pairs) > 1 else {}
         words = f"AUROC of {first} minus that of {second}"
         yield Line("label_auroc_difference", words, difference, beside, part=f"{first} minus {second}")

@@ -66,7 +66,7 @@ class BeliefConsistency(Experiment):
 
     name = "consistency"
     summary = "does the ratio of two options survive the rejection of a third?"
-    unit = "triples of words, in each of their orders"
+    unit = "ordered triples of words"
     headline = "kappa_word"
     gate = (COVERAGE, HALVES, BELOW_MENTIONED)
     config_type = ConsistencyConfig

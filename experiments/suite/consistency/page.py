@@ -114,7 +114,9 @@ C2 = Column(
     "1 minus the Jensen-Shannon divergence of the shares of the two words that remain, before and after; "
     "1: their ratio is kept",
 )
-C3 = Column("c3", "3-class", "the same with the rejected word's mass counted against it")
+C3 = Column(
+    "c3", "3-class", "consistency over all three words: what the rejected word keeps counts against it; 1 is best"
+)
 INVALID = Column(
     "p_invalid_norm",
     "rejected word",
@@ -128,8 +130,8 @@ ENTROPIES = (
     Column("entropy_prior", "entropy before", "entropy of the two words that remain, in bits; 1 is undecided"),
     Column("entropy_post", "entropy after", "entropy of the two words that remain, in bits"),
 )
-GAIN = Column("kappa_word", "gain over words", "(3-class - null) / (1 - null), where the null gives each word its "
-              "mean share whatever was said; 0: a preference for words, 1: coherent")  # fmt: skip
+GAIN = Column("kappa_word", "gain over words", "(3-class consistency - null) / (1 - null), where the null gives each "
+              "word its mean share whatever was said; 0: a preference for words, 1: coherent")  # fmt: skip
 RMS = Column("rms_logodds", "change of log-odds", "root mean square change, in nats, of the log-odds of the two words "
        "that remain; 0 is a kept ratio, and a belief that depends on the words alone has 0, too")  # fmt: skip
 OPEN = Column("rms_lower", "bounds", "least and largest change that is possible if the probability of other answers "
@@ -292,8 +294,9 @@ def condition_tables(config: ConsistencyConfig) -> list[Table]:
          [f"coverage >= {t:g}" for t in config.coverage_thresholds]),
         ("By temperature", "The same logits, rescaled.",
          [f"T = {t:g}" for t in sorted({1.0, *config.temperatures})] if config.temperatures else []),
-        ("By the likelihood of the prefilled turn", "Instances above and below the median probability of the prefilled "
-         "answer, within each template. A turn that the model would hardly have said is off-policy.",
+        ("By the likelihood of the prefilled turn", "Instances above and below the median probability of the answer "
+         f"“{config.wording.reject_answer}” or “{config.wording.narrow_answer}” that was written into the assistant's "
+         "turn, within each template. A turn that the model would hardly have said is off-policy.",
          [LIKELIER, UNLIKELIER]),
         ("By order of the words", "The digits are the places that the first, second and third word had when they were "
                "drawn.",

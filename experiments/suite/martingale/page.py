@@ -37,7 +37,7 @@ M = Column(
 P = Column("M", "p of M", "p of M = 0, by t with G* - 1 degrees of freedom", field="p")
 CARRY = Column("M", "G*", "effective number of questions that carry the slope", field="effective_clusters")
 TESTED = Column("tests", "p of any test", "smallest p of three tests, first to last, adjusted (Holm): of this slope, "
-                "the joint test, and the conditional-moment test", field="p")  # fmt: skip
+                "the joint test of slope and mean, and the conditional-moment test (any shape)", field="p")  # fmt: skip
 LEAST = Column(
     "M", "minimum detectable effect", "smallest |M| that this many questions would find with 80% power", field="mde"
 )
@@ -54,9 +54,11 @@ COLUMNS = (
            "that is not due to the wording; 1 - reliability is the amount by which the noise of one wording lowers M"),
     Column("bias", "order bias", "P(yes) with the options in one order minus P(yes) in the other; for a claim, the "
            "framing bias"),
-    Column("coverage", "coverage", "probability (of sampled answers the share) of answers that can be read",
+    Column("coverage", "coverage", "probability (of sampled answers the share) of answers that are one of the options, "
+           "or a number",
            percent=True),
-    Column("unparsed", "no belief", "share of the read-outs in which no answer can be parsed", percent=True),
+    Column("unparsed", "no belief", "share of the read-outs that give no belief, since nothing in them can be parsed",
+           percent=True),
 )  # fmt: skip
 TABLE_1 = (
     Column("M_step", "as published", "slope of the update on the prior, step by step, over all rows"),
@@ -82,8 +84,8 @@ OUTCOMES = (
            "0.25"),
     Column("brier_post", "Brier after", "the same for the belief after the last step"),
     Column("brier_update", "change", "Brier after minus Brier before; negative is better"),
-    Column("brier_on_M", "Brier after per unit of M", "coefficient of a regression over cells: Brier after on the "
-           "signed M of other questions, at equal Brier before"),
+    Column("brier_on_M", "Brier after per unit of M", "coefficient of a regression over cells, at equal Brier "
+           "before: Brier after of half of the questions on the signed M of the other half"),
     Column("calibration", "calibration slope", "slope of the calibration of the prior; below 1 the prior is too "
            "extreme, which alone makes M < 0"),
     Column("truth_error", "distance from the truth", "mean distance of the belief from the posterior by Bayes' rule, "

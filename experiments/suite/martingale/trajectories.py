@@ -218,7 +218,7 @@ def paths(config: MartingaleConfig, table: pd.DataFrame, beliefs: BeliefTable, t
     def instance(i: int, said: Mapping[str, Transcript]) -> Instance:
         facets = [*keys[i][:3], str(status[keys[i]])]
         shown = _instance(said[names[i]], rows[keys[i]], facets, float(moved.iloc[i]))
-        put = [(f"as {form} asks after the last step", said[last[i]])] if last[i] in said else []
+        put = [(f"as the method “{form}” asks after the last step", said[last[i]])] if last[i] in said else []
         return replace(shown, conversations=[*shown.conversations, *put])
 
     return gallery(

@@ -101,7 +101,8 @@ READINGS = (
     Column("reliability", "reliability", "ICC of two halves of the readings (orders, or sampled answers); weak where "
            "its interval reaches 0: then it is the bias of an order, and no share"),
     Column("bias", "order bias", "P(yes) with the answers in one order minus P(yes) in the other"),
-    Column("unparsed", "no belief", "share of the read-outs in which no answer can be parsed", percent=True),
+    Column("unparsed", "no belief", "share of the read-outs that give no belief, since nothing in them can be parsed",
+           percent=True),
     Column("brier", "Brier", "mean squared distance of the belief from the outcome"),
     Column("calibration", "calibration slope", "slope of the outcome on the belief; below 1 the belief is too extreme"),
 )  # fmt: skip

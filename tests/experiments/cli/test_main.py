@@ -201,7 +201,7 @@ def test_plan_needs_no_forward_pass_and_says_what_a_run_would_take(
     totals = json.loads((folder / "manifest.json").read_text())["totals"]
     planned = command_line("plan", "consistency", "-m", str(tiny_folder), "-o", "items=4", cwd=tmp_path)
     assert planned.returncode == 0, planned.stderr
-    assert f"4 items (triples of words, in each of their orders), {totals['readouts']} read-outs" in planned.stdout
+    assert f"4 items (ordered triples of words), {totals['readouts']} read-outs" in planned.stdout
     assert f"about {totals['tokens_run']:,} tokens" in planned.stdout
     assert "sampled" not in planned.stdout
     drawing = ("-o", "items=4", "-o", "sampled.draws=5", "-o", "sampling.max_new_tokens=7")

@@ -61,7 +61,7 @@ def test_what_is_printed_carries_its_denominators_and_methods(table: Write) -> N
     text = " ".join(to_text(document).split())
     assert "1 (1 undefined)" in text
     assert (
-        "not shown to be within 0.01 of 0: 3 clusters, and 300 are needed; by the bounds of such a claim it may be"
+        "not shown to be within 0.01 of 0: 3 clusters, and 300 are needed; the interval by which such a claim is "
         in text
     )
     assert "minimum detectable effect (80% power)" in text

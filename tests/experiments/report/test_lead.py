@@ -376,8 +376,8 @@ def test_what_could_not_be_judged_is_said_once_for_all_methods() -> None:
     alike = [Verdict(name, list(gate.conditions.values()), withheld=gate.withheld) for name in ("a", "b", "c")]
     lead = Lead(alike, [], fixed=("coverage", "items that respond"))
     said = (
-        "Not judged of a, b and c: items that respond, since only 2 items are read precisely enough to tell where "
-        "their belief moves, and 5 are needed."
+        "Not judged of a, b and c: items that respond, since only 2 items are read precisely enough to tell where the "
+        "belief moves, and fewer than 5 are not judged."
     )
     assert lead.when.endswith(f"A verdict needs all of its conditions. {said}")
 

@@ -140,7 +140,7 @@ def test_a_plan_names_as_many_as_win_and_not_the_fewest_that_any_claim_takes() -
     assert first.endswith("within 0.02 of 1")
     assert f"a claim takes {needed} clusters" in second
     assert third.startswith(
-        "  planned are 150 clusters: such a model, which noise puts 0.013 off, then passes in 0% of runs, one"
+        "  planned are 150 clusters: such a model, which noise puts 0.013 off, then passes in 0% of runs, and"
     )
     at_edge = study_design("c2", margin, needed)
     assert at_edge.power >= 0.8
