@@ -44,6 +44,8 @@ from .trajectories import Drift, drift_covariance, drift_variance
 
 PAIRED = "prior, posterior; or trajectories (b_0, b_1, ...; or trajectory, step, belief)"
 """If most beliefs are nearer to 0 or 1, before and after, a shift is judged small by its log-odds."""
+TESTS = {"slope": "the slope", "joint": "slope and mean", "cvm": "any other shape"}
+"""What the three tests of a family are of."""
 
 Slope = MartingaleScore | MartingaleWithin
 S = TypeVar("S", bound=Score)
@@ -219,9 +221,11 @@ def martingale_tests_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
         step, suffix = ("_step" if name == STEPWISE else ""), f", {name}" if name else ""
         cells = None if step else pairs.cell  # as the slope of the same name
         score = battery(pairs.prior, pairs.posterior, pairs.clusters, cells, how=how)
-        each = {f"{test} p": f"{score.p_tests[test]:.3g}, adjusted {p:.3g}" for test, p in score.p_holm.items()}
+        each = {
+            f"p of {TESTS[test]}": f"{score.p_tests[test]:.3g}, adjusted {p:.3g}" for test, p in score.p_holm.items()
+        }
         if score.joint_status not in ("ok", score.status):
-            each["joint p"] += f" ({status_text(score.joint_status)})"
+            each[f"p of {TESTS['joint']}"] += f" ({status_text(score.joint_status)})"
         score = with_drop_reasons(score, pairs, pairs.posterior - pairs.prior)
         yield Line(f"tests{step}", f"smallest adjusted p{suffix}", score, each)
 
