@@ -120,7 +120,7 @@ def test_what_a_guess_would_have_and_what_cannot_be_measured_are_told(
         assert told in " ".join(said.stdout.split())
         assert told in page
     lines = said.stdout.splitlines()
-    (at,) = [i for i, line in enumerate(lines) if "calibration error:" in line]
+    at = next(i for i, line in enumerate(lines) if "calibration error:" in line)  # its meaning stands below the table
     assert "cannot be measured with 4 questions" in lines[at + 1]  # below the number that it is about
     assert "by guessing 33.3%" in said.stdout
     assert "by guessing 33.3%" in page  # as the number that it is to be read against
