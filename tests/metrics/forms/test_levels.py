@@ -250,6 +250,7 @@ SMALL = {
     ),
     "perturbed beliefs": ("belief,perturbed", "0.6,0.4", "0.3,0.2"),
     "implanted beliefs": ("claim,facet,belief", "c,direct,0.8", "c,generality,0.4"),
+    "labels and scores": ("label,score_a,score_b", "1,0.8,0.1", "0,0.3,0.4", "1,0.6,0.9", "0,0.7,0.2"),
     "chains of thought, one row per belief": (
         "chain,sentences,belief_a,belief_b,names,replaced",
         "1,0,0.5,0.4,a,",
