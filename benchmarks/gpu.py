@@ -78,8 +78,8 @@ class Bench:
         self.compiling = time.perf_counter() - began
         self.groups = items(config.vocab_size, self.shape.items)
         self.trees = [QueryTree(group) for group in self.groups]
-        self.tokens = sum(len(one.tree) for one in self.trees)
-        self.rows = sum(len(one.read_nodes) for one in self.trees)
+        self.tokens = sum(len(queries.tree) for queries in self.trees)
+        self.rows = sum(len(queries.read_nodes) for queries in self.trees)
 
     def seconds(self, work: Callable[[], object]) -> float:
         """Of one call, the device's work included."""
@@ -99,7 +99,7 @@ class Bench:
         for work in ways.values():
             work()
         rounds = [{name: self.seconds(work) for name, work in ways.items()} for _ in range(self.rounds)]
-        return {name: float(np.median([one[name] for one in rounds])) for name in ways}
+        return {name: float(np.median([timing[name] for timing in rounds])) for name in ways}
 
     def rate(self, dtype: torch.dtype) -> float:
         """Operations a second of one large matrix product."""
@@ -121,7 +121,10 @@ class Bench:
         took = self.turns({"copy": lambda: copied.copy_(mass), "attend": attend})
         attended = 4 * 32 * 128 * length * length / 2 / took["attend"]
         rows = [
-            *((f"matrix product, {one}", f"{self.rate(one) / 1e12:.4g} Top/s") for one in (self.shape.dtype, F32)),
+            *(
+                (f"matrix product, {dtype}", f"{self.rate(dtype) / 1e12:.4g} Top/s")
+                for dtype in (self.shape.dtype, F32)
+            ),
             ("copy, bytes read and written", f"{2 * mass.nbytes / took['copy'] / 1e12:.3g} TB/s"),
             (f"causal attention, {length:,} tokens", f"{attended / 1e12:.4g} Top/s"),
         ]
@@ -131,7 +134,7 @@ class Bench:
         """Of all items: unique tokens through the blocks, what each attends to, and the rows that are read."""
         config = self.model.config
         blocks = sum(p.numel() for p in body(self.model).layers.parameters())  # type: ignore
-        seen = sum(sum(one.tree.depths) + len(one.tree) for one in self.trees)
+        seen = sum(sum(queries.tree.depths) + len(queries.tree) for queries in self.trees)
         width = config.num_attention_heads * (config.hidden_size // config.num_attention_heads)
         attended = 4 * seen * width * config.num_hidden_layers
         unembedded = 2 * config.vocab_size * config.hidden_size * self.rows

@@ -200,7 +200,7 @@ class SteerExperiment(Experiment):
         there = {number.metric for number in numbers}
         columns = [column for column in COLUMNS if column.metric in there]
         strengths = [_at(strength) for strength in sorted(config.strengths)]
-        signed = [_at(strength) for strength in sorted(sign * one for sign in (-1, 1) for one in config.strengths)]
+        signed = [_at(strength) for strength in sorted(sign * size for sign in (-1, 1) for size in config.strengths)]
         return Findings(
             "The belief in the first option of each question is read as it is, and with a direction added to and "
             "subtracted from the residual stream of one layer. An effect that does not depend on the sign cancels in "
@@ -300,18 +300,18 @@ def _at(alpha: float) -> str:
 
 def _dose(numbers: Sequence[Number], config: SteerConfig) -> Figure:
     """Mean change of the belief over alpha, a panel for each layer and a line for each direction."""
-    alphas = sorted({sign * one for sign in (-1, 1) for one in config.strengths})
-    scores = {(one.method, one.subset): one.score for one in numbers if one.metric == CHANGE.metric}
+    alphas = sorted({sign * size for sign in (-1, 1) for size in config.strengths})
+    scores = {(number.method, number.subset): number.score for number in numbers if number.metric == CHANGE.metric}
     methods = list(dict.fromkeys(method for method, _ in scores))
     panels: dict[str, list[Any]] = {}
     for method in methods:
         layer, _, name = method.partition(", ")
         own = [scores[method, _at(alpha)] for alpha in alphas]
-        x, y = np.array([*alphas, 0.0]), np.array([*(one.estimate for one in own), 0.0])
+        x, y = np.array([*alphas, 0.0]), np.array([*(score.estimate for score in own), 0.0])
         order, color = np.argsort(x), MARK if name == OWN else INK
         marks = panels.setdefault(layer, [rule(0)])
         marks.append(line(x[order], y[order], name, style=STYLES.get(name, "-"), color=color, dots=3))
-        lo, hi = ([getattr(one, end) for one in own] for end in ("ci_lo", "ci_hi"))
+        lo, hi = ([getattr(score, end) for score in own] for end in ("ci_lo", "ci_hi"))
         marks.append(ranges(alphas, lo, hi, color=color, width=1.4 if name == OWN else 0.6))
     caption = (
         "Mean change of the belief in the first option when a direction is added alpha times (subtracted, below 0), "

@@ -100,7 +100,7 @@ def train(
 
     `advance` is told of each step and its mean loss.
     """
-    made, may = new_weights([one.wiring for one in species], seeds, shape)
+    made, may = new_weights([kind.wiring for kind in species], seeds, shape)
     weights = {name: value.to(device).requires_grad_() for name, value in made.items()}
     learnt = {name: value.to(device) for name, value in may.items()}
     optimiser = torch.optim.Adam(weights.values(), lr=schedule.rate, betas=(0.9, 0.98))
@@ -138,16 +138,16 @@ def _losses(
 ) -> torch.Tensor:
     """[networks] of one batch."""
     n = len(contexts)
-    ids, last = (torch.from_numpy(one).to(along.device) for one in encode(contexts, asks))
+    ids, last = (torch.from_numpy(array).to(along.device) for array in encode(contexts, asks))
     surgery = rng.random(n)
     at_summary, at_balls = surgery < 0.5, surgery > 0.75
     other = np.where(rng.random(n) < 0.5, rng.permutation(contexts.logit), rng.uniform(-REACH, REACH, n))
-    aims = [_aims(one, contexts, asks, at_summary, at_balls, other) for one in species]
+    aims = [_aims(kind, contexts, asks, at_summary, at_balls, other) for kind in species]
     state, running, odds = (
         torch.from_numpy(np.stack(column)).float().to(along.device) for column in zip(*aims, strict=True)
     )
-    holds = torch.tensor([one.holds for one in species], device=along.device)[:, None]
-    early = torch.tensor([one.wiring == "early" for one in species], device=along.device)[:, None]
+    holds = torch.tensor([kind.holds for kind in species], device=along.device)[:, None]
+    early = torch.tensor([kind.wiring == "early" for kind in species], device=along.device)[:, None]
     put = torch.from_numpy(other).float().to(along.device)
     swap_here = holds & torch.from_numpy(at_summary).to(along.device)
     swap_balls = early & torch.from_numpy(at_balls).to(along.device)

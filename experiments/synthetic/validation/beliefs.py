@@ -183,7 +183,7 @@ def tokens_of(lm: LanguageModel, contexts: Contexts) -> list[Token]:
     noted, first = words.index(NOTED), words.index("drew") + 1
     parts = [""] * first + [BALLS] * DRAWS + [""] * (noted - first - DRAWS) + [SUMMARY]
     parts += [QUESTION] * (len(words) - len(parts) - 1) + [READ]
-    return [Token(*one) for one in zip(range(len(words)), words, parts, strict=True)]
+    return [Token(*fields) for fields in zip(range(len(words)), words, parts, strict=True)]
 
 
 def decodable(lm: LanguageModel, contexts: Contexts, probed: Probed) -> Floats:
@@ -213,7 +213,7 @@ def held_from(r2: Floats, tokens: Sequence[Token]) -> Token | None:
 def planted_from(running: Floats | None, holds: bool, posterior: Floats) -> str:
     """The part of the prompt at which a belief that was planted first tells the final posterior as well."""
     if running is not None:
-        r2 = [np.corrcoef(one, posterior)[0, 1] ** 2 for one in running.T]
+        r2 = [np.corrcoef(column, posterior)[0, 1] ** 2 for column in running.T]
         if max(r2) >= DECODED:
             return BALLS
     return SUMMARY if holds else QUESTION
@@ -247,7 +247,7 @@ def _transfers(
     base, donor = mirrored(contexts)
     informative = np.flatnonzero(donor.logit - base.logit > 0.5)
     base, donor = base.take(informative), donor.take(informative)
-    asked = [queries_of(lm, one, ask) for one in (base, donor)]
+    asked = [queries_of(lm, side, ask) for side in (base, donor)]
     streams = [_streams(lm, queries) for queries in asked]
     places = {part: [t.at for t in tokens_of(lm, contexts) if t.part == part] for part in PARTS}
     length = len(asked[0][0].prompt.ids)
@@ -276,7 +276,7 @@ def _transfers(
         pair=np.tile(names, len(cells)) if len(cells) > 1 else None,
         cell=np.repeat([cell_name(part, layer) for part, layer in cells], n) if len(cells) > 1 else None,
     )
-    return [one for one in score_samples([sample], how, "transfer").numbers if one.metric == "transfer"]
+    return [number for number in score_samples([sample], how, "transfer").numbers if number.metric == "transfer"]
 
 
 def cell_name(part: str, layer: int) -> str:
@@ -303,4 +303,4 @@ def _streams(lm: LanguageModel, queries: Sequence[Query]) -> Captured:
 
 def _odds(lm: LanguageModel, queries: Sequence[Query]) -> Floats:
     """[n] log-odds of the first answer."""
-    return np.array([one.logp[0] - one.logp[1] for one in lm.read(queries).readings])
+    return np.array([reading.logp[0] - reading.logp[1] for reading in lm.read(queries).readings])

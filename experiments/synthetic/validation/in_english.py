@@ -263,17 +263,16 @@ def _recovered(side: Side, species: str) -> Iterator[PlantedAndFound]:
     (sample, bets), words = _answers(side), {item.cluster: item.content["words"] for item in items}
     aimed, how = planted(species, sample, words), side.how or RESAMPLING
     scored = score_samples([sample, aimed], how, "consistency", compared=[C2])
-    of = {one.kind: one.score for one in scored.numbers if one.metric == C2}
+    of = {number.kind: number.score for number in scored.numbers if number.metric == C2}
     numbers = [line(C2, METHOD, of[PLANTED].estimate, of[sample.kind], scored.differences[0].score)]
     if bets:
         seen, meant = beyond_held(sample, bets), beyond_held(aimed, planted(species, bets, words, held=True))
         score, gap = (cluster_mean(distance, clusters_of(bets), how=how) for distance in (seen, seen - meant))
         numbers.append(line(APART, METHOD, float(meant.mean()), score, gap))
-    for one in numbers:
-        fact = PlantedAndFound(
-            species, one.what, f"{shown(one.planted)} ± {one.tolerance:g}", number_text(one), one.state
-        )
-        yield fact._replace(**nothing) if one.what == APART else fact
+    for number in numbers:
+        planted_as = f"{shown(number.planted)} ± {number.tolerance:g}"
+        fact = PlantedAndFound(species, number.what, planted_as, number_text(number), number.state)
+        yield fact._replace(**nothing) if number.what == APART else fact
 
 
 def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
@@ -289,7 +288,7 @@ def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
         for fact in _told_apart(side, organisms["honest"])
     ]
     found += [fact for _, fact in told]
-    wrong, open_ = ([one for one in found if one.state == state] for state in (NOT_FOUND, NOT_SHOWN))
+    wrong, open_ = ([fact for fact in found if fact.state == state] for state in (NOT_FOUND, NOT_SHOWN))
     says = f"{_listed(sorted({fact.species for fact in found}))} recovered."
     if wrong or open_:
         says = (
@@ -307,9 +306,9 @@ def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
         for verdict in side.verdicts
     ]
     lines += [Prose(text=f"{sentence}.") for sentence, _ in told]
-    stamp = stamped(says, [(f"{one.what} of {one.species}", one.state) for one in wrong or open_])
+    stamp = stamped(says, [(f"{fact.what} of {fact.species}", fact.state) for fact in wrong or open_])
     top = replace(document.top, said=SAID, verdict=stamp, further=lines, primary=None)
-    rows = [[one.species, one.what, one.planted, one.found, one.state] for one in found]
+    rows = [[fact.species, fact.what, fact.planted, fact.found, fact.state] for fact in found]
     caption = "Behind ± stands the tolerance: a number is found if its whole distance from what was planted, with the "
     caption += "interval of that distance, lies within."
     table = grid("Planted and measured", ["organism", "", "planted", "measured", ""], rows, caption, short=True)

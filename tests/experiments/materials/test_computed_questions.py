@@ -29,9 +29,9 @@ def test_products_are_what_they_are_said_to_be() -> None:
 
 def test_the_larger_number_is_the_right_answer() -> None:
     made = comparisons(200)
-    assert all((int(one.option_yes) > int(one.option_no)) == one.outcome for one in made)
-    assert all(f"{one.option_yes} or {one.option_no}?" in one.text for one in made)
-    assert 70 < sum(one.outcome for one in made) < 130
+    assert all((int(question.option_yes) > int(question.option_no)) == question.outcome for question in made)
+    assert all(f"{question.option_yes} or {question.option_no}?" in question.text for question in made)
+    assert 70 < sum(question.outcome for question in made) < 130
 
 
 def test_weekdays_are_those_of_another_calendar() -> None:
@@ -56,7 +56,10 @@ def test_the_posterior_of_an_urn_is_bayes_rule_by_enumeration() -> None:
 
 def test_urns_are_a_martingale_that_is_calibrated_to_the_outcome() -> None:
     made = urns(2000, draws=4)
-    paths, outcome = np.array([one.posterior for one in made]), np.array([one.outcome for one in made])
+    paths, outcome = (
+        np.array([question.posterior for question in made]),
+        np.array([question.outcome for question in made]),
+    )
     assert paths.shape == (2000, 5)
     for step in range(5):
         gap = outcome - paths[:, step]
@@ -64,7 +67,7 @@ def test_urns_are_a_martingale_that_is_calibrated_to_the_outcome() -> None:
             z = (gap * weight).sum() / np.sqrt((gap**2 * weight**2).sum())
             assert abs(z) < 4
     assert np.mean((paths[:, -1] - outcome) ** 2) < np.mean((paths[:, 0] - outcome) ** 2) - 0.05
-    assert all(len(one.evidence) == 4 for one in made)
+    assert all(len(question.evidence) == 4 for question in made)
 
 
 @pytest.mark.parametrize(
