@@ -8,14 +8,13 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, check_draws, check_level, floats, one_of
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, floats, one_of
 from .clusters import bootstrap_moments, cluster_codes, cluster_sums
 from .regression import few_effective, herfindahl
 
 
 def t_interval(estimate: float, se: float, df: float, level: float) -> tuple[float, float]:
     """Two-sided interval of an estimate whose error is t distributed."""
-    check_level(level)
     reach = float(scipy.special.stdtrit(df, (1 + level) / 2)) * se  # that of scipy.stats, which takes a second to load
     return estimate - reach, estimate + reach
 
@@ -37,7 +36,6 @@ class Tails:
 
     def ends(self, draws: Floats, level: float) -> tuple[float, float]:
         """Two-sided interval (linear quantiles) from the draws [B] that are defined; NaN if none is."""
-        check_level(level)
         reach = scipy.stats.t.ppf((1 + level) / 2, self.n_clusters - 1) / self._shrink
         z = self.bias + np.array([-reach, reach])
         defined = draws[np.isfinite(draws)]
@@ -223,8 +221,6 @@ def cluster_interval(
             bootstrap misses the difference of two means in 8 to 14%.
     """
     one_of(kind, ("percentile", "bca"), "interval")
-    check_level(how.level)
-    check_draws(how.n_draws)
     if n_clusters < 2:
         return Interval(method="none: one cluster" if n_clusters else "")
     if n_clusters < MIN_BOOTSTRAP_CLUSTERS:
