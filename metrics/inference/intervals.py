@@ -10,13 +10,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, floats, one_of
 from .clusters import bootstrap_moments, cluster_codes, cluster_sums
-from .regression import few_effective, herfindahl
+from .regression import Contrast, few_effective, herfindahl
 
 
 def t_interval(estimate: float, se: float, df: float, level: float) -> tuple[float, float]:
     """Two-sided interval of an estimate whose error is t distributed."""
     reach = float(scipy.special.stdtrit(df, (1 + level) / 2)) * se  # that of scipy.stats, which takes a second to load
     return estimate - reach, estimate + reach
+
+
+def contrast_fields(test: Contrast, level: float) -> dict[str, Any]:
+    """Error, interval and t test of a contrast, as fields of a Score; without an error neither interval nor p."""
+    lo, hi = t_interval(test.estimate, test.se, test.df, level)
+    methods = {"ci_method": test.method} if np.isfinite(test.se) else {}
+    methods |= {"p_method": test.method} if np.isfinite(test.p) else {}
+    fields = {"se": test.se, "ci_lo": lo, "ci_hi": hi, "t": test.t, "p": test.p, "df": test.df}
+    return {**fields, **methods, "effective_clusters": test.effective_clusters}
 
 
 @dataclass(frozen=True, kw_only=True)
