@@ -205,8 +205,8 @@ Finding = Literal[
     "unreadable",
     "struck out",
 ]
-"""`unreadable`: one of the two is no belief. `struck out`: one is not shown to be readable, or a probe's errors make such
-a difference. `no win`: the one that is nearer to coherence does not respond, and who ignores everything is coherent.
+"""`unreadable`: one of the two is no belief. `struck out`: one is not shown to be readable, or a probe's errors make
+such a difference. `no win`: the one that is nearer to coherence does not respond: who ignores everything is coherent.
 """
 ALPHA = 0.05
 

@@ -36,6 +36,7 @@ from ..report.figures import chart
 from ..report.findings import Figure, Gallery
 from ..report.html import FIGURES
 from ..report.lead import gates
+from ..report.legend import STATUSES
 from ..report.marks import DENSITY_KEY, density, diagonal, unit
 from ..report.score_files import prepared
 from ..run.terms import terms_of
@@ -121,8 +122,8 @@ def _verdict(comparison: Comparison) -> Prose | Stamp:
     )
     says = " ".join([says, *idle])
     note = (
-        "What cannot be read as a belief, or is not shown to be readable, is shown below, struck out, and in no test; how "
-        "well a model answers (accuracy, Brier, log-loss) is compared all the same."
+        "What cannot be read as a belief, or is not shown to be readable, is shown below, struck out, and in no test; "
+        "how well a model answers (accuracy, Brier, log-loss) is compared all the same."
     )
     return stamped(says, comparison.failures, note)
 
@@ -205,6 +206,11 @@ def sentence(record: Record) -> str:
         f"{record.pair.metric}{of}: {left.removeprefix(shared)} has {shown(score.first)} and "
         f"{right.removeprefix(shared)} {shown(score.second)}: {record.finding}. The first minus the second is {apart}"
         + (f" ({'; '.join(tested)})." if tested else ".")
+        + (
+            f" There is no test: {STATUSES[score.status]}."
+            if record.finding == "no test" and score.status in STATUSES
+            else ""
+        )
     )
 
 

@@ -31,7 +31,10 @@ def asked_as(config: Mapping[str, Any], names: Collection[str]) -> Iterator[tupl
         plan, made = plans.get(name) or plans.get(base), MADE.get(last, "")
         form = FORMATS.get(base)
         if " beyond " in name:
-            yield name, "what the first knows of the action or the truth that the second does not tell"
+            yield (
+                "beyond",
+                "what the method before this word knows of the action, or the truth, that the one after it does not",
+            )
         elif plan is not None:
             asks = plan.get("ask") or plan.get("reveal") or (usual.get("reveal") if isinstance(usual, dict) else "")
             first, *further = [asks] if isinstance(asks, str) else asks or [""]

@@ -181,7 +181,7 @@ def test_what_cannot_be_read_is_shown_and_enters_no_family_but_for_what_it_does(
 def test_the_options_of_few_items_that_are_hardly_ever_said_are_struck_out_as_the_run_says_it(
     stored: Stored, gated: Any, n: int
 ) -> None:
-    """No interval of a share of four lies below one half, so that the run says `not shown`, and so does the comparison, with no p."""
+    """No interval of a share of four lies below one half, so that the run, and the comparison, say `not shown`."""
     fair, pulled = Bayesian().sample(n, 0), Anchored(pull=PULL).sample(n, 0)
     runs = []
     for name, agent in (("fair", fair), ("pulled", pulled)):
@@ -192,8 +192,8 @@ def test_the_options_of_few_items_that_are_hardly_ever_said_are_struck_out_as_th
     struck = {record.pair.metric: record for record in found.struck}
     assert {record.pair.metric for record in (*found.confirmed, *found.explored)} <= BEHAVIOUR
     assert "sufficiency" not in BEHAVIOUR
-    said = {4: ("struck out", "is not shown to be readable ("), N: ("unreadable", "cannot be read: most of the probability")}
-    finding, words = said[n]
+    few = ("struck out", "is not shown to be readable (")
+    finding, words = few if n == 4 else ("unreadable", "cannot be read: most of the probability")
     assert struck["M"].finding == finding
     assert np.isnan([struck["M"].score.p, struck["M"].score.p_adjusted]).all()
     assert words in struck["M"].struck
