@@ -14,7 +14,7 @@ from ..base.errors import UserError
 from .contract import RESAMPLING, Array, Resampling, Score
 from .divergence import LOGIT_EPS, clipped_logit
 from .inference.equivalence import MARGINS, CoherenceClaim, Equivalence, coherence_claim, tost, unless_missed
-from .inference.means import ClusterMean, cluster_mean, exclusion_bounds, studentised_mean
+from .inference.means import ClusterMean, cluster_mean, cluster_share, exclusion_bounds, studentised_mean
 from .inference.paired import PairedDifference, paired_difference_moments
 from .tables.sample_rows import Pairs, Updates
 from .tables.samples import ALL, Forecasts, Sample
@@ -231,6 +231,19 @@ def with_drop_reasons(score: Any, sample: Sample, values: Array, outcome: Array 
     return replace(score, n_dropped=n_dropped + broken, reasons=reasons)
 
 
+def mean_of(
+    sample: Sample, values: Array, how: Resampling, within: tuple[float, float] = (-np.inf, np.inf), **strata: Any
+) -> ClusterMean:
+    """`cluster_mean` of values [n] over the clusters of a sample, with its dropped rows by reason."""
+    mean = cluster_mean(values, clusters_of(sample), within=within, **strata, how=how)
+    return with_drop_reasons(mean, sample, values)
+
+
+def share_of(sample: Sample, values: Array, how: Resampling) -> ClusterMean:
+    """`cluster_share` of values [n], likewise."""
+    return with_drop_reasons(cluster_share(values, clusters_of(sample), how=how), sample, values)
+
+
 def known_outcome(sample: Updates | Forecasts) -> Array:
     """The outcomes, which the form of the table or `Metric.needs` has seen to."""
     assert sample.outcome is not None
@@ -256,12 +269,17 @@ def tosted(score: Any, margin: str) -> Equivalence | None:
     return unless_missed(test, score.effective_clusters)
 
 
-def claimed(values: Array, clusters: Array, margin: str, how: Resampling, **kind: Any) -> CoherenceClaim:
+def claimed(values: Array, sample: Sample, margin: str, how: Resampling, **kind: Any) -> CoherenceClaim:
     """Whether a mean of values [n] may be called below a default margin; `kind` as `coherence_claim` has it."""
-    claim = coherence_claim(
-        values, clusters, MARGINS[margin], **kind, how=replace(_fewer(clusters, how), level=RESAMPLING.level)
-    )
+    clusters = clusters_of(sample)
+    how = replace(_fewer(clusters, how), level=RESAMPLING.level)
+    claim = coherence_claim(values, clusters, MARGINS[margin], **kind, how=how)
     return replace(claim, params={**claim.params, "unit": UNITS.get(margin, "")})
+
+
+def deviation_claim(values: Array, sample: Sample, margin: str, how: Resampling, worst: float = 1.0) -> CoherenceClaim:
+    """The same of values of either sign, none of them farther from 0 than `worst`."""
+    return claimed(values, sample, margin, how, bounded_below=False, worst=worst)
 
 
 def mostly_extreme(*beliefs: Array) -> bool:
@@ -272,9 +290,9 @@ def mostly_extreme(*beliefs: Array) -> bool:
 def odds_line(name: str, quantity: str, belief: Array, other: Array, sample: Sample, how: Resampling) -> Line:
     """How far the log-odds of beliefs [n] lie above those of others [n] on average, with the claim that they do not."""
     odds, _ = clipped_logit(np.stack([belief, other]), "beliefs")
-    apart, clusters = odds[0] - odds[1], clusters_of(sample)
-    claim = claimed(apart, clusters, "logodds", how, bounded_below=False, worst=FARTHEST)
-    score = with_drop_reasons(tested_mean(apart, clusters, how), sample, apart)
+    apart = odds[0] - odds[1]
+    claim = deviation_claim(apart, sample, "logodds", how, FARTHEST)
+    score = with_drop_reasons(tested_mean(apart, clusters_of(sample), how), sample, apart)
     return Line(name, quantity, score, equivalence=claim, worst=FARTHEST)
 
 

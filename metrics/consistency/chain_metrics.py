@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..contract import Resampling
-from ..inference.means import cluster_mean
-from ..metric import Compared, Line, clusters_of, compare_mean, metric, with_drop_reasons
+from ..metric import Compared, Line, compare_mean, mean_of, metric
 from ..tables.checks import ThoughtChains
 
 CHAIN = {
@@ -40,5 +39,4 @@ def thought_faithfulness_lines(sample: ThoughtChains, how: Resampling) -> Iterat
     for name, (quantity, least) in CHAIN.items():
         values = np.asarray(getattr(sample, name))
         if np.isfinite(values).any():
-            score = cluster_mean(values, clusters_of(sample), within=(least, 1.0), how=how)
-            yield Line(name, quantity, with_drop_reasons(score, sample, values))
+            yield Line(name, quantity, mean_of(sample, values, how, (least, 1.0)))

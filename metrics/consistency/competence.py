@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...base.text import shown
-from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, check_level, floats, outcomes, probabilities, refuse
+from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, floats, outcomes, probabilities, refuse
 from ..inference.clusters import complete_rows
 from ..inference.intervals import moment_interval
 from ..inference.means import cluster_share
@@ -406,7 +406,6 @@ def _beyond(name: str, part: str, score: Score, threshold: float, *, above: bool
 
 def _one_sided(how: Resampling) -> Resampling:
     """Two-sided, of which each end has the level that was asked for."""
-    check_level(how.level)
     return replace(how, level=2 * how.level - 1)
 
 

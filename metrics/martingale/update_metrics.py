@@ -20,8 +20,8 @@ from ..metric import (
     WITHHELD,
     Compared,
     Line,
-    claimed,
     clusters_of,
+    deviation_claim,
     keys_of,
     known_outcome,
     metric,
@@ -128,7 +128,7 @@ def _small_shift(pairs: Pairs, how: Resampling) -> Any:
     if mostly_extreme(pairs.prior, pairs.posterior):
         return odds_line("", "", pairs.posterior, pairs.prior, pairs, how).equivalence
     update = pairs.posterior - pairs.prior
-    return claimed(update, clusters_of(pairs), "intercept", how, bounded_below=False, worst=1.0)
+    return deviation_claim(update, pairs, "intercept", how)
 
 
 def wordings_of(sample: Updates, pairs: Pairs, how: Resampling) -> WordingStudy | None:

@@ -1,5 +1,7 @@
 """The difference of two kinds in a number is that of their numbers, whatever the number is made of."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,13 @@ def test_where_every_cluster_differs_alike_the_reason_for_no_test_is_said() -> N
 def test_without_the_other_likelihood_nothing_is_compared_with_a_coherent_posterior() -> None:
     kinds = [evidence(kind, both=False) for kind in ("exact", "verbal")]
     assert not measured(kinds, HOW, compared={"rmse_coherent"}, only_compared=True).comparable
+
+
+def test_runs_are_told_over_their_models_only_where_these_are_a_sample() -> None:
+    runs = [replace(answers("exact"), run=name) for name in ("first", "second")]
+    over = [number.metric for number in score_samples(runs, HOW, over_models=True).numbers if not number.run]
+    assert "b_excess_over_models" in over
+    assert all(number.run for number in score_samples(runs, HOW).numbers)
 
 
 def test_one_score_alone_is_a_rule_to_accept_by() -> None:
