@@ -39,7 +39,7 @@ from ..report.lead import gates
 from ..report.legend import STATUSES
 from ..report.marks import DENSITY_KEY, density, diagonal, unit
 from ..report.score_files import prepared
-from ..run.terms import terms_of
+from ..run.terms import numbers_named, terms_of
 from .findings import Comparison, Group, Matrix, Record, instances_of
 from .sides import adapters_said
 
@@ -255,7 +255,7 @@ def _terms(comparison: Comparison) -> list[tuple[str, str]]:
         terms |= dict.fromkeys(side.run.experiment.terms(side.run.config) if side.run else ())
         terms |= dict.fromkeys(terms_of(config, methods, {sample.kind for sample in side.samples}))
     numbers = (n for group in comparison.groups for n in group.numbers if n.metric in group.comparable)
-    return [*terms, *{n.metric: (n.metric, n.quantity) for n in numbers if n.quantity not in ("", n.metric)}.values()]
+    return [*terms, *numbers_named((n.metric, n.quantity, n.family) for n in numbers)]
 
 
 def _strays(paths: Sequence[Path]) -> Iterator[Prose]:

@@ -104,8 +104,8 @@ def _asked_choices(
     if near_copies:
         several = f"{n} questions share" if (n := len(near_copies)) > 1 else "1 question shares"
         _warn(
-            f"{where}: {several} the cluster of another that is the same but for case, blanks, forms of a letter or the "
-            f"last sign, the first is {near_copies[0]}; a column `cluster` says otherwise"
+            f"{where}: {several} the cluster of another that is the same but for case, blanks, forms of a letter or "
+            f"the last sign, the first is {near_copies[0]}; a column `cluster` says otherwise"
         )
     if len(asked) < len(rows):
         _warn(
