@@ -76,6 +76,27 @@ def no_metrics_of_others() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def planted_target() -> Callable[[Path], Any]:
+    """Of a run of statements, a target that a probe can decode: the first principal component of what was kept in the
+    middle of the model, as `planted`."""
+    import pandas as pd
+    from scipy.special import expit
+
+    from doxascope.experiments.probing.data import load_runs
+    from doxascope.experiments.probing.settings import load_job
+    from doxascope.probes.features import ReadAt
+
+    def planted(folder: Path) -> pd.DataFrame:
+        data = load_runs(load_job("probe", [folder])).data
+        x = data.read(ReadAt("resid_post", 1, "statement", None))
+        x = x - x.mean(axis=0)
+        component = x @ np.linalg.svd(x, full_matrices=False)[2][0]
+        return pd.DataFrame({"readout_id": data.rows["readout_id"], "planted": expit(component / component.std())})
+
+    return planted
+
+
+@pytest.fixture(scope="session")
 def noise() -> Callable[[Any], float]:
     """How far rounding may move the largest of these log-probabilities, or of other numbers that a model computes."""
     return lambda numbers: (

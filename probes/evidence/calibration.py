@@ -17,7 +17,7 @@ from ...metrics.inference.clusters import complete_rows
 from ...metrics.inference.equivalence import Equivalence, tost
 from ...metrics.inference.intervals import moment_interval
 from ..dataset import EPS, READ_BY, READINGS
-from .crossfit import Refitted, recalibration
+from .crossfit import Refitted, logistic_line
 
 SLOPE_BAND = (0.8, 1.25)
 """A slope whose interval lies within is called calibrated."""
@@ -38,7 +38,7 @@ def calibrate(logit: ArrayLike, y: ArrayLike) -> Calibration:
     logit, y = floats(logit), floats(y)
     if len(y) < 2 or np.ptp(logit) == 0 or np.ptp(y) == 0:
         return Calibration(float("nan"), float("nan"))
-    return Calibration(*recalibration(logit, y))
+    return Calibration(*logistic_line(logit, y))
 
 
 def by_level(logit: Floats, y: Floats, levels: ArrayLike) -> dict[str, float]:

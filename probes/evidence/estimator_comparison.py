@@ -12,7 +12,7 @@ from ...metrics.contract import RESAMPLING, Floats, Resampling
 from ...metrics.divergence import clipped_logit
 from ..dataset import Target
 from ..estimators import AttentionPooling, ContrastConsistentSearch, MeanDifference, RidgeOnLogOdds, SoftLogistic
-from .crossfit import Refitted, auc, inner_scores, log_loss, log_loss_skill, recalibration, refit
+from .crossfit import Refitted, auc, inner_scores, log_loss, log_loss_skill, logistic_line, recalibration, refit
 
 DRAWS = 40
 """Most refits of this table, whose estimators have no shared factorisation."""
@@ -131,7 +131,7 @@ def _contrast(
         test = fold == k
         search = ContrastConsistentSearch(starts=3).fit(x[drawn[~test, 0]], x[drawn[~test, 1]])
         known = clipped_logit(search.belief(x[drawn[~test, 0]], x[drawn[~test, 1]]), "belief", 1e-6)[0]
-        slope, intercept = recalibration(known, truth[~test])
+        slope, intercept = logistic_line(known, truth[~test])
         logit = clipped_logit(search.belief(x[drawn[test, 0]], x[drawn[test, 1]]), "belief", 1e-6)[0]
         belief[test] = expit(slope * logit + intercept)
     base = np.array([truth[fold != k].mean() for k in fold])

@@ -8,6 +8,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 from transformers import AutoModelForCausalLM
@@ -22,7 +23,7 @@ from doxascope.probes import Probe
 
 SMALL = ["items=6", "stated.numbers=[]", "token_budget=4096", "capture.sites=[resid_post]", "bootstrap_draws=50"]
 QUICK = (
-    "{permutations: 19, refits: 20, penalties: [100.0], folds: 3, control_draws: 2, transfer: [], depth: 0.5, "
+    "{permutations: 19, refits: 20, penalties: [1.0], folds: 3, control_draws: 2, transfer: [], depth: 0.5, "
     "thresholds: {groups: 5}}"
 )
 CAUSAL = """
@@ -84,7 +85,7 @@ sys.addaudithook(_note)
 
 
 @pytest.fixture(scope="module")
-def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory, planted_target: Callable[[Path], Any]) -> Path:
     """Two runs, a probe of the first that was swept and checked, and jobs."""
     from doxascope.experiments.probing.jobs import sweep_job
     from doxascope.experiments.probing.settings import load_job
@@ -94,7 +95,10 @@ def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(*load_config("truth", [*SMALL, "items=12"], str(tiny_folder)), out / "others").path.rename(
         out / "others" / "run"
     )
-    (out / "job.yaml").write_text(yaml.safe_dump({"study": yaml.safe_load(QUICK)}))
+    targets = pd.concat([planted_target(out / run) for run in ("run", "others/run")])
+    targets.drop_duplicates("readout_id").to_csv(out / "planted.csv", index=False)
+    job = {"target": "planted", "targets": str(out / "planted.csv"), "study": yaml.safe_load(QUICK)}
+    (out / "job.yaml").write_text(yaml.safe_dump(job))
     (out / "causal.yaml").write_text(CAUSAL)
     (out / "lies.csv").write_text("text,label,cluster\nIt is.,0,a\nIt is not.,1,a\n")
     (out / "claims.csv").write_text("claim,facet,text,believed,reading\nc,a,It is.,true,probe\n")

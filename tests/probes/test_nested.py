@@ -12,7 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 from doxascope import UserError
 from doxascope.probes.cross_validation import nested_ridge, spread_of_targets
-from doxascope.probes.evidence.crossfit import out_of_fold_r2, softmax_calibration
+from doxascope.probes.dataset import make_target
+from doxascope.probes.evidence.crossfit import cross_fit, out_of_fold_r2, recalibration, softmax_calibration
 from doxascope.probes.groups import permuted_targets
 from doxascope.probes.sweep import combine, permutation_p, sweep_point
 
@@ -122,10 +123,22 @@ def test_labels_that_exchanges_leave_as_they_are_are_not_tested() -> None:
     assert (differ.untested, differ.targets.shape) == ("", (24, 5))  # 66 ways
 
 
-def test_the_calibration_of_several_options_never_turns_a_probe_round() -> None:
-    score = np.random.default_rng(0).normal(size=200)
+def test_a_recalibrated_probe_never_turns_round() -> None:
+    """Not where its scores fall as the truth rises, nor in any fold of small tables of noise, most of which do so."""
+    rng = np.random.default_rng(0)
+    score, turned = rng.normal(size=200), 0
+    y = 1 / (1 + np.exp(score))
+    slope, intercept = recalibration(score, y)
+    assert (slope, intercept) == (0.0, pytest.approx(np.log(y.mean() / (1 - y.mean()))))
+    assert recalibration(score, 1 - y)[0] == pytest.approx(1, abs=0.01)
     over = np.column_stack([score, -score, np.zeros(200)])
-    falling, rising = (np.exp(sign * over) for sign in (-1, 1))
-    slope, intercepts = softmax_calibration(over, falling / falling.sum(axis=1)[:, None])
-    assert (slope, float(intercepts.sum())) == (0.0, pytest.approx(0))
-    assert softmax_calibration(over, rising / rising.sum(axis=1)[:, None])[0] == pytest.approx(1, abs=0.01)
+    slope, intercepts = softmax_calibration(over, np.exp(-over) / np.exp(-over).sum(axis=1)[:, None])
+    assert slope == 0
+    assert intercepts.sum() == pytest.approx(0)
+    for _ in range(20):
+        x, target = rng.normal(size=(24, 8)), make_target("noise", rng.uniform(0.1, 0.9, 24))
+        fits = cross_fit(x, target, np.repeat(np.arange(4), 6))
+        slopes = [readout.slope for readout in fits.readouts]
+        assert min(slopes) >= 0
+        turned += slopes.count(0.0)
+    assert turned > 20

@@ -1,6 +1,7 @@
 """A causal job: from a run and a trained probe to the check, its numbers, its page and the probe's report card."""
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,13 +36,15 @@ from .contexts import Background, CausalContext, CausalPlace, CausalQuestion
 from .interventions import by_turns
 from .page import page
 
+log = logging.getLogger(__name__)
+
 LONGEST = 100_000
 """Characters of a file of neutral prompts."""
 
 
 def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> Path:
     """Check, save the numbers and the report, and fill the probe's report card; returns the folder. The same job
-    goes on where it was.
+    goes on where it was. A probe that reads nothing is not tested: its card says so, and its folder is returned.
 
     Raises UserError for no run or no probe, a probe of another model or place, and a run whose questions cannot be
     asked again.
@@ -51,6 +54,16 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
     if len(job.runs) != 1 or job.probe is None:
         raise UserError("causal: give one run that kept its activations, and a trained probe by -o probe=PATH")
     probe = Probe.load(job.probe)
+    if not all(fit.slope for fit in (probe.readout, *probe.crossed)):
+        nothing = (
+            f"{probe.meta.name} reads nothing: its scores do not rise with its target on groups that no fit saw, "
+            "so that there is no direction to steer along"
+        )
+        _fill_card(job.probe, probe, CausalVerdict("not tested", nothing, FALSIFIER))
+        if not (job.probe.parent / "report.json").is_file():
+            raise UserError(f"causal: not tested: {nothing}")
+        log.warning("causal: not tested: %s", nothing)
+        return job.probe.parent
     loaded = load_runs(_rows(job, probe), allow_code)
     probe.require_fit(loaded.header, probe.meta.at)
     experiment, config = stored_config(RunFolder.open(job.runs[0]).config, allow_code)

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from doxascope.base.files import sealed, unsealed
@@ -15,7 +17,9 @@ from doxascope.experiments.report.html import PART
 from doxascope.probes import Probe
 
 JOB = """
-study: {permutations: 19, refits: 20, penalties: [100.0], folds: 3, control_draws: 2, transfer: [], depth: 0.5,
+target: planted
+targets: planted.csv
+study: {permutations: 19, refits: 20, penalties: [1.0], folds: 3, control_draws: 2, transfer: [], depth: 0.5,
   thresholds: {groups: 5}}
 """
 CAUSAL = """
@@ -32,14 +36,17 @@ Call = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(
+    tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory, planted_target: Callable[[Path], pd.DataFrame]
+) -> Path:
     """A folder with a run of eight facts, jobs and a direction of somebody else's."""
     from doxascope.experiments.run.config import load_config
     from doxascope.experiments.run.runner import run
 
     out = tmp_path_factory.mktemp("causal")
     settings = ["items=6", "stated.numbers=[]", "token_budget=4096", "capture.sites=[resid_post]", "bootstrap_draws=50"]
-    run(*load_config("truth", settings, str(tiny_folder)), out / "runs")
+    folder = run(*load_config("truth", settings, str(tiny_folder)), out / "runs").path
+    planted_target(folder).to_csv(out / "planted.csv", index=False)
     (out / "job.yaml").write_text(JOB)
     (out / "causal.yaml").write_text(CAUSAL)
     np.save(out / "mine.npy", np.random.default_rng(0).normal(size=32))
@@ -122,7 +129,10 @@ def test_what_is_wrong_is_one_line(command_line: Call, place: Path, trained: tup
     chat.write_text(f"hello\n{said['messages'][0]['content']}\n")
     np.save(place / "short.npy", np.ones(9))
     probe = f"probe={probe_folder / 'probe'}"
+    trained_probe = Probe.load(probe_folder / "probe")
+    replace(trained_probe, readout=trained_probe.readout.calibrated(0.0, 0.3)).save(place / "nothing")
     cases = [
+        ((f"probe={place / 'nothing'}",), "not tested: probe reads nothing"),
         ((), "a trained probe by -o probe=PATH"),
         ((probe, "plan.dose=3"), "dose: 3 is not one of the doses"),
         ((probe, "plan.doses=[0, 2]"), "plan.doses.0"),
