@@ -25,7 +25,6 @@ from ..inference.clusters import complete_rows
 from ..inference.intervals import moment_interval, t_interval
 from ..inference.regression import linear_fit
 
-POLICIES = ("raw", "clip", "drop")
 LABELS = ("exact", "spurious", "no_update", "incorrect", "over", "under")
 
 
@@ -44,7 +43,7 @@ def bayes_posterior(p_x: ArrayLike, p_y_given_x: ArrayLike, p_y: ArrayLike, poli
 
     P(Y) = 0 or a NaN gives NaN. A P* above 1 is kept (`raw`), set to 1 (`clip`) or made NaN (`drop`).
     """
-    one_of(policy, POLICIES, "policy")
+    one_of(policy, ("raw", "clip", "drop"), "policy")
     arrays = [probabilities(x, n) for x, n in ((p_x, "p_x"), (p_y_given_x, "p_y_given_x"), (p_y, "p_y"))]
     prior, likelihood, marginal = np.broadcast_arrays(*arrays)
     v = likelihood * prior / np.where(marginal > 0, marginal, np.nan)

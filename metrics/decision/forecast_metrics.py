@@ -177,18 +177,16 @@ GUESS, EVEN, UNBINNED = "by guessing", "of equally likely options", "cannot be m
 TABLE = "a belief table with options and outcome, 1 in the row of the true option"
 
 
-def _compare_accuracy(sample: Multiclass) -> Compared:
-    return compare_mean("accuracy", option_scores(sample.belief, sample.truth).correct, sample)
+def _right(sample: Multiclass) -> Array:
+    """[n] the credit of the likeliest option."""
+    return option_scores(sample.belief, sample.truth).correct
 
 
 def _compare_scores(sample: Multiclass) -> list[Compared]:
-    scores, foreseen = option_scores(sample.belief, sample.truth), option_losses(sample.belief)
+    scores, (brier, log_loss) = option_scores(sample.belief, sample.truth), option_losses(sample.belief)
     return [
-        compare_mean(name, lost, sample, foreseen=(sample.belief, each))
-        for name, lost, each in (
-            ("brier_multiclass", scores.brier, foreseen.brier),
-            ("log_loss", scores.log_loss, foreseen.log_loss),
-        )
+        compare_mean("brier_multiclass", scores.brier, sample, foreseen=(sample.belief, brier)),
+        compare_mean("log_loss", scores.log_loss, sample, foreseen=(sample.belief, log_loss)),
     ]
 
 
@@ -197,12 +195,11 @@ def _compare_top(sample: Multiclass) -> Compared:
     return compare_calibration("calibration_top", scores.confidence, scores.hit, sample)
 
 
-@metric("C8", TABLE, Multiclass, compare=_compare_accuracy, place=130)
+@metric("C8", TABLE, Multiclass, compare=lambda sample: compare_mean("accuracy", _right(sample), sample), place=130)
 def accuracy_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """Share of questions whose likeliest option is the true one; tied options share the credit."""
-    right = option_scores(sample.belief, sample.truth).correct
     guess = {GUESS: f"{np.mean(1 / sample.sizes):.3f}"}
-    yield Line("accuracy", "accuracy", share_of(sample, right, how), guess)
+    yield Line("accuracy", "accuracy", share_of(sample, _right(sample), how), guess)
 
 
 @metric("E14", TABLE, Multiclass, compare=_compare_scores, place=140)

@@ -206,7 +206,7 @@ def method_correlation(
         n, a, b, aa, bb, ab = sums[:, :6].T
         return (ab - a * b / n) / np.sqrt((aa - a * a / n) * (bb - b * b / n))
 
-    def of_fisher(sums: Floats) -> Floats:
+    def fisher(sums: Floats) -> Floats:
         return np.arctanh(np.clip(correlation(sums), -1 + TIE, 1 - TIE))
 
     def weaker(sums: Floats) -> Floats:
@@ -217,7 +217,7 @@ def method_correlation(
         return correlation(sums) / np.sqrt(np.where(shares > 0, shares, np.nan))
 
     total = moments.sum(axis=0)[None]
-    plain = moment_interval(moments, rows.codes, of_fisher, **settings)
+    plain = moment_interval(moments, rows.codes, fisher, **settings)
     fields: dict[str, Any] = {
         "correlation": float(correlation(total)[0]),
         "correlation_lo": float(np.tanh(plain.lo)),

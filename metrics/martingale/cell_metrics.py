@@ -11,7 +11,7 @@ import scipy
 from ..contract import Array, Resampling
 from ..inference.paired import adjust
 from ..inference.pooling import random_effects_pool
-from ..metric import Compared, Line, clusters_of, compare_mean, metric, tested_mean
+from ..metric import Line, clusters_of, compare_mean, metric, tested_mean
 from ..tables.samples import Cells
 from .brier import brier_on_abs_martingale
 
@@ -20,11 +20,7 @@ CONTROLLED = ("domain", "reasoning", "technique", "model", "prompt")
 """The order in which the published regressions take in what might confound them."""
 
 
-def _compare(sample: Cells) -> Compared:
-    return compare_mean("cells_mean", sample.value, sample)
-
-
-@metric("F6", COLUMNS, Cells, compare=_compare, place=950)
+@metric("F6", COLUMNS, Cells, compare=lambda sample: compare_mean("cells_mean", sample.value, sample), place=950)
 def cells_lines(sample: Cells, how: Resampling) -> Iterator[Line]:
     """What published numbers are on average, and how many are positive; cells of one model are no independent ones."""
     name, clusters, known = sample.method, clusters_of(sample), np.isfinite(sample.value)

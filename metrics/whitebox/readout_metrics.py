@@ -30,9 +30,8 @@ from .transfer import persistence as share_kept
 
 
 def _compare_framing(sample: YesNo) -> Compared | None:
-    if sample.negated is None:
-        return None
-    return compare_mean("framing_bias", framing_bias(sample.belief, sample.negated), sample)
+    bias = None if sample.negated is None else framing_bias(sample.belief, sample.negated)
+    return None if bias is None else compare_mean("framing_bias", bias, sample)
 
 
 @metric(
