@@ -367,7 +367,8 @@ def belief_gate(
     if not conditions and not withheld:
         raise ValueError("belief_gate: no condition was given; give at least one reading")
     least = answers.least
-    status = "unresponsive" if answers.state == UNRESPONSIVE else "ok"
+    answered = "unresponsive" if answers.state == UNRESPONSIVE else "ok"
+    status = "unreadable" if reads.state == UNREADABLE else answered
     return BeliefGate(
         share=NAN if least is None else float(least.estimate),
         conditions={condition.label: condition for condition in conditions},
@@ -375,13 +376,8 @@ def belief_gate(
         rare=tuple(failing.part for failing in conditions if failing.name == COVERAGE and failing.state == "fails"),
         readable=reads.state,
         responds=answers.state,
-        status="unreadable" if reads.state == UNREADABLE else status,
-        params=how.params if least is None else dict(least.params),
-        **({} if least is None else {name: getattr(least, name) for name in _SHOWN}),
+        **({"params": how.params, "status": status} if least is None else least.common_fields(status=status)),
     )
-
-
-_SHOWN = ("ci_lo", "ci_hi", "ci_method", "n_rows", "n_clusters", "n_dropped", "reasons")
 
 
 def _unless_few(condition: Condition, score: Score, *, few: bool = False) -> Condition:

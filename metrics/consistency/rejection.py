@@ -26,7 +26,7 @@ from ..contract import (
     same_shape,
 )
 from ..divergence import LOGIT_EPS, clipped_logit, entropy_bits, jsd, jsd_leak
-from ..inference.clusters import complete_rows
+from ..inference.clusters import complete_beliefs
 from ..inference.intervals import Interval, moment_interval
 from ..inference.means import studentised_mean
 
@@ -221,9 +221,7 @@ def invalid_association(
 
     If it never occurs after (`never_after`) or before (`never_before`), what would divide by zero is NaN.
     """
-    rows = complete_rows(
-        clusters, prior_norm=probabilities(prior_norm, "prior_norm"), post_norm=probabilities(post_norm, "post_norm")
-    )
+    rows = complete_beliefs(clusters, prior_norm=prior_norm, post_norm=post_norm)
     a, b = rows.columns
     if not rows.n:
         return InvalidAssociation(status="too_few", **rows.counts)
@@ -286,9 +284,7 @@ def rms_logodds_change(
     Near 0 and 1 the divergence forgives what this sees. It is 0 for a read-out of the words alone, so print it beside
     that of the word-identity null.
     """
-    before, after = np.atleast_1d(probabilities(prior, "prior")), np.atleast_1d(probabilities(post, "post"))
-    same_shape(prior=before, post=after)
-    rows = complete_rows(groups, prior=before, post=after)
+    rows = complete_beliefs(groups, prior=prior, post=post)
     (x, clipped_x), (y, clipped_y) = (
         clipped_logit(column, name, eps) for column, name in zip(rows.columns, ("prior", "post"), strict=True)
     )

@@ -9,7 +9,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, distributions, floats, probabilities
-from ..inference.clusters import complete_rows
+from ..inference.clusters import complete_beliefs, complete_rows
 from ..inference.equivalence import MARGINS, tost
 from ..inference.intervals import Interval, moment_interval
 from ..inference.means import studentised_mean
@@ -138,7 +138,7 @@ def probability_weighting(
     >>> round(probability_weighting(p, 1 / (1 + np.exp(2 - 4 * weighted))).gamma, 1)
     0.5
     """
-    rows = complete_rows(groups, belief=probabilities(belief, "belief"), share=probabilities(share, "share"))
+    rows = complete_beliefs(groups, belief=belief, share=share)
     p, s = (np.clip(values, CLIP, 1 - CLIP) for values in rows.columns)
     if rows.n < 4:
         return ProbabilityWeighting(status="too_few", **rows.counts)

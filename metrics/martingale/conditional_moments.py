@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, probabilities
-from ..inference.clusters import BLOCK, complete_numbers
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score
+from ..inference.clusters import BLOCK, complete_beliefs
 from ..inference.intervals import t_interval
 from ..inference.paired import adjust
 from ..inference.randomisation import ENUMERATE_UP_TO, describe_flips, sign_vectors, tail_p
@@ -48,7 +48,7 @@ def martingale_icm_test(
         groups: [n] question of each row; without them each row is its own.
     """
     how = how.drawing(4999)
-    rows = complete_numbers(groups, prior=probabilities(prior, "prior"), post=probabilities(post, "post"))
+    rows = complete_beliefs(groups, prior=prior, post=post)
     b, q = rows.columns
     if rows.n < 2:
         return ConditionalMoment(status="too_few", **rows.counts)
@@ -104,7 +104,7 @@ def binned_updates(
     Priors that tie stay in one bin, so there may be fewer than `bins`. Holm adjusts over the bins. A bin of
     one cluster, or one in which all updates are equal, has a mean and no error (NaN).
     """
-    rows = complete_numbers(groups, prior=probabilities(prior, "prior"), post=probabilities(post, "post"))
+    rows = complete_beliefs(groups, prior=prior, post=post)
     b, q = rows.columns
     if bins < 1:
         raise ValueError(f"bins: {bins}; give at least one")

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, probabilities, updates
-from ..inference.clusters import Rows, cluster_codes, cluster_sums, complete_numbers
+from ..inference.clusters import Rows, cluster_codes, cluster_sums, complete_beliefs, complete_numbers
 from ..inference.intervals import contrast_fields
 from ..inference.paired import PairedDifference, minimum_detectable
 from ..inference.randomisation import wild_cluster_test
@@ -314,13 +314,8 @@ def paired_slope_difference(
     questions that carry the difference, so that no number of draws puts a floor under p; priors near 0 are what it
     is for. A row in which either kind is missing is dropped from both and counted. Statuses as in `martingale_score`.
     """
-    names = ("prior", "post")
-    columns: dict[str, Any] = {
-        f"{kind} {name}": probabilities(x, f"{kind} {name}")
-        for kind, pair in (("first", first), ("second", second))
-        for name, x in zip(names, pair, strict=True)
-    }
-    rows = complete_numbers(groups, **columns)
+    names = ("first prior", "first post", "second prior", "second post")
+    rows = complete_beliefs(groups, **dict(zip(names, (*first, *second), strict=True)))
     b1, q1, b2, q2 = rows.columns
     if rows.n < 2:
         return SlopeDifference(status="too_few", **rows.counts)
