@@ -13,7 +13,7 @@ from markupsafe import escape
 from ... import metrics
 from ...base.errors import UserError
 from ...base.text import shown
-from ...metrics.claims import COHERENCE
+from ...metrics.coherence import COHERENCE
 from ...metrics.contract import Array, Resampling
 from ...metrics.metric import clusters_of, keys_of
 from ...metrics.number import Number

@@ -1,5 +1,5 @@
 """Is what is read a belief that answers to what it is told? Two of the three verdicts (METRICS W4): `readable` and
-`responds`. The third, whether it is coherent, is a result (`metrics.claims`).
+`responds`. The third, whether it is coherent, is a result (`metrics.coherence`).
 
 Each is judged in every template: averaged over templates, whoever merely favours recently named words responds, since
 most contexts name the other words.

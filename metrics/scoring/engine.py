@@ -18,7 +18,7 @@ from ...base.errors import UserError, nearest
 from ...base.progress import stand
 from ...base.text import shown
 from .. import crossed_mean
-from ..claims import GUARDS
+from ..coherence import GUARDS
 from ..contract import Resampling
 from ..forms.recognition import Understood, understand
 from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS
