@@ -29,7 +29,8 @@ from ..metric import (
     with_drop_reasons,
 )
 from ..tables.sample_rows import by_reading, label_text
-from ..tables.samples import Cases, Elicited, Evidence, Forks, Options, Sample, YesNo
+from ..tables.samples import Cases, Elicited, Evidence, Options, Sample, YesNo
+from ..tables.whitebox_samples import Forks
 from .probability_laws import bet_payoffs, median_ci
 from .probability_laws import dutch_book as surely_lost
 from .probability_laws import lie as law

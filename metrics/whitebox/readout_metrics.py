@@ -21,7 +21,8 @@ from ..metric import (
     with_drop_reasons,
 )
 from ..number import interval_text
-from ..tables.samples import Askers, Forks, Layers, Patches, Queries, YesNo
+from ..tables.samples import YesNo
+from ..tables.whitebox_samples import Askers, Forks, Layers, Patches, Queries
 from .gates import readout_gate as judged
 from .readout import LOW_COVERAGE, fork_coherence, framing_bias
 from .readout import query_effect as effect_of_query

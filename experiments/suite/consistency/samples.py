@@ -16,7 +16,8 @@ from ....metrics.number import Number
 from ....metrics.tables.belief_parts import BeliefTable, StoredTables
 from ....metrics.tables.cells import Array
 from ....metrics.tables.sample_rows import joined, part_of
-from ....metrics.tables.samples import ALL, Forks, Options, Readouts, Sample
+from ....metrics.tables.samples import ALL, Options, Readouts, Sample
+from ....metrics.tables.whitebox_samples import Forks
 from ...materials.entities import window_name
 from ...run.readouts import SAMPLED
 from ...run.scores import resampling

@@ -28,7 +28,8 @@ from ....metrics.contract import NAN, Array, Floats
 from ....metrics.divergence import LOGIT_EPS
 from ....metrics.number import Number
 from ....metrics.tables.sample_rows import joined, part_of
-from ....metrics.tables.samples import ALL, Askers, Elicited, Evidence, Forecasts, Sample, Testimony, Told
+from ....metrics.tables.samples import ALL, Elicited, Evidence, Forecasts, Sample, Testimony, Told
+from ....metrics.tables.whitebox_samples import Askers
 from ...run.scores import gate, resampling
 from .ask import COLUMNS, NOT_X, SPEAKERS, X
 from .config import SycophancyConfig
