@@ -108,11 +108,9 @@ def binned_updates(
     b, q = rows.columns
     if bins < 1:
         raise ValueError(f"bins: {bins}; give at least one")
+    names = ("mean_prior", "mean_delta", "errors", "lo", "hi", "p_bin", "n")
     if not rows.n:
-        empty = np.zeros(0)
-        blank: dict[str, Any] = dict.fromkeys(
-            ("mean_prior", "mean_delta", "errors", "lo", "hi", "p_bin", "p_holm", "n"), empty
-        )
+        blank: dict[str, Any] = dict.fromkeys((*names, "p_holm"), np.zeros(0))
         return BinnedUpdates(**blank, status="too_few", **rows.counts)
     # qcut drops its one edge when all priors are equal; then there is one bin.
     numbers = np.asarray(pd.qcut(b, bins, labels=False, duplicates="drop"), dtype=np.float64)
@@ -126,16 +124,10 @@ def binned_updates(
         error = mean.se if mean.se > 0 else NAN
         ends = t_interval(mean.estimate, error, fit.df, how.level)
         table.append((b[here].mean(), mean.estimate, error, *ends, mean.p, len(d)))
-    mean_prior, mean_delta, errors, lo, hi, p_bin, n = np.array(table, dtype=np.float64).T
+    fields: dict[str, Any] = dict(zip(names, np.array(table, dtype=np.float64).T, strict=True))
     return BinnedUpdates(
-        mean_prior=mean_prior,
-        mean_delta=mean_delta,
-        errors=errors,
-        lo=lo,
-        hi=hi,
-        p_bin=p_bin,
-        p_holm=adjust(p_bin).p_adjusted,
-        n=n,
+        **fields,
+        p_holm=adjust(fields["p_bin"]).p_adjusted,
         ci_method="t over the clusters of each bin",
         params={"bins": bins, "level": how.level},
         **rows.counts,
