@@ -13,7 +13,7 @@ from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score
 from ..inference.clusters import BLOCK, complete_beliefs
 from ..inference.intervals import t_interval
 from ..inference.paired import adjust
-from ..inference.randomisation import ENUMERATE_UP_TO, describe_flips, sign_vectors, tail_p
+from ..inference.randomisation import flipped, tail_p
 from ..inference.regression import linear_fit
 from .contrasts import martingale_within
 from .slope import martingale_joint_test, martingale_score
@@ -69,18 +69,12 @@ def martingale_icm_test(
         return np.column_stack([squares / rows.n**2, largest / np.sqrt(rows.n)])
 
     cvm, ks = (float(x) for x in statistics(np.ones((1, rows.n_clusters)))[0])
-    blocks = sign_vectors(
-        rows.n_clusters, draws=how.n_draws, seed=how.seed, block=max(BLOCK, SIGNS_AT_ONCE // rows.n_clusters)
-    )
-    null = np.concatenate([statistics(s) for s in blocks])
-    exact = rows.n_clusters <= ENUMERATE_UP_TO
+    block = max(BLOCK, SIGNS_AT_ONCE // rows.n_clusters)
+    null, exact, told = flipped(statistics, rows.n_clusters, how, block)
     total = float(np.abs(d).sum())
     p_cvm = tail_p(cvm, null[:, 0], exact=exact, slack=TIE * total**2 / rows.n)
     p_ks = tail_p(ks, null[:, 1], exact=exact, slack=TIE * total / np.sqrt(rows.n))
-    p_method, params = describe_flips(rows.n_clusters, how.n_draws, how.seed)
-    return ConditionalMoment(
-        cvm=cvm, ks=ks, p_cvm=p_cvm, p_ks=p_ks, p=p_cvm, p_method=p_method, params=params, **rows.counts
-    )
+    return ConditionalMoment(cvm=cvm, ks=ks, p_cvm=p_cvm, p_ks=p_ks, p=p_cvm, **told, **rows.counts)
 
 
 class BinnedUpdates(Score, headline="mean_delta"):
