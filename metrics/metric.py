@@ -184,7 +184,7 @@ def clusters_of(sample: Sample) -> Array:
 
 def size(sample: Sample) -> int:
     """Rows that a metric would take."""
-    return len(clusters_of(sample.whole if isinstance(sample, Updates) else sample))
+    return len(clusters_of(sample.whole))
 
 
 NO_OUTCOME = "no outcome"

@@ -28,11 +28,12 @@ from ..metric import (
     with_drop_reasons,
 )
 from ..tables.sample_rows import Updates, take
-from ..tables.samples import Forecasts, Hits, Multiclass, Sample
+from ..tables.samples import Forecasts, Hits, Multiclass
 from .multiclass import PER_BIN, calibration_error, option_losses, option_scores, order_effect
 from .prediction import logloss_improvement
 
 OUTCOMES = np.array([0.0, 1.0])
+BELIEFS = f"outcome, and belief; or {PAIRED}"
 
 
 def _foreseen(belief: Array, less: Array | None = None) -> tuple[Array, Array]:
@@ -42,11 +43,9 @@ def _foreseen(belief: Array, less: Array | None = None) -> tuple[Array, Array]:
 
 
 def _compare_brier(sample: Updates | Forecasts) -> Compared:
-    outcome = known_outcome(sample)
-    if isinstance(sample, Forecasts):
-        return compare_mean("brier", (sample.belief - outcome) ** 2, sample, foreseen=_foreseen(sample.belief))
-    ended = sample.whole.posterior
-    return compare_mean("brier_post", (ended - outcome) ** 2, sample.whole, foreseen=_foreseen(ended))
+    plain = isinstance(sample, Forecasts)
+    name, belief = ("brier", sample.belief) if plain else ("brier_post", sample.whole.posterior)
+    return compare_mean(name, (belief - known_outcome(sample)) ** 2, sample.whole, foreseen=_foreseen(belief))
 
 
 def _compare_brier_update(sample: Updates) -> Compared:
@@ -55,30 +54,28 @@ def _compare_brier_update(sample: Updates) -> Compared:
     return compare_mean("brier_update", change, pairs, foreseen=_foreseen(pairs.posterior, pairs.prior))
 
 
+def _begun(sample: Forecasts | Updates) -> Array:
+    """[n] the beliefs, of updates those before."""
+    return sample.belief if isinstance(sample, Forecasts) else sample.whole.prior
+
+
 def _compare_calibration(sample: Forecasts | Updates) -> Compared:
-    source, belief = (sample, sample.belief) if isinstance(sample, Forecasts) else (sample.whole, sample.whole.prior)
-    return compare_calibration("calibration", belief, known_outcome(sample), source)
+    return compare_calibration("calibration", _begun(sample), known_outcome(sample), sample.whole)
 
 
-@metric(
-    "A7", f"outcome, and belief; or {PAIRED}", Updates, Forecasts, needs=("outcome",), compare=_compare_brier, place=80
-)
+@metric("A7", BELIEFS, Updates, Forecasts, needs=("outcome",), compare=_compare_brier, place=80)
 def brier_lines(sample: Updates | Forecasts, how: Resampling) -> Iterator[Line]:
     """Mean squared distance from what came true; always saying one half scores 0.25."""
-    if isinstance(sample, Forecasts):
-        named = {("brier", "Brier score"): sample.belief}
-        source: Sample = sample
-    else:
-        source = sample.whole
+    outcome, rows = known_outcome(sample), sample.whole
+    named = {("brier", "Brier score"): _begun(sample)}
+    if isinstance(sample, Updates):
         named = {
             ("brier_prior", "Brier score of the prior"): sample.whole.prior,
             ("brier_post", "Brier score of the posterior"): sample.whole.posterior,
         }
-    outcome = known_outcome(sample)
     for (name, quantity), belief in named.items():
-        squared = (belief - outcome) ** 2
-        score = with_drop_reasons(brier_score(belief, outcome, source.clusters, how=how), source, belief, outcome)
-        yield Line(name, quantity, score, bounds(squared))
+        score = with_drop_reasons(brier_score(belief, outcome, rows.clusters, how=how), rows, belief, outcome)
+        yield Line(name, quantity, score, bounds((belief - outcome) ** 2))
 
 
 @metric("A7", f"outcome, and {PAIRED}", Updates, needs=("outcome",), compare=_compare_brier_update, place=90)
@@ -90,31 +87,18 @@ def brier_update_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
         "the change is the sum of the mean square of the update": f"{score.mean_sq_update:.3f}",
         "and of what its direction changes": f"{score.cross:z.3f}",
     }
-    yield Line(
-        "brier_update",
-        "change of the Brier score",
-        with_drop_reasons(score, pairs, pairs.posterior - pairs.prior, outcome),
-        beside,
-    )
+    score = with_drop_reasons(score, pairs, pairs.posterior - pairs.prior, outcome)
+    yield Line("brier_update", "change of the Brier score", score, beside)
 
 
-@metric(
-    "A10",
-    f"outcome, and belief; or {PAIRED}",
-    Updates,
-    Forecasts,
-    needs=("outcome",),
-    compare=_compare_calibration,
-    place=100,
-)
+@metric("A10", BELIEFS, Updates, Forecasts, needs=("outcome",), compare=_compare_calibration, place=100)
 def calibration_lines(sample: Updates | Forecasts, how: Resampling) -> Iterator[Line]:
     """Slope of the outcome on the belief: 1 is calibrated, below 1 too extreme, above 1 too timid."""
-    source, belief = (sample, sample.belief) if isinstance(sample, Forecasts) else (sample.whole, sample.whole.prior)
-    outcome = known_outcome(sample)
-    score = calibration_slope(belief, outcome, source.clusters, how=how)
+    belief, outcome, rows = _begun(sample), known_outcome(sample), sample.whole
+    score = calibration_slope(belief, outcome, rows.clusters, how=how)
     beside = {"p tests": "a slope of 1", "intercept": f"{score.intercept:z.3f}"}
     quantity = "calibration slope" + ("" if isinstance(sample, Forecasts) else " of the prior")
-    yield Line("calibration", quantity, with_drop_reasons(score, source, belief, outcome), beside)
+    yield Line("calibration", quantity, with_drop_reasons(score, rows, belief, outcome), beside)
 
 
 def _compare_truth(sample: Forecasts) -> Compared | None:
@@ -222,20 +206,13 @@ def option_calibration_lines(sample: Multiclass, how: Resampling) -> Iterator[Li
         "as published (ECE)": f"{error.ece:.3f}; of a calibrated model {error.ece_by_chance:.3f}",
         "bins": str(len(error.bins)),
     }
-    yield Line(
-        "calibration_error",
-        "calibration error, RMS, minus chance",
-        with_drop_reasons(error, sample, scores.hit),
-        beside if error.bins else {UNBINNED: f"with {error.n_rows} questions; two bins take {2 * PER_BIN}"},
-    )
+    beside = beside if error.bins else {UNBINNED: f"with {error.n_rows} questions; two bins take {2 * PER_BIN}"}
+    error = with_drop_reasons(error, sample, scores.hit)
+    yield Line("calibration_error", "calibration error, RMS, minus chance", error, beside)
     slope = calibration_slope(scores.confidence, scores.hit, owners, how=how)
     notes = {"p tests": "a slope of 1", "intercept": f"{slope.intercept:z.3f}"}
-    yield Line(
-        "calibration_top",
-        "calibration slope of the likeliest option",
-        with_drop_reasons(slope, sample, scores.hit),
-        notes,
-    )
+    slope = with_drop_reasons(slope, sample, scores.hit)
+    yield Line("calibration_top", "calibration slope of the likeliest option", slope, notes)
     confidence = mean_of(sample, sample.belief.max(axis=1), how, UNIT)
     yield Line("confidence", "mean probability of the likeliest option", confidence)
 

@@ -114,6 +114,7 @@ def joint_sign_flip(scores: Floats, *, how: Resampling = RESAMPLING) -> JointFli
         return JointFlip(status="singular_covariance", **counts)
     whitened = scores / size @ directions / np.sqrt(values)
     null, exact, told = flipped(lambda signs: ((signs @ whitened) ** 2).sum(axis=1), g, how)
+    told["p_method"] = f"studentised {told['p_method']}"
     observed = float((whitened.sum(axis=0) ** 2).sum())
     f = (g - q) / q * observed / (g - observed) if g - observed > ROUNDING * g else float("inf")
     return JointFlip(
@@ -122,7 +123,7 @@ def joint_sign_flip(scores: Floats, *, how: Resampling = RESAMPLING) -> JointFli
         df2=g - q,
         p=tail_p(observed, null, exact=exact, slack=ROUNDING * observed),
         p_F=float(scipy.stats.f.sf(f, q, g - q)),
-        **{**told, "p_method": f"studentised {told['p_method']}"},
+        **told,
         **counts,
     )
 

@@ -49,9 +49,14 @@ class Sample(Frozen):
         return self.subset == ALL
 
     @property
+    def whole(self) -> "Sample":
+        """What has its rows: itself, but of updates those from the first belief to the last."""
+        return self
+
+    @property
     def keys_known(self) -> bool:
         """Whether its rows can be paired with those of another sample."""
-        return self.keys is not None
+        return self.whole.keys is not None
 
     @property
     def name(self) -> str:
