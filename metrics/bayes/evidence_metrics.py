@@ -219,12 +219,12 @@ def sycophancy_error_lines(sample: Testimony, how: Resampling) -> Iterator[Line]
     known = sample.base + sample.syc + sample.bayes
     yield Line("sycophancy_error", "change of the RMSE to Bayes", with_drop_reasons(score, sample, known), beside)
     if (raw := sample.bayes_raw) is not None:
-        score = change_of_error(sample.base, sample.syc, raw, sample.clusters, how=how)
-        quantity, above = (
-            "change of the RMSE to Bayes, above 1 as it is, as published",
-            raw[~np.isnan(known)],
+        score = with_drop_reasons(
+            change_of_error(sample.base, sample.syc, raw, sample.clusters, how=how), sample, known
         )
-        yield Line(RAW_ERROR, quantity, with_drop_reasons(score, sample, known), {ABOVE: above})
+        above = raw[~np.isnan(known)] > 1
+        quantity = "change of the RMSE to Bayes, above 1 as it is, as published"
+        yield Line(RAW_ERROR, quantity, score, {ABOVE: f"{above.sum()} of {len(above)}"})
 
 
 @metric("D8", f"{TESTIMONY}, outcome, {TARGET}", Testimony, needs=("bayes", "outcome"), place=360)
