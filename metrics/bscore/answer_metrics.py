@@ -25,7 +25,7 @@ from ..metric import (
     with_drop_reasons,
 )
 from ..tables.samples import Answers, Frequencies, Records
-from .answers import b_score_excess, mean_abs_b_score, top_b_score_null_bias
+from .answers import b_score_excess, top_b_score_null_bias
 from .verification import RULES, threshold_search, verification_auroc, verification_baselines, verification_held_out
 
 SPLITS = 200
@@ -76,8 +76,6 @@ def _compare(sample: Answers) -> Compared | None:
 )
 def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
     """How much more frequent an answer is afresh than after the model saw its own; above 0: a bias it corrects."""
-    arms = [[dict(enumerate(row)) for row in shares] for shares in (sample.single, sample.multi)]
-    both = list(zip(*arms, strict=True))
     top = _top(sample)
     beside = {INVALID: f"{sample.invalid[0]:.1%} afresh, {sample.invalid[1]:.1%} in conversation"}
     if sample.named and sample.offered is not None:
@@ -106,7 +104,7 @@ def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
         why[np.isnan(sample.truth)] = NO_OUTCOME
         score = mean_of(replace(sample, why=why), wrong, how)
         yield Line("top_b_wrong", "B of the likeliest option where it is wrong", score)
-    size = np.array([mean_abs_b_score(first, second) for first, second in both])
+    size = (sample.single * np.abs(sample.single - sample.multi)).sum(axis=1)
     luck = {} if sample.counts is None else {"biased upward,": "because answers were sampled"}
     yield Line("mean_abs_b", "mean |B| over the answers", mean_of(sample, size, how), luck)
     if sample.named and len(sample.options) <= FEW_OPTIONS:

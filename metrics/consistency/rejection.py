@@ -92,11 +92,7 @@ def belief_consistency(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike) -
     same_shape(prior=prior[:, 0], rejected=rejected)
     ends = range(AT_ONCE, len(prior) + AT_ONCE, AT_ONCE) or [AT_ONCE]
     chunks = [_fields(*(x[end - AT_ONCE : end] for x in (prior, post, rejected))) for end in ends]
-    fields: dict[str, Any] = (
-        chunks[0]
-        if len(chunks) == 1
-        else {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
-    )
+    fields: dict[str, Any] = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     if single:
         fields = {name: value[0] if value.ndim > 1 else value[0].item() for name, value in fields.items()}
     return Consistency(**fields, n_rows=int(np.sum(fields["included_paper"])))

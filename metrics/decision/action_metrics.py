@@ -18,7 +18,7 @@ from ..metric import (
     tested_mean,
     with_drop_reasons,
 )
-from ..tables.sample_rows import take
+from ..tables.sample_rows import part_of
 from ..tables.samples import Decisions, Knowledge, Menus, Policies, Predictions, Prizes
 from .choice import cyclic_monotonicity, menu_shift, prize_independence, probability_weighting
 from .monotone import monotone_exact_shares, monotone_order_test, monotone_pairwise
@@ -55,14 +55,7 @@ def _contexts(sample: Decisions) -> tuple[Decisions, Mapping[str, str]]:
     first = np.sort(np.unique(clusters.astype(str), return_index=True)[1])
     if len(first) == len(clusters):
         return sample, {}
-    kept = Decisions(
-        belief=sample.belief[first],
-        action=sample.action[first],
-        outcome=known_outcome(sample)[first],
-        action_prob=take(sample.action_prob, first),
-        p_star=take(sample.p_star, first),
-        clusters=clusters[first],
-    )
+    kept = part_of(replace(sample, why=None), first, sample.subset)
     return kept, {"rows used": f"the first of each of {len(first)} contexts"}
 
 

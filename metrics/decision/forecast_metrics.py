@@ -3,6 +3,7 @@ E10, E14-E16)
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from ..metric import (
     share_of,
     with_drop_reasons,
 )
-from ..tables.sample_rows import Updates, take
+from ..tables.sample_rows import Updates, part_of
 from ..tables.samples import Forecasts, Hits, Multiclass
 from .multiclass import PER_BIN, calibration_error, option_losses, option_scores, order_effect
 from .prediction import logloss_improvement
@@ -116,26 +117,19 @@ def _compare_truth(sample: Forecasts) -> Compared | None:
 def truth_lines(sample: Forecasts, how: Resampling) -> Iterator[Line]:
     """How far beliefs are from the true probability; by prompt, where there are several."""
     assert sample.p_star is not None
-    owners = clusters_of(sample)
-    prompts = np.zeros(len(owners), dtype=str) if sample.prompt is None else sample.prompt.astype(str)
+    known = replace(sample, why=None, clusters=clusters_of(sample))
+    prompts = np.zeros(len(known.belief), dtype=str) if sample.prompt is None else sample.prompt.astype(str)
     for prompt in dict.fromkeys(prompts.tolist()):
-        here = prompts == prompt
-        part = Forecasts(
-            belief=sample.belief[here],
-            outcome=take(sample.outcome, here),
-            p_star=sample.p_star[here],
-            clusters=owners[here],
-        )
-        error = part.belief - sample.p_star[here]
-        score = bayes_error(part.belief, sample.p_star[here], part.clusters, how=how)
+        part, truth = part_of(known, prompts == prompt, prompt), sample.p_star[prompts == prompt]
+        score = bayes_error(part.belief, truth, part.clusters, how=how)
         beside = {"mean absolute error": f"{score.mae:.3f}", "bias": f"{score.bias:+z.3f}"}
         if part.outcome is not None:
-            loss = logloss_improvement(part.belief, sample.p_star[here], part.outcome)
-            briers = [brier_score(p, part.outcome).brier for p in (part.belief, sample.p_star[here])]
+            loss = logloss_improvement(part.belief, truth, part.outcome)
+            briers = [brier_score(p, part.outcome).brier for p in (part.belief, truth)]
             beside["Brier score, and of the truth itself"] = f"{briers[0]:.3f}, {briers[1]:.3f}"
             beside["log-loss, and of the truth itself"] = f"{loss.ll1:.3f}, {loss.ll2:.3f}"
         quantity = "RMSE to the truth" + (f", {prompt}" if prompt else "")
-        yield Line("rmse_truth", quantity, with_drop_reasons(score, part, error), beside, part=prompt)
+        yield Line("rmse_truth", quantity, with_drop_reasons(score, part, part.belief - truth), beside, part=prompt)
 
 
 @metric("D10", "k, n [, outcome]", Hits, place=120)

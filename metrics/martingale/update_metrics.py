@@ -36,7 +36,7 @@ from ..tables.sample_rows import STEPWISE, Chains, Pairs, Updates, by_reading, c
 from ..tables.samples import Cells, Sample
 from .attenuation import corrected_slope, martingale_iv
 from .brier import brier_on_split_martingale
-from .cell_metrics import controlled
+from .cell_metrics import between_cells, controlled
 from .conditional_moments import martingale_tests as battery
 from .contrasts import MartingaleWithin, factor_regression, martingale_within, paired_slope_difference
 from .slope import ONE_OUTCOME, MartingaleScore, calibration_slope, martingale_score
@@ -303,11 +303,7 @@ def martingale_pooled_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
         return
     fits = _by_cell(sample, cells(apart)).values()
     pooled = random_effects_pool([fit.M for fit in fits], [fit.se for fit in fits])
-    beside = {
-        "M of a new cell": f"{pooled.pi_lo:.3f}, {pooled.pi_hi:.3f}",
-        "share of the variation that is between cells": f"{pooled.i2:.2f}",
-        "p of no difference between cells": f"{pooled.p_heterogeneity:.3g}",
-    }
+    beside = between_cells("M", pooled)
     shared = [name for name in sample.factors if name not in apart]
     beside |= {"clusters are shared between levels of": ", ".join(shared)} if shared else {}
     yield Line("M_pooled", f"M over {len(fits)} cells of {', '.join(apart)}", pooled, beside)
