@@ -43,11 +43,11 @@ COLUMNS = (
            field="p"),
     Column("cyclic", "least irrationality", "distance of the three actions from any random-utility choice by this "
            "belief; 0: some utilities explain them", field="rms"),
-    Column("weighting", "weighting", "exponent of a probability weighting, with logistic shocks; 1: beliefs are used "
-           "as they are"),
+    Column("weighting", "weighting", "exponent of the probability weighting that fits the choices best, with logistic "
+           "noise in them; 1: beliefs are used as they are"),
     Column(RESPONSE, "response to the truth", "slope of the belief on the true chance; 0: it does not respond to "
            "evidence"),
-    Column("rmse_truth", "error", "root mean square distance of the belief from the true chance"),
+    Column("rmse_truth", "distance from the truth", "root mean square distance of the belief from the true chance"),
     Column("coverage", "coverage", "probability (of sampled answers the share) of answers that can be read",
            percent=True),
 )  # fmt: skip
@@ -85,7 +85,7 @@ PRIZE = (
            "which repetitions differ"),
     Column("prize_effect", "RMS change", "root mean square of the change, as published", field="rmse_means"),
     Column("prize_effect", "mean shift", "belief with the prompt minus without it", field="mean_shift"),
-    Column("rmse_truth", "error", "distance of the belief from the true chance, under the prompt"),
+    Column("rmse_truth", "distance from the truth", "distance of the belief from the true chance, under the prompt"),
     Column("brier", "Brier", "mean squared distance of the belief from the outcome"),
     Column("calibration", "calibration slope", "slope of the outcome on the belief; below 1 the belief is too extreme"),
 )  # fmt: skip
