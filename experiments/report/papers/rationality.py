@@ -18,8 +18,8 @@ STRADDLES = (
 )
 LEARNERS = (
     "CMI: information, in nats, that action and outcome share beyond the belief, by nearest neighbours. CB: boosted "
-    "trees predict the action A from the belief p, or from p and the evidence x; % Impr: by how much the outcome θ improves "
-    "their log-loss"
+    "trees predict the action A from the belief p, or from p and the evidence x; % Impr: by how much the outcome θ "
+    "improves their log-loss"
 )
 SPREADS = (
     "π_0: the belief under the standard prompt, and Std its standard deviation over repetitions; MSE, Abs and Bayes: "
