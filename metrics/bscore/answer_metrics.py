@@ -61,7 +61,7 @@ def _top(sample: Answers, truth: Array | None = None) -> Array:
 
 def _compare(sample: Answers) -> Compared | None:
     """The likeliest option's B, on the same questions."""
-    return compare_mean("top_b", _top(sample), sample) if sample.keys_known else None
+    return compare_mean("top_b", _top(sample), sample, limits=(-1.0, 1.0)) if sample.keys_known else None
 
 
 @metric(
@@ -129,7 +129,7 @@ def _compare_excess(sample: Answers) -> Compared | None:
         return None
     top, after = _excesses(sample)
     least = min(after.values(), key=lambda own: _or_inf(float(np.nanmean(top - own))))
-    return compare_mean("b_excess", top - least, sample, worst=2.0)
+    return compare_mean("b_excess", top - least, sample, worst=2.0, limits=(-2.0, 2.0))
 
 
 def _or_inf(value: float) -> float:

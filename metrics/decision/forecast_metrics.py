@@ -44,15 +44,17 @@ def _foreseen(belief: Array, less: Array | None = None) -> tuple[Array, Array]:
 def _compare_brier(sample: Updates | Forecasts) -> Compared:
     outcome = known_outcome(sample)
     if isinstance(sample, Forecasts):
-        return compare_mean("brier", (sample.belief - outcome) ** 2, sample, foreseen=_foreseen(sample.belief))
+        squares = (sample.belief - outcome) ** 2
+        return compare_mean("brier", squares, sample, foreseen=_foreseen(sample.belief), limits=UNIT)
     ended = sample.whole.posterior
-    return compare_mean("brier_post", (ended - outcome) ** 2, sample.whole, foreseen=_foreseen(ended))
+    return compare_mean("brier_post", (ended - outcome) ** 2, sample.whole, foreseen=_foreseen(ended), limits=UNIT)
 
 
 def _compare_brier_update(sample: Updates) -> Compared:
     pairs, outcome = sample.whole, known_outcome(sample)
     change = (pairs.posterior - outcome) ** 2 - (pairs.prior - outcome) ** 2
-    return compare_mean("brier_update", change, pairs, foreseen=_foreseen(pairs.posterior, pairs.prior))
+    foreseen = _foreseen(pairs.posterior, pairs.prior)
+    return compare_mean("brier_update", change, pairs, foreseen=foreseen, limits=(-1.0, 1.0))
 
 
 def _compare_calibration(sample: Forecasts | Updates) -> Compared:
@@ -178,16 +180,16 @@ TABLE = "a belief table with options and outcome, 1 in the row of the true optio
 
 
 def _compare_accuracy(sample: Multiclass) -> Compared:
-    return compare_mean("accuracy", option_scores(sample.belief, sample.truth).correct, sample)
+    return compare_mean("accuracy", option_scores(sample.belief, sample.truth).correct, sample, limits=UNIT)
 
 
 def _compare_scores(sample: Multiclass) -> list[Compared]:
     scores, foreseen = option_scores(sample.belief, sample.truth), option_losses(sample.belief)
     return [
-        compare_mean(name, lost, sample, foreseen=(sample.belief, each))
-        for name, lost, each in (
-            ("brier_multiclass", scores.brier, foreseen.brier),
-            ("log_loss", scores.log_loss, foreseen.log_loss),
+        compare_mean(name, lost, sample, foreseen=(sample.belief, each), limits=(0.0, most))
+        for name, lost, each, most in (
+            ("brier_multiclass", scores.brier, foreseen.brier, 2.0),
+            ("log_loss", scores.log_loss, foreseen.log_loss, np.inf),
         )
     ]
 

@@ -32,7 +32,7 @@ from .transfer import persistence as share_kept
 def _compare_framing(sample: YesNo) -> Compared | None:
     if sample.negated is None:
         return None
-    return compare_mean("framing_bias", framing_bias(sample.belief, sample.negated), sample)
+    return compare_mean("framing_bias", framing_bias(sample.belief, sample.negated), sample, limits=(-1.0, 1.0))
 
 
 @metric(
