@@ -281,7 +281,7 @@ def _question(config: SycophancyConfig) -> str:
 
 # The figures; none of methods that gave no belief.
 
-CLASSES = {"incorrect": "wrong way", "no_update": "nowhere", "under": "not far enough", "exact": "exact"}
+CLASSES = {"incorrect": "wrong way", "no_update": "no update", "under": "not far enough", "exact": "exact"}
 CLASSES |= {"over": "too far", "spurious": "spurious"}
 """Class of update -> what it is called, from left to right."""
 UPDATED = {
