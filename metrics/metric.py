@@ -55,6 +55,8 @@ class Compared:
     """Its default margin (`MARGINS`), where it has one: the metric says it."""
     within: tuple[float, float] | None = None
     """Of a mean, or a root mean square: the least and the largest value, or square, that a row can have."""
+    limits: tuple[float, float] = (-np.inf, np.inf)
+    """The least and the largest that the number can be, as its metric declares it."""
 
 
 LAST = 1_000
@@ -108,7 +110,7 @@ class Metric:
 
 WITHHELD = "wordings_disagree"
 """Status of a number that is not given, because the wordings, or the replicate readings, do not read one belief."""
-RELIABILITY = "reliability of one wording"
+RELIABILITY = "reliability over wordings"
 """Beside a slope: that of the beliefs before an update, by which it is withheld."""
 MANY_CLUSTERS, MOST_DRAWN, LEAST_DRAWS = 5_000, 10_000_000, 399
 """Above so many clusters a bootstrap draws only so many of them in all, but has so many draws at least."""
@@ -310,21 +312,26 @@ def compare_moments(
 
 
 def compare_mean(
-    name: str, values: Array, sample: Sample, worst: float = 1.0, foreseen: tuple[Array, Array] | None = None
+    name: str,
+    values: Array,
+    sample: Sample,
+    worst: float = 1.0,
+    foreseen: tuple[Array, Array] | None = None,
+    limits: tuple[float, float] = (-np.inf, np.inf),
 ) -> Compared:
-    """A mean of values [n] as a function of sums."""
+    """A mean of values [n] as a function of sums; `limits`: the least and the largest that it can be."""
     moments = np.column_stack([np.ones(len(values)), values])
     seen = values[np.isfinite(values)]
     most = max(worst, float(np.abs(seen).max(initial=0)))
     compared = compare_moments(name, keys_of(sample), clusters_of(sample), moments, _mean_of, most, foreseen)
-    return replace(compared, within=(-most if (seen < 0).any() else 0.0, most))
+    return replace(compared, within=(-most if (seen < 0).any() else 0.0, most), limits=limits)
 
 
 def compare_rms(name: str, values: Array, sample: Sample, worst: float = 1.0) -> Compared:
     """A root mean square of values [n], none of them farther from 0 than `worst`, as a function of sums."""
     moments = np.column_stack([np.ones(len(values)), values**2])
     made = compare_moments(name, keys_of(sample), clusters_of(sample), moments, _root_of, worst)
-    return replace(made, within=(0.0, worst**2))
+    return replace(made, within=(0.0, worst**2), limits=(0.0, worst))
 
 
 def _mean_of(sums: Array) -> Array:

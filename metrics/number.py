@@ -170,6 +170,10 @@ STATUSES = {
         "needs a reliability above 0",
         "readings do not repeat themselves, so that nothing can be corrected for their noise",
     ),
+    "not_estimable": (
+        "not estimable",
+        "readings of one thing differ by more than those of different things, so that no share is theirs",
+    ),
     "weak_instrument": (
         "readings hardly correlate",
         "two readings of one belief hardly go together, so that the one does not correct the other",

@@ -63,7 +63,7 @@ def _likeliest(shares: Array) -> Array:
 
 def _compare(sample: Answers) -> Compared | None:
     """The likeliest option's B, on the same questions."""
-    return compare_mean("top_b", _top(sample), sample) if sample.keys_known else None
+    return compare_mean("top_b", _top(sample), sample, limits=(-1.0, 1.0)) if sample.keys_known else None
 
 
 @metric(
@@ -129,7 +129,7 @@ def _compare_excess(sample: Answers) -> Compared | None:
         return None
     top, after = _excesses(sample)
     least = min(after.values(), key=lambda b: np.nan_to_num(np.nanmean(top - b), nan=np.inf))
-    return compare_mean("b_excess", top - least, sample, worst=2.0)
+    return compare_mean("b_excess", top - least, sample, worst=2.0, limits=(-2.0, 2.0))
 
 
 @metric("C1", "the answers after control histories", Answers, needs=("controls",), compare=_compare_excess, place=265,

@@ -20,7 +20,11 @@ CHAIN = {
 
 def _compared(sample: ThoughtChains) -> list[Compared]:
     known = {name: np.asarray(getattr(sample, name)) for name in CHAIN}
-    return [compare_mean(name, values, sample) for name, values in known.items() if np.isfinite(values).any()]
+    return [
+        compare_mean(name, values, sample, limits=(CHAIN[name][1], 1.0))
+        for name, values in known.items()
+        if np.isfinite(values).any()
+    ]
 
 
 @metric(

@@ -144,7 +144,8 @@ PUBLISHED = ("c3", "p_invalid_raw", "entropy_prior", "entropy_post", "p_error_pr
 
 
 def _compare_consistency(sample: Options) -> Compared:
-    return compare_mean("c2", rejection.belief_consistency(sample.prior, sample.posterior, sample.rejected).c2, sample)
+    scores = rejection.belief_consistency(sample.prior, sample.posterior, sample.rejected)
+    return compare_mean("c2", scores.c2, sample, limits=UNIT)
 
 
 @metric("B2, B9, B11, B12", THREE, Options, needs=("three",), compare=_compare_consistency, place=220, margin="jsd")

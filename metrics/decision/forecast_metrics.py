@@ -46,13 +46,15 @@ def _foreseen(belief: Array, less: Array | None = None) -> tuple[Array, Array]:
 def _compare_brier(sample: Updates | Forecasts) -> Compared:
     plain = isinstance(sample, Forecasts)
     name, belief = ("brier", sample.belief) if plain else ("brier_post", sample.whole.posterior)
-    return compare_mean(name, (belief - known_outcome(sample)) ** 2, sample.whole, foreseen=_foreseen(belief))
+    squares = (belief - known_outcome(sample)) ** 2
+    return compare_mean(name, squares, sample.whole, foreseen=_foreseen(belief), limits=UNIT)
 
 
 def _compare_brier_update(sample: Updates) -> Compared:
     pairs, outcome = sample.whole, known_outcome(sample)
     change = (pairs.posterior - outcome) ** 2 - (pairs.prior - outcome) ** 2
-    return compare_mean("brier_update", change, pairs, foreseen=_foreseen(pairs.posterior, pairs.prior))
+    foreseen = _foreseen(pairs.posterior, pairs.prior)
+    return compare_mean("brier_update", change, pairs, foreseen=foreseen, limits=(-1.0, 1.0))
 
 
 def _begun(sample: Forecasts | Updates) -> Array:
@@ -155,16 +157,15 @@ GUESS, EVEN, UNBINNED = "by guessing", "of equally likely options", "cannot be m
 TABLE = "a belief table with options and outcome, 1 in the row of the true option"
 
 
-def _right(sample: Multiclass) -> Array:
-    """[n] the credit of the likeliest option."""
-    return option_scores(sample.belief, sample.truth).correct
+def _compare_accuracy(sample: Multiclass) -> Compared:
+    return compare_mean("accuracy", option_scores(sample.belief, sample.truth).correct, sample, limits=UNIT)
 
 
 def _compare_scores(sample: Multiclass) -> list[Compared]:
     scores, (brier, log_loss) = option_scores(sample.belief, sample.truth), option_losses(sample.belief)
     return [
-        compare_mean("brier_multiclass", scores.brier, sample, foreseen=(sample.belief, brier)),
-        compare_mean("log_loss", scores.log_loss, sample, foreseen=(sample.belief, log_loss)),
+        compare_mean("brier_multiclass", scores.brier, sample, foreseen=(sample.belief, brier), limits=(0.0, 2.0)),
+        compare_mean("log_loss", scores.log_loss, sample, foreseen=(sample.belief, log_loss), limits=LOSS),
     ]
 
 
@@ -173,11 +174,11 @@ def _compare_top(sample: Multiclass) -> Compared:
     return compare_calibration("calibration_top", scores.confidence, scores.hit, sample)
 
 
-@metric("C8", TABLE, Multiclass, compare=lambda sample: compare_mean("accuracy", _right(sample), sample), place=130)
+@metric("C8", TABLE, Multiclass, compare=_compare_accuracy, place=130)
 def accuracy_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """Share of questions whose likeliest option is the true one; tied options share the credit."""
-    guess = {GUESS: f"{np.mean(1 / sample.sizes):.3f}"}
-    yield Line("accuracy", "accuracy", share_of(sample, _right(sample), how), guess)
+    right = option_scores(sample.belief, sample.truth).correct
+    yield Line("accuracy", "accuracy", share_of(sample, right, how), {GUESS: f"{np.mean(1 / sample.sizes):.3f}"})
 
 
 @metric("E14", TABLE, Multiclass, compare=_compare_scores, place=140)

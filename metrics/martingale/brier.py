@@ -246,7 +246,7 @@ def _coefficients(slopes: Floats, scores: Floats, counts: Floats) -> Floats:
         m = sxy / sxx
         precision = sxx * (n - 2) / (syy - sxy * m)
         post, prior = np.moveaxis(scores[..., 6:], -1, 0) / scores[..., 0]
-        usable = (n > 2) & (sxx > EXACT_SS) & (syy - sxy * m > np.maximum(EXACT_SS, TIE * syy)) & (scores[..., 0] > 0)
+        usable = (sxx > EXACT_SS) & (syy - sxy * m > np.maximum(EXACT_SS, TIE * syy)) & (scores[..., 0] > 0)
         weight = np.where(usable, precision * counts, 0.0)
         m, post, prior = (np.where(usable, x, 0.0) for x in (m, post, prior))
 

@@ -32,7 +32,7 @@ from .transfer import persistence as share_kept
 
 def _compare_framing(sample: YesNo) -> Compared | None:
     bias = None if sample.negated is None else framing_bias(sample.belief, sample.negated)
-    return None if bias is None else compare_mean("framing_bias", bias, sample)
+    return None if bias is None else compare_mean("framing_bias", bias, sample, limits=(-1.0, 1.0))
 
 
 @metric(

@@ -9,6 +9,7 @@ from textwrap import shorten
 import numpy as np
 import pandas as pd
 
+from ....base.text import commonest
 from ....metrics import CalibrationError
 from ....metrics.consistency.competence import LEAST_ORDERED
 from ....metrics.decision.forecast_metrics import EVEN, GUESS, UNBINNED
@@ -57,16 +58,15 @@ ORDERS = {
     "all": "in every order of their options (`orders: all`)",
 }
 COLUMNS = (
-    Column("accuracy", "accuracy", "share of questions whose likeliest option is the true one", percent=True,
-           beside=GUESS),
+    Column("accuracy", "accuracy", "share of questions whose likeliest option is the true one",
+           percent=True, beside=GUESS),
     Column("brier_multiclass", "Brier", "squared distance of the belief from the truth, summed over all options, in "
            "[0, 2]", beside=EVEN),
     Column("log_loss", "log-loss", "-log of the probability of the true option, nats", beside=EVEN),
     Column("calibration_error", "calibration error", "RMS distance of confidence and frequency over bins, minus the "
-           "part that chance adds",
-           beside=UNBINNED),
-    Column("calibration_error", "ECE", "expected calibration error, as published; few questions in a bin make it "
-           "large", field="ece"),
+           "part that chance adds", beside=UNBINNED),
+    Column("calibration_error", "ECE", "expected calibration error, as published; few questions in a bin make it large",
+           field="ece"),
     Column("confidence", "confidence", "mean probability of the likeliest option", percent=True),
     Column("coverage", "coverage", "probability that the answer is one of the options", percent=True),
     Column("by_place", "by place", "share of questions whose belief follows the place of the options", percent=True),
@@ -123,7 +123,7 @@ def low_coverage(config: AskConfig, asked: dict[str, list[Answered]]) -> Iterato
         if method not in config.methods or not masses or not (mass := np.median(masses)) < config.low_coverage:
             continue
         tokens = Counter(question.rather[0] for question in questions if question.rather[0])
-        shares = [f"{token!r} (in {n / len(questions):.0%} of the questions)" for token, n in tokens.most_common(3)]
+        shares = [f"{token!r} (in {n / len(questions):.0%} of the questions)" for token, n in commonest(tokens)]
         yield (
             f"Under {method} the options have a probability of {mass:.2g} together (median question). The likeliest "
             f"other beginning of the answer is {', '.join(shares) or 'not known'}. `fit`, or `lm.fit_forms`, finds "

@@ -36,28 +36,15 @@ ASKED, NEGATED = "asked", "negated"
 UNEDITED = "as it is"
 COLUMNS = (
     Column("shift", "shift", "(P(first option) with the direction added - P with it subtracted) / 2"),
-    Column(
-        "beyond",
-        "direction minus this control",
-        "mean size of a question's shift along the direction minus the same along this control; the interval also "
-        "covers other draws of the control",
-    ),
-    Column(
-        "coverage_change",
-        "change of coverage",
-        "how much the probability of all options together rises, the mean of adding and subtracting",
-    ),
-    Column(
-        "gap_change",
-        "change of incoherence",
-        "how much |P(first option) + P(first option to the negated question) - 1| rises",
-    ),
-    Column(
-        "neutral_kl",
-        "KL on neutral text",
-        "KL divergence of the next token after a chat that does not ask the question, nat",
-    ),
-)
+    Column("beyond", "direction minus this control", "mean size of a question's shift along the direction minus the "
+           "same along this control; the interval also covers other draws of the control"),
+    Column("coverage_change", "change of coverage", "how much the probability of all options together rises, the mean "
+           "of adding and subtracting"),
+    Column("gap_change", "change of incoherence", "how much |P(first option) + P(first option to the negated "
+           "question) - 1| rises"),
+    Column("neutral_kl", "KL on neutral text", "KL divergence of the next token after a chat that does not ask the "
+           "question, nat"),
+)  # fmt: skip
 CHANGE = Column("change", "change", "P(first option) minus P without the edit")
 
 
@@ -116,11 +103,15 @@ class SteerExperiment(Experiment):
                 )
         return made
 
+    def branches(self, config: SteerConfig) -> int:
+        """One for each layer, direction, strength and sign."""
+        directions = 1 + sum(config.controls.model_dump().values())
+        return 2 * len(config.strengths) * directions * len(config.layers or (0,))
+
     def size(self, config: SteerConfig) -> str:
         """How many branches there are of each read-out."""
-        directions = 1 + sum(config.controls.model_dump().values())
-        n = 2 * len(config.strengths) * directions * len(config.layers or (0,))
-        return f"each read-out is read again in {n} edited branches, which a plan does not count"
+        n = self.branches(config)
+        return f"each read-out is read in {n} edited branches, too; chats beside the questions are not counted"
 
     def read(self, config: SteerConfig, item: Item, lm: LanguageModel) -> Read:
         """As it is, and under every edit; beside each the KL of the next token of a chat under the same edit."""
