@@ -14,7 +14,7 @@ from ...base.version import __version__
 from ...metrics import Equivalence, belief_consistency, counts_to_probabilities
 from ...metrics.claims import barred
 from ...metrics.contract import RESAMPLING
-from ...metrics.number import Number, interval_text, status_text
+from ...metrics.number import STATUSES, Number, interval_text, status_text
 from ...metrics.tables.samples import Options
 from ..report.cells import NONE, absent, adjusted_over, adjusted_p, qualified, score_cell
 from ..report.document import (
@@ -36,7 +36,6 @@ from ..report.figures import chart
 from ..report.findings import Figure, Gallery
 from ..report.html import FIGURES
 from ..report.lead import gates
-from ..report.legend import STATUSES
 from ..report.marks import DENSITY_KEY, density, diagonal, unit
 from ..report.score_files import prepared
 from ..run.terms import numbers_named, terms_of
@@ -207,7 +206,7 @@ def sentence(record: Record) -> str:
         f"{right.removeprefix(shared)} {shown(score.second)}: {record.finding}. The first minus the second is {apart}"
         + (f" ({'; '.join(tested)})." if tested else ".")
         + (
-            f" There is no test: {STATUSES[score.status]}."
+            f" There is no test: {STATUSES[score.status][1]}."
             if record.finding == "no test" and score.status in STATUSES
             else ""
         )
