@@ -87,6 +87,12 @@ def test_a_graft_shares_the_last_node_where_it_is_below_the_one_before() -> None
     assert tree.add_graft(Graft([[2], [2, 3]]), above).tolist() == [last, last, last + 1]
 
 
+def test_prompts_of_one_token_are_read_side_by_side() -> None:
+    tree = TokenTree()
+    (pack,) = cut_into_packs(tree, [tree.add([token])[-1] for token in (5, 6)], budget=20)
+    assert (pack.tokens.tolist(), pack.rows.tolist(), pack.ends.tolist()) == ([5, 6], [0, 1], [1, 2])
+
+
 def test_of_branches_of_one_depth_the_first_that_was_added_comes_first() -> None:
     tree = TokenTree()
     (pack,) = cut_into_packs(tree, [tree.add([1, token, 9])[-1] for token in (5, 3, 4)], budget=20)
