@@ -241,7 +241,7 @@ def compare(
         "seed": seed,
     }
     known |= {"allow_code": allow_code}
-    comparison = compared(paths, metrics=metrics, margins=within, **known)
+    comparison = compared(*paths, metrics=metrics, margins=within, **known)
     settings = {"metric": ", ".join(metrics), "margin": ", ".join(margins), "cluster": cluster, "seed": seed}
     settings |= {"map": ", ".join(names), "method": ", ".join(methods)}
     document = page(comparison, {key: value for key, value in settings.items() if value not in (None, "")})

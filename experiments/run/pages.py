@@ -237,7 +237,6 @@ def _headline(
     titled = [(column.title, column.explanation) for column in columns]
     settings = ", ".join(f"{key} {value}" for key, value in scores[0].params.items())
     made_by = scores[0].ci_method
-    made_by = scores[0].ci_method
     made = made_by and not made_by.startswith("none")
     interval = f"The interval of {titled[0][0]} is by {made_by} ({settings}). " if made else ""
     checked = manifest["verification"]
