@@ -92,7 +92,8 @@ def compare(
     for name in (*metrics, *(margins or {})):
         if name not in known:
             raise UserError(f"{name!r} is no number that can be compared here; {nearest(name, known)}")
-    withheld = {number.metric: number for group in group_list for number in group.numbers if _is_withheld(number)}
+    whole = [number for group in group_list for number in group.numbers if number.subset == ALL]
+    withheld = {number.metric: number for number in whole if number.score.status == WITHHELD}
     family, named_by = _family(sides, metrics, known, withheld)
     kept = [pair for i, pair in enumerate(every) if i not in struck]
     confirmed = _records([pair for pair in kept if pair.metric in family], how, margins, "holm", idle)
@@ -204,10 +205,6 @@ def _require_common(sides: Sequence[Side], pairs: Sequence[Pair]) -> None:
                 f"{side.path}: has no item of the same name and content as any other; runs of other questions, "
                 "seeds or rankings of words are brought together by `doxascope collect`"
             )
-
-
-def _is_withheld(number: Number) -> bool:
-    return number.score.status == WITHHELD and number.subset == ALL
 
 
 def _family(

@@ -121,7 +121,8 @@ def run_page(
     question = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
     every = [*findings.columns, *(column for table in findings.tables for column in table.columns)]
     figure = drawn or findings.lead or _lead_figure(cells, every, methods, config, experiment)
-    top = lead.top(question, figure, _stamps(manifest))
+    stopped = Stamp(says="Incomplete.", note="This run was stopped; the page shows what was committed.")
+    top = lead.top(question, figure, [stopped] if manifest["status"] != "complete" else [])
     return Report(
         experiment.name,
         f"on {config.model.name}",
@@ -211,12 +212,6 @@ def _percent(value: float) -> str:
 
 def _whole(value: float) -> str:
     return f"{value:.0f}"
-
-
-def _stamps(manifest: Mapping[str, Any]) -> list[Stamp]:
-    incomplete = manifest["status"] != "complete"
-    note = "This run was stopped; the page shows what was committed."
-    return [Stamp(says="Incomplete.", note=note)] if incomplete else []
 
 
 def _headline(
