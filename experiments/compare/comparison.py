@@ -84,10 +84,8 @@ def compare(
         idle |= {name for name, verdict in _judged(judged) if verdict.unresponsive}
         every += pairs
         matrix, apart = matrix_of(samples_of(judged), how), disagreements(judged)
-        group = Group(
-            name, judged, numbers.numbers, list(numbers.comparable), failed, what_differs(judged), matrix, apart
-        )
-        group_list.append(replace(group, unpaired=unpaired))
+        scored = numbers.numbers, list(numbers.comparable), failed
+        group_list.append(Group(name, judged, *scored, what_differs(judged), matrix, apart, unpaired))
     known = list(dict.fromkeys(pair.metric for pair in every))
     for name in (*metrics, *(margins or {})):
         if name not in known:
