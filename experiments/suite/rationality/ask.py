@@ -143,97 +143,79 @@ def _belief(
     )
 
 
+def _about_situation(
+    item: Item,
+    name: str,
+    method: str,
+    scenario: str,
+    text: str,
+    options: tuple[Option, ...],
+    conditions: Mapping[str, Any],
+    prefill: str = "",
+    answer: str = "action",
+) -> Question:
+    """A question about the situation, in a context of its own."""
+    turn: Conversation = [{"role": "user", "content": text}]
+    at = captured(turn, item.content["situation"], answer)
+    return Question(f"{item.id}/{name}", method, scenario, turn, prefill, options, conditions=conditions, positions=at)
+
+
+def _words(item: Item) -> dict[str, str]:
+    return {key: item.content[key] for key in ("situation", "ask", "event")}
+
+
 def _auxiliary(config: RationalityConfig, item: Item) -> Iterator[Question]:
     """The covariate that was not revealed, its states named in either order."""
     further = item.content["auxiliary"]
     if not (config.iterated and further):
         return
+    options = make_options(further["labels"], ["{option}", "{Option}"])
     for reading, order in enumerate((1, -1)):
-        text = config.wording.auxiliary.format(
-            situation=item.content["situation"], noun=further["noun"], options=", ".join(further["labels"][::order])
-        )
-        turn: Conversation = [{"role": "user", "content": text}]
-        yield Question(
-            readout_id=f"{item.id}/auxiliary.{reading}",
-            method=OPTIONS,
-            scenario=AUXILIARY,
-            conditions={"reading": reading, "covariate": further["variable"], "shares": further["shares"]},
-            conversation=turn,
-            prefill="",
-            options=make_options(further["labels"], ["{option}", "{Option}"]),
-            positions=captured(turn, item.content["situation"], "answer"),
-        )
+        listed = ", ".join(further["labels"][::order])
+        situation, noun = item.content["situation"], further["noun"]
+        text = config.wording.auxiliary.format(situation=situation, noun=noun, options=listed)
+        about = {"reading": reading, "covariate": further["variable"], "shares": further["shares"]}
+        name = f"auxiliary.{reading}"
+        yield _about_situation(item, name, OPTIONS, AUXILIARY, text, options, about, answer="answer")
 
 
 def _lines(config: RationalityConfig, item: Item) -> Iterator[Question]:
     """Whether a decision can be made, and which it is after either answer to that."""
     content, wording = item.content, config.wording
+    options = written(config.answers, [" {option}"])
     for reading, order in enumerate((1, -1)):
         first, second = config.answers[::order]
-        words = {key: content[key] for key in ("situation", "ask", "event")}
-        turn: Conversation = [{"role": "user", "content": wording.line.format(**words, first=first, second=second)}]
+        text = wording.line.format(**_words(item), first=first, second=second)
         begun = {LINE_1: wording.can}
         begun |= {f"{LINE_2}, {able}": f"{wording.can} {able}\n{wording.decision}" for able in config.answers}
         for name, prefill in begun.items():
-            evidence = (
-                {"evidence": content["evidence"], "truth": content["p_star"]} if name == LINE_1 and not reading else {}
-            )
-            yield Question(
-                readout_id=f"{item.id}/{name}.{reading}",
-                method=TREE,
-                scenario=LINE_1 if name == LINE_1 else LINE_2,
-                conditions={"reading": reading, "line": name, **evidence},
-                conversation=turn,
-                prefill=prefill,
-                options=written(config.answers, [" {option}"]),
-                positions=captured(turn, content["situation"], "action"),
-            )
+            about = {"reading": reading, "line": name}
+            if name == LINE_1 and not reading:
+                about |= {"evidence": content["evidence"], "truth": content["p_star"]}
+            scenario = LINE_1 if name == LINE_1 else LINE_2
+            yield _about_situation(item, f"{name}.{reading}", TREE, scenario, text, options, about, prefill)
 
 
 def _menus(config: RationalityConfig, item: Item) -> Iterator[Question]:
     """A choice of two, and of the same two and a third, in either order."""
-    content = item.content
-    for options in (config.answers, (*config.answers, config.wording.defer)):
+    for names in (config.answers, (*config.answers, config.wording.defer)):
+        options, size = written(names, ["{option}"]), len(names)
         for reading, order in enumerate((1, -1)):
             first, second = config.answers[::order]
-            text = config.wording.menu.format(
-                **{key: content[key] for key in ("situation", "ask", "event")},
-                first=first,
-                second=second,
-                options=", ".join(options[::order]),
-            )
-            turn: Conversation = [{"role": "user", "content": text}]
-            yield Question(
-                readout_id=f"{item.id}/menu-{len(options)}.{reading}",
-                method=MENU,
-                scenario=MENU,
-                conditions={"reading": reading, "menu": len(options)},
-                conversation=turn,
-                prefill="",
-                options=written(options, ["{option}"]),
-                positions=captured(turn, content["situation"], "action"),
-            )
+            words = {"first": first, "second": second, "options": ", ".join(names[::order])}
+            text, about = config.wording.menu.format(**_words(item), **words), {"reading": reading, "menu": size}
+            yield _about_situation(item, f"menu-{size}.{reading}", MENU, MENU, text, options, about)
 
 
 def _tickets(config: RationalityConfig, item: Item) -> Iterator[Question]:
     """A bet on the target, or one of a known chance for the same prize, the bets named in either order at the end."""
     case, urn = config.wording.tickets
-    words = {key: item.content[key] for key in ("situation", "ask", "event")}
-    words |= {"yes": config.answers[0], "case": case, "urn": urn}
+    words = _words(item) | {"yes": config.answers[0], "case": case, "urn": urn}
     for percent, (reading, order) in product(config.stakes, enumerate((1, -1))):
         first, second = (case, urn)[::order]
         text = config.wording.ticket.format(**words, percent=f"{percent:g}", first=first, second=second)
-        turn: Conversation = [{"role": "user", "content": text}]
-        yield Question(
-            readout_id=f"{item.id}/ticket-{percent:g}.{reading}",
-            method=TICKET,
-            scenario=TICKET,
-            conditions={"reading": reading, "percent": percent},
-            conversation=turn,
-            prefill="",
-            options=written((case, urn), ["{option}"]),
-            positions=captured(turn, item.content["situation"], "action"),
-        )
+        name, about = f"ticket-{percent:g}.{reading}", {"reading": reading, "percent": percent}
+        yield _about_situation(item, name, TICKET, TICKET, text, written((case, urn), ["{option}"]), about)
 
 
 def acted_rows(config: RationalityConfig, item: Item, rows: Sequence[Mapping[str, Any]]) -> Rows:

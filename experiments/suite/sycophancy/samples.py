@@ -65,7 +65,8 @@ def samples(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[Sample]
     for kind, method, rows in by_method(mean_readings(in_every_context(each))):
         named: dict[str, Any] = {"kind": kind, "method": method}
         table = arms(rows)
-        yield from _in_parts(testimony(table, **named), table)
+        yield (whole := testimony(table, **named))
+        yield from (part_of(whole, rows_of_part, name) for name, rows_of_part in parts(table).items())
         yield from _arms(rows, table, named)
         if (rows["evidence"] != "none").any():
             yield from _updates(readings_of[kind, method], named)
@@ -96,13 +97,6 @@ def testimony(table: pd.DataFrame, **named: Any) -> Told:
         why=labels(table, "why"),
         **named,
     )
-
-
-def _in_parts(whole: Told, table: pd.DataFrame) -> Iterator[Told]:
-    """All together, then by what may differ."""
-    yield whole
-    for name, rows in parts(table).items():
-        yield part_of(whole, rows, name)
 
 
 def parts(table: pd.DataFrame) -> dict[str, Array]:
