@@ -3,7 +3,7 @@
 import csv
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -67,6 +67,15 @@ def listed(names: Sequence[str]) -> str:
     ('a, b and c', 'a')
     """
     return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
+def commonest(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """The three names with the largest counts, and these; of equal counts the first by name.
+
+    >>> commonest({"no": 1, "yes": 2, "maybe": 1, "I": 1})
+    [('yes', 2), ('I', 1), ('maybe', 1)]
+    """
+    return sorted(counts.items(), key=lambda named: (-named[1], named[0]))[:3]
 
 
 def or_dash(value: float, form: str = ".2f") -> str:

@@ -3,24 +3,31 @@
     python benchmarks/damage.py [--flips 1000] [--edits 200] [--seed 0] [--minutes 30] [--model smollm2-135m]
 
 The run is of `truth`, with activations and beliefs of a probe, so that it has every kind of file. Each damage is done
-to a copy, in a file drawn at random; then `score`, `report` and `check` read it. Right is: refused in a line, or the
-same numbers to the byte and `check` names the file. All else is silent.
+to a copy, in a file drawn at random; then `check`, `score` and `report` read it, in a process of its own that is forked
+from this one. Right is: refused in a line, or the same numbers to the byte and `check` names the file. All else is
+silent. A flipped bit leaves the name and the size of its file: a command that does not open the file of the whole run,
+as the kernel tells (inotify), cannot see it, and is not run.
 """
 
 import argparse
+import gc
 import math
+import multiprocessing
 import os
 import platform
 import random
+import resource
 import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+
+from processes import opened
 
 from doxascope import UserError
 from doxascope.experiments.probing.jobs import apply_job, train_job
@@ -34,6 +41,7 @@ from doxascope.experiments.run.runner import report, run
 
 SETTINGS = ("items=8", "batch_items=2", "bootstrap_draws=20", "capture.layers=[0]")
 STUDY = ("position=statement", "positions=[]", "study.folds=3", "study.penalties=[1.0]")
+FORK = multiprocessing.get_context("fork")
 VERDICTS = ("refused by all", "same numbers, named by check", "SILENT", "TRACEBACK")
 
 Damage = Callable[[random.Random, bytes, bytes], bytes | None]
@@ -110,19 +118,15 @@ def reported(folder: Path) -> str:
     return (folder / "scores.json").read_text()
 
 
-def told(read: Callable[[Path], str], folder: Path) -> str | None:
-    """What a command gives; None where it refuses."""
-    try:
-        return read(folder)
-    except UserError:
-        return None
-
-
 def checked(folder: Path) -> str:
     """Raises UserError for a fault, as `doxascope check` ends."""
     for line in faults(RunFolder.open(folder)):
         raise UserError(line)
     return ""
+
+
+COMMANDS: dict[str, Callable[[Path], str]] = {"check": checked, "score": numbers, "report": reported}
+"""In this order: `report` writes."""
 
 
 @contextmanager
@@ -135,17 +139,58 @@ def copied(whole: Path, place: Path) -> Iterator[Path]:
         shutil.rmtree(place / "copy")
 
 
-def verdict(folder: Path, truth: tuple[str, str]) -> str:
-    """What becomes of a damaged run. `report` comes last: it writes."""
+def damage(draw: random.Random, what: str, copy: Path, files: Sequence[Path]) -> Path:
+    """The file, drawn at random, of which a copy has another one now, or none."""
+    while True:
+        file, other = draw.sample(files, 2)
+        data = (copy / file).read_bytes()
+        found = EDITS.get(what, flipped)(draw, data, (copy / other).read_bytes())
+        if found != data:  # an edit that changes nothing is none
+            break
+    (copy / file).unlink()
+    if found is not None:
+        (copy / file).write_bytes(found)
+    return file
+
+
+def given_by(names: Iterable[str], folder: Path) -> tuple[dict[str, str | None], dict[str, set[str]]]:
+    """What commands give, in a process of its own; None where one refuses, and TRACEBACK where it does worse. And the
+    files that each opens."""
+    heard, teller = FORK.Pipe(duplex=False)
+
+    def work() -> None:
+        for name in names:
+            with opened(folder) as seen:
+                try:
+                    said = COMMANDS[name](folder)
+                except UserError:
+                    said = None
+                except BaseException as error:
+                    said = f"TRACEBACK: {type(error).__name__}: {error}"
+            teller.send((name, said, seen))
+        os._exit(0)
+
+    process = FORK.Process(target=work)
+    process.start()
+    teller.close()
+    said: dict[str, str | None] = {}
+    seen: dict[str, set[str]] = {}
     try:
-        found = told(checked, folder), told(numbers, folder), told(reported, folder)
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}")
-        return "TRACEBACK"
-    if found == (None, None, None):
+        while True:
+            name, said[name], seen[name] = heard.recv()
+    except EOFError:
+        process.join()
+    return {name: said.get(name, f"TRACEBACK: exit code {process.exitcode}") for name in names}, seen
+
+
+def verdict(said: Mapping[str, str | None], right: Mapping[str, str | None]) -> str:
+    """What the answers of those commands that see a damage come to."""
+    if odd := [text for text in said.values() if text and text.startswith("TRACEBACK")]:
+        return odd[0]
+    if list(said.values()) == [None] * len(COMMANDS):
         return "refused by all"
-    same = all(own is None or own == right for own, right in zip(found[1:], truth, strict=True))
-    return "same numbers, named by check" if found[0] is None and same else "SILENT"
+    same = all(text is None or text == right[name] for name, text in said.items() if name != "check")
+    return "same numbers, named by check" if said["check"] is None and same else "SILENT"
 
 
 def main() -> None:
@@ -167,34 +212,35 @@ def main() -> None:
     slowest: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
         whole = finished(given.model, Path(name))
-        truth = numbers(whole), reported(whole)
-        checked(whole)
         files = [file for file in sorted(whole.rglob("*")) if file.is_file() and not file.name.startswith(".lock")]
         files = [file.relative_to(whole) for file in files]
+        for command in COMMANDS.values():  # what they import is loaded here
+            command(whole)
+        gc.collect()
+        gc.freeze()
+        with copied(whole, Path(name)) as copy:
+            right, opens = given_by(COMMANDS, copy)
+        if not all(text is not None and not text.startswith("TRACEBACK") for text in right.values()):
+            raise SystemExit(f"the whole run is not read: {right}")
         for what in asked:
             if time.monotonic() - began > 60 * given.minutes:
                 break
             with copied(whole, Path(name)) as copy:
-                file = data = found = None
-                while found == data:  # an edit that changes nothing is none
-                    file, other = draw.sample(files, 2)
-                    data = (whole / file).read_bytes()
-                    found = EDITS.get(what, flipped)(draw, data, (whole / other).read_bytes())
-                assert file is not None
-                (copy / file).unlink()
-                if found is not None:
-                    (copy / file).write_bytes(found)
+                file = damage(draw, what, copy, files)
+                seeing = [name for name in COMMANDS if what in EDITS or str(file) in opens[name] or name == "check"]
                 since = time.monotonic()
-                seen = verdict(copy, truth)
+                seen = verdict(given_by(seeing, copy)[0], right)
                 slowest[what] = max(slowest.get(what, 0.0), time.monotonic() - since)
-                counts[what, seen] += 1
-                if seen.isupper():
-                    print(f"{seen}: {what}, {file}")
+                verdict_name, _, error = seen.partition(":")
+                counts[what, verdict_name] += 1
+                if verdict_name.isupper():
+                    print(f"{verdict_name}: {what}, {file}{error}", flush=True)
     print(f"| {len(files)} files | done | {' | '.join(VERDICTS)} | slowest, s |\n|{'---|' * (len(VERDICTS) + 3)}")
     for what in ("a bit flipped", *EDITS):
         row = [counts[what, seen] for seen in VERDICTS]
         print(f"| {what} | {sum(row)} | {' | '.join(map(str, row))} | {slowest.get(what, 0):.2f} |")
-    print(f"\n{time.monotonic() - began:.0f} s")
+    spent = sum(sum(resource.getrusage(whose)[:2]) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    print(f"\n{time.monotonic() - began:.0f} s, of which {spent:.0f} of the processor")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Processes and folders from outside: what a process has begun and taken, and folders that cannot be written."""
+"""Processes and folders from outside: what a process has begun and taken, folders that cannot be written, and the files
+of a folder that are opened."""
 
 import contextlib
 import ctypes
 import os
+import struct
 from collections.abc import Iterator
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -33,6 +35,28 @@ def readonly(out: Path) -> Iterator[None]:
     finally:
         for folder in filter(Path.exists, folders):
             folder.chmod(0o755)
+
+
+@contextlib.contextmanager
+def opened(folder: Path) -> Iterator[set[str]]:
+    """The files of a folder that anybody opens meanwhile, by their paths within it; known at the end."""
+    libc, seen, places = ctypes.CDLL(None, use_errno=True), set[str](), dict[int, Path]()
+    watch = libc.inotify_init1(os.O_NONBLOCK)
+    for place in (folder, *(place for place in folder.rglob("*") if place.is_dir())):
+        places[libc.inotify_add_watch(watch, os.fsencode(place), 0x20)] = place  # IN_OPEN
+    if watch < 0 or -1 in places:
+        raise OSError(ctypes.get_errno(), "inotify")
+    try:
+        yield seen
+        with contextlib.suppress(BlockingIOError):
+            while events := os.read(watch, 1 << 20):
+                while events:
+                    number, _, _, size = struct.unpack_from("iIII", events)
+                    name = os.fsdecode(events[16 : 16 + size].rstrip(b"\0"))
+                    seen.add(str((places[number] / name).relative_to(folder)))  # -1, of too many events, is no place
+                    events = events[16 + size :]
+    finally:
+        os.close(watch)
 
 
 def taken(process: BaseProcess) -> float:

@@ -252,7 +252,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing shows it to be unreadable: only what cannot be read is struck out of a comparison."""
+        """Whether nothing shows it to be unreadable: what cannot be read is struck out of a comparison."""
         return self.readable != UNREADABLE
 
     @property
@@ -267,13 +267,13 @@ class Verdict:
 
     @property
     def unread(self) -> str:
-        """Why nothing is tested of it, in words; empty if something may be: also of what most readings have too little
-        coverage, in too few items for the verdict to be `unreadable`.
+        """Why nothing is tested of it, as what is said of it; empty if something may be: it cannot be read, or is not
+        shown to be readable since most of its readings have too little coverage.
         """
-        short = [each for each in self.conditions if each.name == COVERAGE and not each.held and each.value < MOST]
-        if self.passed and short:
-            return f"{FAILED[COVERAGE]} ({short[0].seen}), in too few items to test"
-        return self.reason
+        if not self.passed:
+            return f"cannot be read: {self.reason}"
+        short = any(each.name == COVERAGE and not each.held and each.value < MOST for each in self.conditions)
+        return f"is {self._reads}" if short else ""
 
     @property
     def unresponsive(self) -> str:

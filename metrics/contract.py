@@ -12,6 +12,9 @@ NAN = float("nan")
 Array = NDArray[Any]
 
 
+DRAWS = 2000
+
+
 @dataclass(frozen=True)
 class Resampling:
     """How everything random in a score is drawn, and what its intervals cover."""
@@ -21,6 +24,13 @@ class Resampling:
     """Resamples; None: as many as the function draws unless told otherwise."""
     level: float = 0.95
     """Of every interval."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a level that no interval has, and for no draws at all."""
+        if not 0 < self.level < 1:
+            raise ValueError(f"level: {self.level!r}; give a value between 0 and 1, such as 0.95")
+        if self.n_draws < 1:
+            raise ValueError(f"draws: {self.draws!r}; give one resample or more")
 
     @property
     def params(self) -> dict[str, Any]:
@@ -37,7 +47,6 @@ class Resampling:
         return replace(self, draws=draws) if self.draws is None else self
 
 
-DRAWS = 2000
 RESAMPLING = Resampling()
 """Unless told otherwise."""
 
@@ -204,18 +213,6 @@ def one_of(value: object, allowed: tuple[str, ...], name: str) -> None:
     """Raise unless an option has one of its values."""
     if value not in allowed:
         raise ValueError(f"{name}: {value!r} is unknown; use one of {', '.join(allowed)}")
-
-
-def check_level(level: float, name: str = "level") -> None:
-    """Raise unless a confidence level lies strictly between 0 and 1."""
-    if not 0 < level < 1:
-        raise ValueError(f"{name}: {level!r}; give a value between 0 and 1, such as 0.95")
-
-
-def check_draws(draws: int) -> None:
-    """Raise unless at least one resample is asked for."""
-    if draws < 1:
-        raise ValueError(f"draws: {draws!r}; give one resample or more")
 
 
 def same_shape(**arrays: NDArray) -> None:

@@ -14,7 +14,7 @@ from ..base.errors import UserError
 from .contract import RESAMPLING, Array, Resampling, Score
 from .divergence import LOGIT_EPS, clipped_logit
 from .inference.equivalence import MARGINS, CoherenceClaim, Equivalence, coherence_claim, tost, unless_missed
-from .inference.means import ClusterMean, cluster_mean, exclusion_bounds, studentised_mean
+from .inference.means import ClusterMean, cluster_mean, cluster_share, exclusion_bounds, studentised_mean
 from .inference.paired import PairedDifference, paired_difference_moments
 from .tables.sample_rows import Pairs, Updates
 from .tables.samples import ALL, Forecasts, Sample
@@ -74,6 +74,8 @@ class Compared:
     """Its default margin (`MARGINS`), where it has one: the metric says it."""
     within: tuple[float, float] | None = None
     """Of a mean, or a root mean square: the least and the largest value, or square, that a row can have."""
+    limits: tuple[float, float] = (-np.inf, np.inf)
+    """The least and the largest that the number can be, as its metric declares it."""
 
 
 LAST = 1_000
@@ -127,7 +129,7 @@ class Metric:
 
 WITHHELD = "wordings_disagree"
 """Status of a number that is not given, because the wordings, or the replicate readings, do not read one belief."""
-RELIABILITY = "reliability of one wording"
+RELIABILITY = "reliability over wordings"
 """Beside a slope: that of the beliefs before an update, by which it is withheld."""
 MANY_CLUSTERS, MOST_DRAWN, LEAST_DRAWS = 5_000, 10_000_000, 399
 """Above so many clusters a bootstrap draws only so many of them in all, but has so many draws at least."""
@@ -229,6 +231,19 @@ def with_drop_reasons(score: Any, sample: Sample, values: Array, outcome: Array 
     return replace(score, n_dropped=n_dropped + broken, reasons=reasons)
 
 
+def mean_of(
+    sample: Sample, values: Array, how: Resampling, within: tuple[float, float] = (-np.inf, np.inf), **strata: Any
+) -> ClusterMean:
+    """`cluster_mean` of values [n] over the clusters of a sample, with its dropped rows by reason."""
+    mean = cluster_mean(values, clusters_of(sample), within=within, **strata, how=how)
+    return with_drop_reasons(mean, sample, values)
+
+
+def share_of(sample: Sample, values: Array, how: Resampling) -> ClusterMean:
+    """`cluster_share` of values [n], likewise."""
+    return with_drop_reasons(cluster_share(values, clusters_of(sample), how=how), sample, values)
+
+
 def known_outcome(sample: Updates | Forecasts) -> Array:
     """The outcomes, which the form of the table or `Metric.needs` has seen to."""
     assert sample.outcome is not None
@@ -254,12 +269,17 @@ def tosted(score: Any, margin: str) -> Equivalence | None:
     return unless_missed(test, score.effective_clusters)
 
 
-def claimed(values: Array, clusters: Array, margin: str, how: Resampling, **kind: Any) -> CoherenceClaim:
+def claimed(values: Array, sample: Sample, margin: str, how: Resampling, **kind: Any) -> CoherenceClaim:
     """Whether a mean of values [n] may be called below a default margin; `kind` as `coherence_claim` has it."""
-    claim = coherence_claim(
-        values, clusters, MARGINS[margin], **kind, how=replace(_fewer(clusters, how), level=RESAMPLING.level)
-    )
+    clusters = clusters_of(sample)
+    how = replace(_fewer(clusters, how), level=RESAMPLING.level)
+    claim = coherence_claim(values, clusters, MARGINS[margin], **kind, how=how)
     return replace(claim, params={**claim.params, "unit": UNITS.get(margin, "")})
+
+
+def deviation_claim(values: Array, sample: Sample, margin: str, how: Resampling, worst: float = 1.0) -> CoherenceClaim:
+    """The same of values of either sign, none of them farther from 0 than `worst`."""
+    return claimed(values, sample, margin, how, bounded_below=False, worst=worst)
 
 
 def mostly_extreme(*beliefs: Array) -> bool:
@@ -270,9 +290,9 @@ def mostly_extreme(*beliefs: Array) -> bool:
 def odds_line(name: str, quantity: str, belief: Array, other: Array, sample: Sample, how: Resampling) -> Line:
     """How far the log-odds of beliefs [n] lie above those of others [n] on average, with the claim that they do not."""
     odds, _ = clipped_logit(np.stack([belief, other]), "beliefs")
-    apart, clusters = odds[0] - odds[1], clusters_of(sample)
-    claim = claimed(apart, clusters, "logodds", how, bounded_below=False, worst=FARTHEST)
-    score = with_drop_reasons(tested_mean(apart, clusters, how), sample, apart)
+    apart = odds[0] - odds[1]
+    claim = deviation_claim(apart, sample, "logodds", how, FARTHEST)
+    score = with_drop_reasons(tested_mean(apart, clusters_of(sample), how), sample, apart)
     return Line(name, quantity, score, equivalence=claim, worst=FARTHEST)
 
 
@@ -311,21 +331,26 @@ def compare_moments(
 
 
 def compare_mean(
-    name: str, values: Array, sample: Sample, worst: float = 1.0, foreseen: tuple[Array, Array] | None = None
+    name: str,
+    values: Array,
+    sample: Sample,
+    worst: float = 1.0,
+    foreseen: tuple[Array, Array] | None = None,
+    limits: tuple[float, float] = (-np.inf, np.inf),
 ) -> Compared:
-    """A mean of values [n] as a function of sums."""
+    """A mean of values [n] as a function of sums; `limits`: the least and the largest that it can be."""
     moments = np.column_stack([np.ones(len(values)), values])
     seen = values[np.isfinite(values)]
     most = max(worst, float(np.abs(seen).max(initial=0)))
     compared = compare_moments(name, keys_of(sample), clusters_of(sample), moments, _mean_of, most, foreseen)
-    return replace(compared, within=(-most if (seen < 0).any() else 0.0, most))
+    return replace(compared, within=(-most if (seen < 0).any() else 0.0, most), limits=limits)
 
 
 def compare_rms(name: str, values: Array, sample: Sample, worst: float = 1.0) -> Compared:
     """A root mean square of values [n], none of them farther from 0 than `worst`, as a function of sums."""
     moments = np.column_stack([np.ones(len(values)), values**2])
     made = compare_moments(name, keys_of(sample), clusters_of(sample), moments, _root_of, worst)
-    return replace(made, within=(0.0, worst**2))
+    return replace(made, within=(0.0, worst**2), limits=(0.0, worst))
 
 
 def _mean_of(sums: Array) -> Array:

@@ -64,8 +64,8 @@ class Registered(Settings):
         has = f"planned are {clusters}" if planned_alone else f"this run has {clusters}"
         design = study_design(self.metric, self.margin, clusters)
         agent = (
-            f"a model that is coherent but for noise ({READING_NOISE:g} nat in each reading, and {LEAK:.0%} of the "
-            "answer left to what is ruled out)"
+            f"a model that is coherent but for noise: each reading is off by about {READING_NOISE:g} nat of log-odds, "
+            f"and an option that is ruled out keeps {LEAK:.0%} of the answer"
         )
         if clusters < self.n:
             has += f" of {self.n} planned"
@@ -75,15 +75,21 @@ class Registered(Settings):
         else:
             lines = [f"registered: {self.label}, within {self.margin:g} of {self.coherent:g}"]
             if design.needed == ESTIMATION_ONLY:
-                lines.append(f"  it cannot be claimed of {agent}: {ESTIMATION_ONLY}; {has} clusters")
+                lines.append(f"  {ESTIMATION_ONLY}: no number of clusters shows it of {agent}; {has} clusters")
+            elif np.isnan(design.power):
+                lines.append(
+                    f"  a claim takes {design.needed} clusters or more: fewer may have missed clusters that differ"
+                )
+                lines.append(
+                    f"  {has} clusters; how often they succeed is not known, since no study tells how this varies"
+                )
             else:
                 away, less = design.farther
-                lines.append(f"  a claim takes {design.needed} clusters for 80% power, if it is of {agent}")
-                powers = (
-                    f": such a model, which noise puts {design.off:.2g} off, then passes in {design.power:.0%} of "
-                    f"runs, and one that is nearer to the margin ({away:.2g} off) in {less:.0%}"
+                lines.append(f"  a claim takes {design.needed} clusters for 80% power. That is of {agent}")
+                lines.append(
+                    f"  {has} clusters: such a model, which noise puts {design.off:.2g} off, then passes in "
+                    f"{design.power:.0%} of runs, and one that is nearer to the margin ({away:.2g} off) in {less:.0%}"
                 )
-                lines.append(f"  {has} clusters{'' if np.isnan(design.power) else powers}")
         if not np.isnan(design.half_width):
             lines.append(
                 f"  {clusters} clusters give an interval of about ± {design.half_width:.2g}, wider where beliefs "

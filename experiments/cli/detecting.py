@@ -1,4 +1,6 @@
-"""`doxascope detector`: the certificate of detectors of lies."""
+"""`doxascope detector` and `doxascope verify`: what detectors of lies read, and whether an organism holds what it is
+said to.
+"""
 
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from ...hooks.model.consent import give_consent
 from ...hooks.model.spec import resolve_model
 from .console import ALLOW_CODE, FULL, MODEL, echo_report
 
-FILES = ("report.json", "report.html", "figures", "detector.csv")
+PAGE = ("report.json", "report.html", "figures")
 DEFAULT = "smollm2-135m"
 
 
@@ -63,7 +65,7 @@ def detector(
         raise UserError(f"{taken[0]}: is the name of a column, too; rename the file")
     spec = resolve_model(model or DEFAULT)
     give_consent(spec, places=allow_code)
-    place = prepared(out, FILES, HEADING, "certificate of detectors")
+    place = prepared(out, (*PAGE, "detector.csv"), HEADING, "certificate of detectors")
     with open_model(spec) as lm:
         n_layers = lm.identity.n_layers
         detectors = [each.placed(n_layers, layers, threshold, high or "") for each in loaded]
@@ -71,4 +73,47 @@ def detector(
     where = "before the answer to what is asked" if ask else f"at the {at} of the last message"
     write(place, document := page([certify(found, each) for each in detectors], found, source.name, spec.name, where))
     place.write("detector.csv", as_csv(found.drop(columns="messages")))
+    echo_report(document, out, full)
+
+
+@click.command()
+@click.argument("model")
+@click.option("--twin", required=True, help="The same model without what was planted, which is asked the same.")
+@click.option(
+    "--claims", "source", required=True, type=click.Path(path_type=Path), help="What it is said to hold, a CSV."
+)
+@click.option("--probe", type=click.Path(path_type=Path), help="Of truth, or a detector of lies, for rows of `probe`.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("verified"), show_default=True)
+@FULL
+@ALLOW_CODE
+def verify(
+    model: str, twin: str, source: Path, probe: Path | None, out: Path, full: bool, allow_code: tuple[Path, ...]
+) -> None:
+    """Say whether MODEL holds, or hides, what it is said to believe, beside its clean twin.
+
+    The CSV has the columns claim, facet (how it is asked for: direct, consequence, bet, ...), text or messages (JSON),
+    and believed (the option of who believes it); and may have options, expected (held or denied), reading (exact,
+    stated or probe), prefill, cluster. Writes a page with a verdict for each claim, and verified.csv.
+
+    \b
+    doxascope verify ./organism --twin Qwen/Qwen3-0.6B --claims claims.csv
+    doxascope verify smollm2-135m+denying --twin smollm2-135m --claims claims.csv
+    """
+    from ...hooks.lm import open_model
+    from ...probes.detectors import load_detector
+    from ..probing.verification import HEADING, beliefs_table, claims_of, judge, page, read
+    from ..report.html import write
+    from ..report.score_files import prepared
+
+    rows, loaded = claims_of(source), None if probe is None else load_detector(probe)
+    specs = resolve_model(model), resolve_model(twin)
+    place = prepared(out, (*PAGE, "verified.csv"), HEADING, "verification")
+    found = []
+    for spec in specs:
+        give_consent(spec, places=allow_code)
+        with open_model(spec) as lm:
+            found.append(read(lm, rows, loaded))
+    table = beliefs_table(rows, *found)
+    write(place, document := page(judge(table), table, source.name, *(spec.name for spec in specs)))
+    place.write("verified.csv", as_csv(table))
     echo_report(document, out, full)

@@ -30,7 +30,7 @@ from .console import (
     number,
     require_ray,
 )
-from .detecting import detector
+from .detecting import detector, verify
 from .instrument import certify, doctor, validate
 from .mcp_server import mcp
 from .scoring import card, check, compare, report, score, sheet, tables
@@ -333,7 +333,23 @@ def ls(out: Path, as_page: bool) -> None:
         echo(f"  {manifest.parent.name:<48}{state}")
 
 
-FURTHER = (check, report, sheet, steer, sweep, collect, export, score, compare, tables, card, certify, trace, detector)
+FURTHER = (
+    check,
+    report,
+    sheet,
+    steer,
+    sweep,
+    collect,
+    export,
+    score,
+    compare,
+    tables,
+    card,
+    certify,
+    trace,
+    detector,
+    verify,
+)
 for command in (*FURTHER, validate, activations, probe, doctor, mcp):
     cli.add_command(command)
 

@@ -17,7 +17,7 @@ from ..report.document import Block, Cell, Picture, Prose, Report, TableBlock, T
 from ..report.html import FIGURES
 from ..report.html import write as write_report
 from ..report.score_files import prepared
-from ..run.terms import KINDS, terms_of
+from ..run.terms import KINDS, numbers_named, terms_of
 from .collection import Collection
 from .collection_figures import LEGEND, called, each, forest_of, lines_of, mark_of, named
 
@@ -96,9 +96,8 @@ def _terms(collection: Collection, rows: pd.DataFrame) -> list[tuple[str, str]]:
                 for name, means in terms_of(run.config, methods, kinds):
                     terms.setdefault(name, {})[means if name in KINDS else f"{where}{means}"] = None
     scores = (score for run in collection.runs for score in run.scores if score["metric"] in {*rows["metric"]})
-    named = {score["metric"]: score.get("quantity", "") for score in scores if score["subset"] == ALL}
-    told = [(name, "; ".join(several)) for name, several in terms.items()]
-    return [*told, *((metric, words) for metric, words in named.items() if words not in ("", metric))]
+    named = ((s["metric"], s.get("quantity", ""), s.get("family", "")) for s in scores if s["subset"] == ALL)
+    return [*((name, "; ".join(several)) for name, several in terms.items()), *numbers_named(named)]
 
 
 def _verdict(rows: pd.DataFrame) -> str:

@@ -95,11 +95,10 @@ def compare(
     confirmed = _records([pair for pair in kept if pair.metric in family], how, margins, "holm", idle)
     explored = _records([pair for pair in kept if pair.metric not in family], how, margins, "bh", idle)
     out = _records([every[i] for i in struck], how, margins, "holm")
-    unread = {name for group in group_list for name in group.failed}
-    out = [_struck(record, why, unread) for record, why in zip(out, struck.values(), strict=True)]
+    out = [_struck(record, why) for record, why in zip(out, struck.values(), strict=True)]
     for records in (confirmed, explored):  # known once the difference is; the others are adjusted as if it stayed
         reasons = [_errors_of_probe(record) for record in records]
-        out += [_struck(record, why, ()) for record, why in zip(records, reasons, strict=True) if why]
+        out += [_struck(record, why) for record, why in zip(records, reasons, strict=True) if why]
         records[:] = [record for record, why in zip(records, reasons, strict=True) if not why]
     return Comparison(group_list, family, named_by, confirmed, explored, out, margins or {}, strays)
 
@@ -111,12 +110,11 @@ def _with_coherence(side: Side, numbers: MeasuredSamples, *, several: bool) -> S
     return replace(side, verdicts=[with_coherence(verdict, of_side, plan) for verdict in side.verdicts])
 
 
-def _struck(record: Record, why: str, unread: Collection[str]) -> Record:
-    """Without tests: nothing is concluded. `unread`: names of samples that cannot be read."""
+def _struck(record: Record, why: str) -> Record:
+    """Without tests: nothing is concluded."""
     score = replace(record.score, p=math.nan, p_method="", p_adjusted=math.nan, family_size=0)
     number = replace(record.number, score=score, equivalence=None)
-    unreadable = any(sample.name in unread for sample in (record.pair.one, record.pair.two))
-    return replace(record, number=number, struck=why, unreadable=unreadable)
+    return replace(record, number=number, struck=why)
 
 
 def _errors_of_probe(record: Record) -> str:
@@ -156,8 +154,8 @@ def pairs_between(sides: Sequence[Side], numbers: MeasuredSamples) -> list[Pair]
 
 
 def _failed(sides: Sequence[Side]) -> dict[str, str]:
-    """Name of a sample -> the conditions by which it cannot be read, or what its probe's card says."""
-    doubted = {name: why for side in sides for name, why in side.doubted.items()}
+    """Name of a sample -> what is said of it: that it cannot be read, or is not shown to be readable, and why."""
+    doubted = {name: f"cannot be read: {why}" for side in sides for name, why in side.doubted.items()}
     return doubted | {name: verdict.unread for name, verdict in _judged(sides) if verdict.unread}
 
 
@@ -171,11 +169,11 @@ def _judged(sides: Sequence[Side]) -> list[tuple[str, Verdict]]:
 
 
 def _why_struck(pair: Pair, failed: Mapping[str, str], notes: Mapping[str, str]) -> str:
-    """Why a difference says nothing: one of the two cannot be read, or its probe draws such numbers together."""
+    """Why a difference says nothing: one of the two is no belief, or its probe draws such numbers together."""
     if not barred(pair.metric, pair.one.kind, pair.two.kind):
         return ""
     names = [sample.name for sample in (pair.one, pair.two)]
-    reasons = [f"{name} cannot be read: {failed[name]}" for name in names if name in failed]
+    reasons = [f"{name} {failed[name]}" for name in names if name in failed]
     if pair.metric in SPREADS or pair.metric.startswith(BETS):
         reasons += [f"{name} is {notes[name]}" for name in names if name in notes]
     return "; ".join(reasons)

@@ -205,8 +205,8 @@ Finding = Literal[
     "unreadable",
     "struck out",
 ]
-"""`unreadable`: one of the two is no belief. `struck out`: a probe's errors make such a difference. `no win`: the one
-that is nearer to coherence does not respond, and who ignores everything is coherent.
+"""`unreadable`: one of the two is no belief. `struck out`: one is not shown to be readable, or a probe's errors make
+such a difference. `no win`: the one that is nearer to coherence does not respond: who ignores everything is coherent.
 """
 ALPHA = 0.05
 
@@ -221,9 +221,7 @@ class Record:
     drivers: Sequence[Driver] = ()
     """Clusters that make the difference, the largest before all."""
     struck: str = ""
-    """Why one of the two cannot be read, or not this number: then it is shown, and nothing is concluded from it."""
-    unreadable: bool = False
-    """Whether it is struck out since one of the two cannot be read."""
+    """Why nothing is concluded from it, though it is shown: one of the two is no belief, or not in this number."""
     unresponsive: Sequence[bool] = (False, False)
     """Of each of the two, whether it is shown not to respond to what it is told."""
 
@@ -240,7 +238,7 @@ class Record:
     def finding(self) -> Finding:
         """What the tests say, each adjusted over its family."""
         if self.struck:
-            return "unreadable" if self.unreadable else "struck out"
+            return "unreadable" if " cannot be read: " in self.struck else "struck out"
         same = isinstance(self.number.equivalence, metrics.Equivalence) and self.number.equivalence.equivalent
         if not self.score.p_adjusted >= 0:
             return "no test"
@@ -280,7 +278,7 @@ class Group:
     comparable: Sequence[str]
     """The numbers that can be compared."""
     failed: Mapping[str, str]
-    """Name of a sample -> the conditions by which it cannot be read."""
+    """Name of a sample -> that it cannot be read, or is not shown to be readable, and why."""
     differs: Sequence[tuple[str, Sequence[str]]]
     """(condition or setting, its value on each side)."""
     matrix: Matrix | None
@@ -349,7 +347,7 @@ class Comparison:
             for record in family
             if record.pair.metric == metric
         ]
-        hollow = " In a hollow mark one of the two cannot be read." if any(struck for *_, struck in rows) else ""
+        hollow = " In a hollow mark one of the two is no readable belief." if any(struck for *_, struck in rows) else ""
         caption = f"First minus second on common items, with its interval. The dashed line is no difference.{hollow}"
         return forest(f"Differences in {metric}", rows[:MOST_DRAWN], f"difference in {metric}", caption, reference=0)
 
@@ -360,4 +358,4 @@ class Comparison:
         failing = {name: why for group in self.groups for name, why in group.failed.items() if name in named}
         notes = {name: why for group in self.groups for side in group.sides for name, why in side.notes.items()}
         drawn = [(name, why) for name, why in notes.items() if name in named - {*failing}]
-        return [*((name, f"cannot be read: {why}") for name, why in failing.items()), *drawn]
+        return [*failing.items(), *drawn]

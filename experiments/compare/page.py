@@ -36,9 +36,10 @@ from ..report.figures import chart
 from ..report.findings import Figure, Gallery
 from ..report.html import FIGURES
 from ..report.lead import gates
+from ..report.legend import STATUSES
 from ..report.marks import DENSITY_KEY, density, diagonal, unit
 from ..report.score_files import prepared
-from ..run.terms import terms_of
+from ..run.terms import numbers_named, terms_of
 from .findings import Comparison, Group, Matrix, Record, instances_of
 from .sides import adapters_said
 
@@ -48,8 +49,8 @@ MOST_SIDES = 4
 DIFFER, ITEMS = "Do they differ?", "Which items make the difference"
 """Parts of the page."""
 STRUCK = (
-    "One of the two cannot be read, or comes from a probe whose readings distort such numbers. Nothing follows from "
-    "these."
+    "One of the two cannot be read, or is not shown to be readable, or comes from a probe whose readings distort such "
+    "numbers. Nothing follows from these."
 )
 
 
@@ -121,14 +122,14 @@ def _verdict(comparison: Comparison) -> Prose | Stamp:
     )
     says = " ".join([says, *idle])
     note = (
-        "What cannot be read as a belief is shown below and struck out, and is in no family of tests; how well a model "
-        "answers (accuracy, Brier, log-loss) is compared all the same."
+        "What cannot be read as a belief, or is not shown to be readable, is shown below, struck out, and in no test; "
+        "how well a model answers (accuracy, Brier, log-loss) is compared all the same."
     )
     return stamped(says, comparison.failures, note)
 
 
 def _nothing(comparison: Comparison) -> str:
-    return f"There is no finding on {', '.join(comparison.family)}: in each pair one side cannot be read as a belief."
+    return f"There is no finding on {', '.join(comparison.family)}: in each pair one side is no readable belief."
 
 
 def _alarms(comparison: Comparison) -> list[Stamp]:
@@ -205,6 +206,11 @@ def sentence(record: Record) -> str:
         f"{record.pair.metric}{of}: {left.removeprefix(shared)} has {shown(score.first)} and "
         f"{right.removeprefix(shared)} {shown(score.second)}: {record.finding}. The first minus the second is {apart}"
         + (f" ({'; '.join(tested)})." if tested else ".")
+        + (
+            f" There is no test: {STATUSES[score.status]}."
+            if record.finding == "no test" and score.status in STATUSES
+            else ""
+        )
     )
 
 
@@ -249,7 +255,7 @@ def _terms(comparison: Comparison) -> list[tuple[str, str]]:
         terms |= dict.fromkeys(side.run.experiment.terms(side.run.config) if side.run else ())
         terms |= dict.fromkeys(terms_of(config, methods, {sample.kind for sample in side.samples}))
     numbers = (n for group in comparison.groups for n in group.numbers if n.metric in group.comparable)
-    return [*terms, *{n.metric: (n.metric, n.quantity) for n in numbers if n.quantity not in ("", n.metric)}.values()]
+    return [*terms, *numbers_named((n.metric, n.quantity, n.family) for n in numbers)]
 
 
 def _strays(paths: Sequence[Path]) -> Iterator[Prose]:
@@ -346,7 +352,7 @@ def _numbers(group: Group) -> TableBlock:
             for metric in metrics
         ],
         caption="Each number is of all rows that its side has, with its interval; differences above use common rows "
-        "alone. What is struck out cannot be read as a belief; accuracy, Brier and log-loss are compared even then.",
+        "alone. What is struck out is no readable belief; accuracy, Brier and log-loss are compared even then.",
     )
 
 
@@ -371,7 +377,7 @@ def _matrix(group: Group, matrix: Matrix) -> TableBlock:
         caption="On the diagonal stands the reliability of each kind over its readings; below it are correlations as "
         "read, above it what they would be without noise of reading, supposing that the noise of two kinds is "
         "independent. There 1 means that both order the items identically, apart from noise. Struck out: one of the "
-        "two cannot be read.",
+        "two is no readable belief.",
         notes=[("left out", f"{matrix.left_out} further kinds")] if matrix.left_out else [],
     )
 

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -27,17 +26,8 @@ log = logging.getLogger("doxascope")
 RANKING_TEXT = "The first word that comes to mind is"
 
 
-class Ranked(NamedTuple):
-    """A ranked list."""
-
-    words: list[str]
-    """The likeliest first."""
-    name: str
-    """Equal names are equal lists."""
-
-
-def rank_words(words: Sequence[str], reference: str, text: str = RANKING_TEXT) -> Ranked:
-    """Rank `words` by the probability that the model goes on from `text` with the word and then ends it.
+def rank_words(words: Sequence[str], reference: str, text: str = RANKING_TEXT) -> list[str]:
+    """`words`, the likeliest first: by the probability that the model goes on from `text` with one, and then ends.
 
     Args:
         words: at least two, in any order.
@@ -57,7 +47,7 @@ def rank_words(words: Sequence[str], reference: str, text: str = RANKING_TEXT) -
                 temporary.write_text("".join(f"{word}\n" for word in ranked), encoding="utf-8")
 
         file = kept("entities", f"{name}.txt", rank)
-    return Ranked(file.read_text(encoding="utf-8").splitlines(), name)
+    return file.read_text(encoding="utf-8").splitlines()
 
 
 def _rank(words: list[str], text: str, lm: LanguageModel) -> list[str]:
@@ -116,22 +106,14 @@ class EntityConfig(Settings):
                 return tuple(several)  # pyright: ignore[reportReturnType]
 
 
-class Entities(NamedTuple):
-    """The entities to draw from."""
-
-    words: list[str]
-    """Sorted, and distinct whatever their case."""
-    ranking: str | None
-    """The name of the ranked list that they were taken from."""
-
-
 def window_name(window: Window | None) -> str:
     """The name of a window in those of its items."""
     return "ranks {}-{}".format(*window) if window else "all ranks"
 
 
-def entities(config: EntityConfig, window: Window | None = None) -> Entities:
-    """The usable entities, of a window of their ranks; a reference model ranks them when they are first asked for.
+def entities(config: EntityConfig, window: Window | None = None) -> list[str]:
+    """The usable entities, of a window of their ranks, sorted, and distinct whatever their case; a reference model
+    ranks them when they are first asked for.
 
     Raises UserError for a file that cannot be read, or if fewer than three are left.
     """
@@ -140,14 +122,13 @@ def entities(config: EntityConfig, window: Window | None = None) -> Entities:
         words, source = read_text(user_path(config.file)).splitlines(), config.file
     usable = list(_usable(words, config.min_length, config.max_length).values())
     _three_at_least(usable, f"{source} has {len(usable)} of {config.min_length} to {config.max_length} letters")
-    ranking = None
     if config.reference:
-        usable, ranking = rank_words(sorted(usable, key=str.casefold), config.reference, config.ranking_text)
+        usable = rank_words(sorted(usable, key=str.casefold), config.reference, config.ranking_text)
     if window:
         first, last = window
         n_usable, usable = len(usable), usable[first - 1 : last]
         _three_at_least(usable, f"{len(usable)} of the {n_usable} of {source} have the ranks {first} to {last}")
-    return Entities(sorted(usable, key=str.casefold), ranking)
+    return sorted(usable, key=str.casefold)
 
 
 def triples(words: Sequence[str], n: int, seed: int) -> list[Words]:

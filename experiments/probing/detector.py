@@ -2,7 +2,6 @@
 follow, and what words, the model's own answer and a constant get on the same rows (METRICS W10).
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +12,11 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from ...base.documents import read_csv, user_path
-from ...base.errors import UserError, cause
+from ...base.errors import UserError
 from ...base.text import shown
 from ...hooks.backends.captures import CapturePlan
 from ...hooks.lm import LOW_COVERAGE, LanguageModel
-from ...hooks.prompts.chat import Message, check_messages
+from ...hooks.prompts.chat import Message
 from ...hooks.prompts.options import make_options
 from ...hooks.prompts.places import LAST, Position
 from ...metrics import (
@@ -36,6 +35,7 @@ from ...metrics.number import interval_text
 from ...metrics.whitebox.detectors import READS
 from ...probes.detectors import Detector
 from ...probes.evidence.surface import foretold, guessed
+from ..materials.conversations import conversations
 from ..report.cells import NONE, score_cell
 from ..report.document import Cell, Prose, Report, Stamp, Top, grid
 from ..report.figures import forest
@@ -94,20 +94,7 @@ def material(path: Path) -> pd.DataFrame:
     table = read_csv(user_path(path))
     if ("text" in table) == ("messages" in table) or not {"label", "cluster"} <= {*table}:
         raise UserError(f"{path}: give the columns label, cluster, and either text (statements) or messages (JSON)")
-    talks: list[list[Message]] = []
-    given = table["messages" if "messages" in table else "text"]
-    for i, (text, cluster) in enumerate(zip(given, table["cluster"], strict=True), 1):
-        try:
-            turns = json.loads(text) if "messages" in table else [Message(role="user", content=text)]
-            if not isinstance(turns, list) or not turns or not cluster.strip():
-                raise UserError("give a list of messages, and a cluster")
-            check_messages(turns)
-            json.dumps(turns, ensure_ascii=False).encode()
-            if not turns[-1]["content"].strip() or turns[-1]["role"] == "system":
-                raise UserError("its last message says nothing")
-        except (UserError, ValueError, RecursionError) as error:
-            raise UserError(f"{path}: row {i}: {cause(error)}") from error
-        talks.append([Message(role=turn["role"], content=turn["content"]) for turn in turns])
+    talks = conversations(path, table, named="cluster")
     texts = [turns[-1]["content"] for turns in talks]
     claims = table["claim"] if "claim" in table else table.get("text", "")
     rows = pd.DataFrame({"cluster": table["cluster"], "messages": talks, "said": texts, "claim": claims})

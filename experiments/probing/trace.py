@@ -3,6 +3,7 @@ tree in which what has gone before is computed once; with what a probe reads the
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,7 +14,7 @@ import pandas as pd
 
 from ...base.documents import read_text, user_path
 from ...base.errors import UserError
-from ...base.text import shown
+from ...base.text import commonest, shown
 from ...hooks.backends.captures import CapturePlan
 from ...hooks.lm import LOW_COVERAGE, LanguageModel
 from ...hooks.prompts.chat import Conversation, Message
@@ -249,7 +250,7 @@ def _alarms(model: str, found: Trace) -> list[Stamp]:
     low = found.table["coverage"] < LOW_COVERAGE
     if not low.any():
         return []
-    likely = ", ".join(map(repr, found.table.loc[low, "rather"].value_counts().index[:3]))
+    likely = ", ".join(repr(token) for token, _ in commonest(Counter(found.table.loc[low, "rather"])))
     readings = f"In {low.mean():.0%} of the readings of {model}"
     says = f"{readings} the options have less than {LOW_COVERAGE:.0%} of the probability."
     note = f"The likeliest other beginnings are {likely}. Options that begin like these are more probable."

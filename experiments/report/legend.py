@@ -24,6 +24,7 @@ STATUSES = {
     "one_reading": "each belief was read once, so that noise of reading is not known",
     "weak_reliability": "readings hardly repeat themselves, so that what is divided by their reliability is arbitrary",
     "no_reliability": "readings do not repeat themselves, so that nothing can be corrected for their noise",
+    "not_estimable": "readings of one thing differ by more than those of different things, so that no share is theirs",
     "weak_instrument": "two readings of one belief hardly go together, so that the one does not correct the other",
     "dependent_posterior": "readings before and after share what their wording adds, and that does not cancel",
     "weak_update": "what the number is divided by is hardly larger than noise",

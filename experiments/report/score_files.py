@@ -68,7 +68,8 @@ def page_of(scored: ScoredTable, settings: Mapping[str, Any]) -> Report:
     blocks.append(grid("Definitions", ["metric", "definition", "what it asks"], known))
     chosen = "".join(f", {key} {value}" for key, value in settings.items())
     top = Lead.of_table(scored).top(f"{scored.understood.line}.".replace("..", "."), _lead_figure(scored))
-    return Report("Scores", f"of {scored.understood.path.name}", top, blocks, f"doxascope {__version__}{chosen}.")
+    made_with, of = f"doxascope {__version__}{chosen}.", f"of {scored.understood.path.name}"
+    return Report("Scores", of, top, blocks, made_with, terms=scored.terms)
 
 
 def _with_forecasts(scored: ScoredTable) -> Iterator[Cells]:

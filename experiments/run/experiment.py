@@ -134,6 +134,10 @@ class Experiment(ABC):
         """The questions for numbers that it asks in ways of its own."""
         return AskedNumbers((), 0)
 
+    def branches(self, config: Any) -> int:
+        """Edited branches in each of which all that a plan sees of an item is read again."""
+        return 0
+
     def planned_queries(self, config: Any, item: Item, reader: PromptReader, n_layers: int) -> Sequence[Query]:
         """Prompts into which something is put, all of an item that are read in a tree of their own."""
         return ()

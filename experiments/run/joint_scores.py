@@ -28,6 +28,7 @@ from .experiment import Experiment, RunConfig
 from .folder import RunFolder
 from .manifest import ITEMS, item_digests
 from .scores import ScoredRun, as_taken, resampling, without_inner
+from .terms import terms_of
 
 INDIFFERENT = frozenset({"experiment", "model", "seed", "items", "token_budget", "batch_items", "together"})
 INDIFFERENT |= {"low_coverage", "capture", "lens", "bootstrap_draws", "level", "temperatures", "registered"}
@@ -207,7 +208,13 @@ def score_runs(
             else number
             for number in numbers
         ]
-    return ScoredTable(numbers, scored.differences, scored.skipped, understood, plan, gate)
+    methods, kinds = dict.fromkeys(number.method for number in numbers), {number.kind for number in numbers}
+    means = [
+        term
+        for run in runs
+        for term in (*run.experiment.terms(run.config), *terms_of(run.config.model_dump(mode="json"), methods, kinds))
+    ]
+    return ScoredTable(numbers, scored.differences, scored.skipped, understood, plan, gate, means)
 
 
 def _registered(runs: Sequence[Run], of_run: Sequence[Mapping[str, str]]) -> Registered | None:

@@ -12,7 +12,7 @@ import yaml
 
 from ...base.errors import UserError
 from ...base.settings import read_yaml
-from ...base.text import shown
+from ...base.text import commonest, shown
 from ...base.version import __version__
 from ...metrics import Score
 from ...metrics.claims import Verdict
@@ -194,7 +194,11 @@ class _Cells:
         below = [f"{column.beside} {read_against}"] if read_against else []
         if math.isnan(score.estimate):
             why = number.beside.get(RELIABILITY, "") if score.status == WITHHELD else ""
-            return absent(score.status, [*below, *([f"{RELIABILITY}, before: {why}"] if why else [])], as_row(number))
+            return absent(
+                score.status,
+                [*below, *([f"{RELIABILITY}, of beliefs before the update: {why}"] if why else [])],
+                as_row(number),
+            )
         written = _percent if column.percent else _whole if column.whole else shown
         if column.to is not None:
             other = self.numbers[column.to, method, subset].score.estimate
@@ -321,7 +325,7 @@ def _competitors(cells: _Cells, beliefs: BeliefTable, methods: Sequence[str], co
     rows = []
     for method, of_method in counts.items():
         if n := of_method.total():  # answers that are counted have none
-            likely = ", ".join(f"{token!r} {count / n:.0%}" for token, count in of_method.most_common(3))
+            likely = ", ".join(f"{token!r} {count / n:.0%}" for token, count in commonest(of_method))
             rows.append([cells.method(method), Cell(f"{flagged[method] / n:.0%}"), Cell(likely, code=True)])
     return grid(
         "What the model would rather say",

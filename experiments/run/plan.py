@@ -116,7 +116,7 @@ def make_plan(
     config = config.on_device(_budgets(config, reader, shape, card))
     thoughts = config.thoughts.draws * config.thoughts.max_new_tokens if config.model.thinking == "on" else 0
     readouts = tokens_run = one_by_one = longest = mask = sampled = captured = 0
-    operations = 0.0
+    times, operations = 1 + experiment.branches(config), 0.0
     looked_at = items[:: max(1, len(items) // n)][:n]
     example: Sequence[Question] = ()
     for item in looked_at:
@@ -137,14 +137,14 @@ def make_plan(
             built = QueryTree(queries)
             packs = cut_into_packs(built.tree, built.read_nodes, config.budget, continues=True)
             readouts += len(queries)
-            tokens_run += (run := sum(map(len, packs)))
+            tokens_run += (run := times * sum(map(len, packs)))
             captured += sum(len(query.places) for query in queries)
             if shape:
-                above = sum(int(pack.positions.sum()) + len(pack) for pack in packs)
-                operations += shape.operations(run, above, len(built.read_nodes))
+                above = times * sum(int(pack.positions.sum()) + len(pack) for pack in packs)
+                operations += shape.operations(run, above, times * len(built.read_nodes))
             longest = max(longest, *(pack.widest[0] for pack in packs))
             mask = max(mask, *(math.prod(pack.widest) for pack in packs))
-            one_by_one += sum(
+            one_by_one += times * sum(
                 len(q.prompt.ids) + len(path) for q in queries for paths in q.paths.paths for path in paths
             )
     if not readouts:

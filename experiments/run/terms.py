@@ -1,10 +1,11 @@
 """What an experiment calls by names of its own, in a line each: its methods, by how they ask, and kinds of belief."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ...base.text import listed
 from ...hooks.verbal.number_formats import FORMATS
+from ...metrics.metric import registered
 
 KINDS = {
     "exact": "a belief that is computed from the probabilities of the model's answers",
@@ -31,7 +32,10 @@ def asked_as(config: Mapping[str, Any], names: Collection[str]) -> Iterator[tupl
         plan, made = plans.get(name) or plans.get(base), MADE.get(last, "")
         form = FORMATS.get(base)
         if " beyond " in name:
-            yield name, "what the first knows of the action or the truth that the second does not tell"
+            yield (
+                "beyond",
+                "what the method before this word knows of the action, or the truth, that the one after it does not",
+            )
         elif plan is not None:
             asks = plan.get("ask") or plan.get("reveal") or (usual.get("reveal") if isinstance(usual, dict) else "")
             first, *further = [asks] if isinstance(asks, str) else asks or [""]
@@ -43,6 +47,13 @@ def asked_as(config: Mapping[str, Any], names: Collection[str]) -> Iterator[tupl
             yield name, "; ".join(filter(None, (listed(parts), made)))
         elif form is not None:
             yield name, "; ".join(filter(None, (f"has the model write a belief: “{form.instruction}”", made)))
+
+
+def numbers_named(numbers: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:
+    """(metric, what it is and what its family asks) of numbers by metric, words and family, each metric once."""
+    asked = {metric.name: f": {metric.sentence}" for metric in registered()}
+    return list({metric: (metric, f"{words}{asked.get(family, '')}") for metric, words, family in numbers
+                 if words not in ("", metric)}.values())  # fmt: skip
 
 
 def terms_of(config: Mapping[str, Any], methods: Collection[str], kinds: Collection[str]) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..contract import NAN, RESAMPLING, Resampling, Score, check_draws, probabilities, same_shape
+from ..contract import NAN, RESAMPLING, Resampling, Score, probabilities, same_shape
 from ..inference.clusters import complete_rows
 from .posterior import BayesError, bayes_posterior, direction, py_bounds
 
@@ -69,7 +69,6 @@ def bayes_noise_floor(
     posterior, are dropped. `no_replicates` where one of the four was never read twice in an item.
     """
     how = how.drawing(200)
-    check_draws(how.n_draws)
     columns = dict(zip(READINGS, (p_x, p_y_given_x, p_y, posterior), strict=True))
     arrays = {name: probabilities(values, name) for name, values in columns.items()}
     same_shape(**arrays)

@@ -14,7 +14,6 @@ from ..contract import (
     Floats,
     Resampling,
     Score,
-    check_level,
     one_of,
     posteriors,
     probabilities,
@@ -230,7 +229,6 @@ def direction_rates(
     Arguments as for `direction` and, for the intervals, `bayes_error`: Wilson without groups, by cluster
     with them. Near d* = 0 the direction is noise; read `incorrect` against |d*|.
     """
-    check_level(how.level)
     labels = np.array(direction(prior, posterior, bayes, tol).labels, dtype=object)
     labels[labels == "undefined"] = None
     rows = complete_rows(groups, labels=labels)

@@ -12,8 +12,18 @@ import numpy as np
 from ..consistency.rejection import counts_to_probabilities
 from ..contract import NAN, Array, Resampling
 from ..divergence import entropy_bits
-from ..inference.means import UNIT, cluster_mean, cluster_share
-from ..metric import NO_OUTCOME, Compared, Line, claimed, clusters_of, compare_mean, metric, with_drop_reasons
+from ..inference.means import UNIT, cluster_share
+from ..metric import (
+    NO_OUTCOME,
+    Compared,
+    Line,
+    clusters_of,
+    compare_mean,
+    deviation_claim,
+    mean_of,
+    metric,
+    with_drop_reasons,
+)
 from ..tables.samples import Answers, Frequencies, Records
 from .answers import argmax_accuracy, b_score_excess, mean_abs_b_score, top_b_score, top_b_score_null_bias
 from .verification import RULES, threshold_search, verification_auroc, verification_baselines, verification_held_out
@@ -51,7 +61,7 @@ def _top(sample: Answers, truth: Array | None = None) -> Array:
 
 def _compare(sample: Answers) -> Compared | None:
     """The likeliest option's B, on the same questions."""
-    return compare_mean("top_b", _top(sample), sample) if sample.keys_known else None
+    return compare_mean("top_b", _top(sample), sample, limits=(-1.0, 1.0)) if sample.keys_known else None
 
 
 @metric(
@@ -80,30 +90,30 @@ def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
             k = np.full(len(top), len(sample.options)) if sample.offered is None else sample.offered.sum(axis=1)
             bias = np.mean([_bias(int(k), int(n)) for k, n in zip(k[known], answers[known], strict=True)])
             beside["of equally likely options without any bias"] = f"{bias:+z.3f}"
-    yield _mean("top_b", "B of the likeliest option", sample, top, how, beside)
+    yield Line("top_b", "B of the likeliest option", mean_of(sample, top, how), beside)
     if sample.counts is not None:
         held_out, alone = _held_out(sample, sample.counts, how.seed)
         ways = {"the question's other answers": ~alone, f"one half, in {SPLITS} splits": alone}
         chosen_on = ", or on ".join(way for way, rows in ways.items() if rows.any())
         note = {"chosen on": f"{chosen_on}, and scored on the rest"}
-        yield _mean("top_b_held_out", "the same, chosen on other answers", sample, held_out, how, note)
+        yield Line("top_b_held_out", "the same, chosen on other answers", mean_of(sample, held_out, how), note)
     if sample.truth is not None:
         wrong = _top(sample, sample.truth)
         why = np.full(len(top), "undefined", dtype=object) if sample.why is None else sample.why.copy()
         why[np.isnan(wrong) & np.isfinite(top)] = RIGHT
         why[np.isnan(sample.truth)] = NO_OUTCOME
-        known = replace(sample, why=why)
-        yield _mean("top_b_wrong", "B of the likeliest option where it is wrong", known, wrong, how)
-    size = [mean_abs_b_score(first, second) for first, second in both]
+        score = mean_of(replace(sample, why=why), wrong, how)
+        yield Line("top_b_wrong", "B of the likeliest option where it is wrong", score)
+    size = np.array([mean_abs_b_score(first, second) for first, second in both])
     luck = {} if sample.counts is None else {"biased upward,": "because answers were sampled"}
-    yield _mean("mean_abs_b", "mean |B| over the answers", sample, np.array(size), how, luck)
+    yield Line("mean_abs_b", "mean |B| over the answers", mean_of(sample, size, how), luck)
     if sample.named and len(sample.options) <= FEW_OPTIONS:
         for i, option in enumerate(sample.options):
             shift = sample.single[:, i] - sample.multi[:, i]
             if sample.offered is not None:
                 shift = np.where(sample.offered[:, i], shift, np.nan)
-            claim = claimed(shift, clusters_of(sample), "b_score", how, bounded_below=False, worst=1.0)
-            yield replace(_mean("b", f"B of {option}", sample, shift, how), part=option, equivalence=claim)
+            claim = deviation_claim(shift, sample, "b_score", how)
+            yield Line("b", f"B of {option}", mean_of(sample, shift, how), part=option, equivalence=claim)
 
 
 def _excesses(sample: Answers) -> tuple[Array, dict[str, Array]]:
@@ -119,7 +129,7 @@ def _compare_excess(sample: Answers) -> Compared | None:
         return None
     top, after = _excesses(sample)
     least = min(after.values(), key=lambda own: _or_inf(float(np.nanmean(top - own))))
-    return compare_mean("b_excess", top - least, sample, worst=2.0)
+    return compare_mean("b_excess", top - least, sample, worst=2.0, limits=(-2.0, 2.0))
 
 
 def _or_inf(value: float) -> float:
@@ -147,13 +157,6 @@ def answer_accuracy_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
         score = cluster_share(np.array(right), clusters_of(sample), how=how)
         score_of = with_drop_reasons(score, sample, shares.sum(axis=1), sample.truth)
         yield Line(metric_name, f"accuracy {name}", score_of)
-
-
-def _mean(
-    name: str, quantity: str, sample: Answers, values: Array, how: Resampling, beside: dict[str, str] | None = None
-) -> Line:
-    score = cluster_mean(values, clusters_of(sample), how=how)
-    return Line(name, quantity, with_drop_reasons(score, sample, values), beside or {})
 
 
 @cache
@@ -191,16 +194,15 @@ def entropy_lines(sample: Frequencies, how: Resampling) -> Iterator[Line]:
     """How spread out answers are over the options, in bits; what fraction of all each of them is."""
     k = len(sample.options)
     values = entropy_bits(counts_to_probabilities(sample.shares[:, :-1]))
-    score = cluster_mean(values, clusters_of(sample), within=(0.0, float(np.log2(k))), how=how)
+    score = mean_of(sample, values, how, (0.0, float(np.log2(k))))
     beside = {"at most": f"{np.log2(k):.3f}"}
     if sample.n_answers is not None and score.n_rows:
         low = (k - 1) / (2 * np.log(2) * sample.n_answers[np.isfinite(values)])
         beside["so few answers lower it by about"] = f"{low.mean():.3f} (Miller-Madow)"
-    yield Line("entropy", "entropy of the options", with_drop_reasons(score, sample, values), beside)
+    yield Line("entropy", "entropy of the options", score, beside)
     if k <= FEW_OPTIONS:
         for name, share in zip((*sample.options, "no option"), sample.shares.T, strict=True):
-            mean = cluster_mean(share, clusters_of(sample), within=UNIT, how=how)
-            yield Line("share", f"share of {name}", with_drop_reasons(mean, sample, share), part=name)
+            yield Line("share", f"share of {name}", mean_of(sample, share, how, UNIT), part=name)
 
 
 RANDOM = "random"

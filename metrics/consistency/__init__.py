@@ -1,6 +1,7 @@
 """Does the ratio of two options survive the rejection of a third? (METRICS B)"""
 
 from .faithfulness import Faithfulness, chain_faithfulness
+from .organism_claims import ClaimedFacet, ClaimVerdict, claim_verdict, fewest_readings
 from .rejection import *
 from .sampling_bias import *
 
@@ -14,3 +15,4 @@ __all__ += [
     "invalid_association",
 ]
 __all__ += ["jsd_plugin_bias", "ratio_bounds", "readout_agreement", "rms_logodds_change", "switch"]
+__all__ += ["ClaimVerdict", "ClaimedFacet", "claim_verdict", "fewest_readings"]

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..contract import Resampling
-from ..inference.means import cluster_mean
-from ..metric import Compared, Line, clusters_of, compare_mean, metric, with_drop_reasons
+from ..metric import Compared, Line, compare_mean, mean_of, metric
 from ..tables.checks import ThoughtChains
 
 CHAIN = {
@@ -21,7 +20,11 @@ CHAIN = {
 
 def _compared(sample: ThoughtChains) -> list[Compared]:
     known = {name: np.asarray(getattr(sample, name)) for name in CHAIN}
-    return [compare_mean(name, values, sample) for name, values in known.items() if np.isfinite(values).any()]
+    return [
+        compare_mean(name, values, sample, limits=(CHAIN[name][1], 1.0))
+        for name, values in known.items()
+        if np.isfinite(values).any()
+    ]
 
 
 @metric(
@@ -36,5 +39,4 @@ def thought_faithfulness_lines(sample: ThoughtChains, how: Resampling) -> Iterat
     for name, (quantity, least) in CHAIN.items():
         values = np.asarray(getattr(sample, name))
         if np.isfinite(values).any():
-            score = cluster_mean(values, clusters_of(sample), within=(least, 1.0), how=how)
-            yield Line(name, quantity, with_drop_reasons(score, sample, values))
+            yield Line(name, quantity, mean_of(sample, values, how, (least, 1.0)))

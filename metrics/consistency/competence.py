@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...base.text import shown
-from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, check_level, floats, outcomes, probabilities, refuse
+from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, floats, outcomes, probabilities, refuse
 from ..inference.clusters import complete_rows
 from ..inference.intervals import moment_interval
 from ..inference.means import cluster_share
@@ -27,11 +27,11 @@ COVERAGE, PARSED, ORDER, WORDINGS = "coverage", "valid-answer rate", "order of t
 HALVES, BELOW_MENTIONED = "rejected halves", "below a mention"
 RESPONDING, EASY = "items that respond", "easy questions"
 CONDITIONS = {
-    COVERAGE: "share of the read-outs in which the options together have at least the probability that its row names; "
-    "the interval has the level 95%, one-sided",
+    COVERAGE: "share of the read-outs in which the options together have at least the probability that its row names",
     PARSED: "share of the answers that can be parsed; for answers that are computed and not sampled, their probability",
     ORDER: "share of the questions whose belief follows the place of the options",
-    WORDINGS: "reliability of one wording of the question",
+    WORDINGS: "reliability over wordings: share of the variance of a belief, asked for in one wording of the question, "
+    "that other wordings confirm",
     HALVES: "share of the items in which the rejected option loses at least half of its probability (in the sum over "
     "the contexts of the item, and in the contexts that hold most of it), minus the share in which it gains",
     BELOW_MENTIONED: "the same, compared with its probability after the same question and a reply that decides nothing",
@@ -104,8 +104,9 @@ class Condition:
 
     @property
     def asked(self) -> str:
-        """What it asks of the number, or of its interval."""
-        return f"interval {'above' if self.above else 'below'} {self.threshold:.3g}"
+        """What it asks of an end of the interval."""
+        end = "end of the two-sided interval" if self.name in (ORDER, WORDINGS) else "one-sided bound"
+        return f"{'lower' if self.above else 'upper'} {end} {'above' if self.above else 'below'} {self.threshold:.3g}"
 
     @property
     def seen(self) -> str:
@@ -405,7 +406,6 @@ def _beyond(name: str, part: str, score: Score, threshold: float, *, above: bool
 
 def _one_sided(how: Resampling) -> Resampling:
     """Two-sided, of which each end has the level that was asked for."""
-    check_level(how.level)
     return replace(how, level=2 * how.level - 1)
 
 

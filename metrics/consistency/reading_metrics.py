@@ -8,11 +8,11 @@ from itertools import combinations
 
 import numpy as np
 
-from ..contract import Array, Resampling
+from ..contract import NAN, Array, Resampling
 from ..inference.agreement import Agreement, judge_agreement, method_reliability
 from ..inference.means import UNIT, cluster_mean, cluster_share
 from ..inference.reliability import NOT_ESTIMABLE, Reliability, reliability_icc, share_text, wording_study
-from ..metric import Line, bounds, clusters_of, metric, with_drop_reasons
+from ..metric import RELIABILITY, Line, bounds, clusters_of, metric, with_drop_reasons
 from ..tables.sample_rows import Judgements, by_reading
 from ..tables.samples import Cases, Elicited, Evidence, Forecasts, Readouts, Sample
 from .rejection import readout_agreement as agreement_of
@@ -92,9 +92,11 @@ def reliability_of(readings: Array, clusters: Array, how: Resampling) -> Reliabi
 
 
 def judged(score: Reliability) -> Reliability:
-    """With the status of a wording study where it is not above zero: the readings then do not read one belief, and how
-    far below zero it lies is the bias between them (an order, a label), not a share of anything.
+    """With the status of a wording study where it is not above zero: the readings then do not read one belief. Below
+    zero it is no number, since it is no share of anything: how far below is the bias between them.
     """
+    if score.icc1 < 0:
+        return replace(score, icc1=NAN, ci_lo=NAN, ci_hi=NAN, status=NOT_ESTIMABLE)
     return replace(score, status="weak_reliability") if score.status == "ok" and not score.ci_lo > 0 else score
 
 
@@ -130,7 +132,7 @@ def elicited_lines(sample: Elicited, how: Resampling) -> Iterator[Line]:
         mean = method_reliability(sample.readings, clusters, how=how)
         known = np.isfinite(mean.reliability) or mean.status == NOT_ESTIMABLE
         text = {"of the mean, without the bias": share_text(mean.reliability, mean.ci_lo, mean.ci_hi)} if known else {}
-        yield Line("reliability", "reliability of one reading", score, text)
+        yield Line("reliability", "reliability over readings", score, text)
         if sample.kind == "exact":
             bias = cluster_mean(sample.readings[:, 0] - sample.readings[:, 1], clusters, how=how)
             yield Line("bias", "first reading minus second", bias)
@@ -148,4 +150,6 @@ def wordings_lines(sample: Elicited, how: Resampling) -> Iterator[Line]:
             f"{study.item:.3g}, {study.wording:.3g}, {study.item_by_wording:.3g}"
         ),
     }
-    yield Line("reliability_wording", "reliability of one wording", study, beside)
+    if study.reliability_one < 0:
+        study = replace(study, reliability_one=NAN, ci_lo=NAN, ci_hi=NAN, status=NOT_ESTIMABLE)
+    yield Line("reliability_wording", RELIABILITY, study, beside)

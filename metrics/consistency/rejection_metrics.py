@@ -3,7 +3,7 @@ read, and does it respond (METRICS W4)?
 """
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ..metric import (
     compare_moments,
     compare_rms,
     keys_of,
+    mean_of,
     metric,
     with_drop_reasons,
 )
@@ -63,7 +64,7 @@ def logodds_change_lines(sample: Options, how: Resampling) -> Iterator[Line]:
         beside[f"shares moved off 0 or 1 by {LOGIT_EPS:g}"] = str(score.n_clipped)
     if sample.words_prior is not None:
         beside["of the words alone"] = "0, which is no belief"
-    claim = claimed(np.abs(_changes(sample)), clusters, "logodds", how, worst=FARTHEST)
+    claim = claimed(np.abs(_changes(sample)), sample, "logodds", how, worst=FARTHEST)
     yield Line("rms_logodds", "root mean square change of the log-odds", score, beside, claim, worst=FARTHEST)
     open_ends = rejection.ratio_bounds(sample.prior, sample.posterior, sample.rejected)
     least = open_ends.prior_lo + open_ends.post_lo  # NaN where no mass could be on the two
@@ -144,22 +145,19 @@ PUBLISHED = ("c3", "p_invalid_raw", "entropy_prior", "entropy_post", "p_error_pr
 
 
 def _compare_consistency(sample: Options) -> Compared:
-    return compare_mean("c2", rejection.belief_consistency(sample.prior, sample.posterior, sample.rejected).c2, sample)
+    scores = rejection.belief_consistency(sample.prior, sample.posterior, sample.rejected)
+    return compare_mean("c2", scores.c2, sample, limits=UNIT)
 
 
 @metric("B2, B9, B11, B12", THREE, Options, needs=("three",), compare=_compare_consistency, place=220, margin="jsd")
 def consistency_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """Do two options keep their ratio when a third is rejected? 1 is a kept ratio."""
     scores = rejection.belief_consistency(sample.prior, sample.posterior, sample.rejected)
-    clusters = clusters_of(sample)
-
-    def mean(values: Array, within: tuple[float, float] = UNIT) -> Score:
-        score = cluster_mean(values, clusters, strata=sample.strata, within=within, how=how)
-        return with_drop_reasons(score, sample, values)
+    mean = partial(mean_of, sample, how=how, within=UNIT, strata=sample.strata)
 
     for name, quantity in QUANTITIES.items():
         values = getattr(scores, name)
-        score = mean(values, LOSS if name == "leak" else UNIT)
+        score = mean(values, within=LOSS if name == "leak" else UNIT)
         if name != "c2":
             yield Line(name, quantity, score)
             continue
@@ -169,7 +167,7 @@ def consistency_lines(sample: Options, how: Resampling) -> Iterator[Line]:
         known = used if floor is None else used & np.isfinite(floor)
         if floor is not None and known.any():
             beside["expected of an unchanged belief, counted so often"] = f"{1 - floor[known].mean():.4f}"
-        claim = None if sample.strata is not None else claimed(np.maximum(1 - values, 0), clusters, "jsd", how)
+        claim = None if sample.strata is not None else claimed(np.maximum(1 - values, 0), sample, "jsd", how)
         yield Line(name, quantity, score, beside, claim, by_wording=_by_wording(sample, values, how))
         for bound, fill in (("lower", 0.0), ("upper", 1.0)):
             filled = np.where(used, values, fill)
@@ -239,8 +237,8 @@ def association_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     quantity = "product of the two shares, over that of their means"
     yield Line("invalid_association", quantity, with_drop_reasons(score, sample, before + after), beside)
     raw = sample.prior[np.arange(len(sample.rejected)), sample.rejected]
-    mean = cluster_mean(raw, clusters_of(sample), strata=sample.strata, within=UNIT, how=how)
-    yield Line("p_rejected_prior", "probability of the rejected option before", with_drop_reasons(mean, sample, raw))
+    mean = mean_of(sample, raw, how, UNIT, strata=sample.strata)
+    yield Line("p_rejected_prior", "probability of the rejected option before", mean)
 
 
 @metric("W4", f"{OPTIONS}[, template, mentioned_<option>]", Options, of_parts=False, place=250)

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from ..contract import Resampling
-from ..inference.means import cluster_mean, cluster_share
-from ..metric import Line, clusters_of, metric, with_drop_reasons
+from ..inference.means import UNIT, cluster_mean, cluster_share
+from ..metric import Line, clusters_of, mean_of, metric
 from ..tables.checks import Implanted, Perturbed
 
 DIRECT = "direct"
@@ -23,12 +23,10 @@ def stability_lines(sample: Perturbed, how: Resampling) -> Iterator[Line]:
         ("retraction", ~(sample.belief <= 0.5), sample.perturbed <= 0.5, "held true and then given up"),
         ("expansion", ~(sample.belief > 0.5), sample.perturbed > 0.5, "not held true and then taken up"),
     ):
-        values = np.where(lost, np.nan, turned)[rows]
-        share = cluster_share(values, clusters[rows], how=how)
+        share = cluster_share(np.where(lost, np.nan, turned)[rows], clusters[rows], how=how)
         yield Line(name, f"share of beliefs {what}", share)
     moved = np.abs(sample.perturbed - sample.belief)
-    size = with_drop_reasons(cluster_mean(moved, clusters, within=(0.0, 1.0), how=how), sample, moved)
-    yield Line("perturbation_size", "mean size of the change", size)
+    yield Line("perturbation_size", "mean size of the change", mean_of(sample, moved, how, UNIT))
 
 
 @metric("B14", "claim, facet, belief (in what was implanted)", Implanted, place=287)

@@ -8,18 +8,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..contract import (
-    NAN,
-    RESAMPLING,
-    TIE,
-    Floats,
-    Resampling,
-    Score,
-    check_draws,
-    distributions,
-    floats,
-    probabilities,
-)
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, distributions, floats, probabilities
 from ..inference.clusters import complete_rows
 from ..inference.equivalence import MARGINS, tost
 from ..inference.intervals import Interval, moment_interval
@@ -68,7 +57,6 @@ def cyclic_monotonicity(belief: ArrayLike, policy: ArrayLike, *, how: Resampling
     True
     """
     how = how.drawing(PERMUTATIONS)
-    check_draws(how.n_draws)
     rows = complete_rows(belief=probabilities(belief, "belief"), policy=distributions(policy, "policy"))
     p, pi = rows.columns
     if rows.n < 3:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..bayes.posterior import bayes_error
 from ..contract import Array, Resampling
-from ..inference.means import LOSS, UNIT, ClusterMean, cluster_mean, cluster_share, ratio_of_sums
+from ..inference.means import LOSS, UNIT, ClusterMean, ratio_of_sums
 from ..inference.reliability import share_text
 from ..martingale.brier import brier as brier_score
 from ..martingale.brier import brier_update as update_score
@@ -22,7 +22,9 @@ from ..metric import (
     compare_mean,
     compare_rms,
     known_outcome,
+    mean_of,
     metric,
+    share_of,
     with_drop_reasons,
 )
 from ..tables.sample_rows import Updates, take
@@ -42,15 +44,17 @@ def _foreseen(belief: Array, less: Array | None = None) -> tuple[Array, Array]:
 def _compare_brier(sample: Updates | Forecasts) -> Compared:
     outcome = known_outcome(sample)
     if isinstance(sample, Forecasts):
-        return compare_mean("brier", (sample.belief - outcome) ** 2, sample, foreseen=_foreseen(sample.belief))
+        squares = (sample.belief - outcome) ** 2
+        return compare_mean("brier", squares, sample, foreseen=_foreseen(sample.belief), limits=UNIT)
     ended = sample.whole.posterior
-    return compare_mean("brier_post", (ended - outcome) ** 2, sample.whole, foreseen=_foreseen(ended))
+    return compare_mean("brier_post", (ended - outcome) ** 2, sample.whole, foreseen=_foreseen(ended), limits=UNIT)
 
 
 def _compare_brier_update(sample: Updates) -> Compared:
     pairs, outcome = sample.whole, known_outcome(sample)
     change = (pairs.posterior - outcome) ** 2 - (pairs.prior - outcome) ** 2
-    return compare_mean("brier_update", change, pairs, foreseen=_foreseen(pairs.posterior, pairs.prior))
+    foreseen = _foreseen(pairs.posterior, pairs.prior)
+    return compare_mean("brier_update", change, pairs, foreseen=foreseen, limits=(-1.0, 1.0))
 
 
 def _compare_calibration(sample: Forecasts | Updates) -> Compared:
@@ -156,7 +160,6 @@ def truth_lines(sample: Forecasts, how: Resampling) -> Iterator[Line]:
 def hybrid_lines(sample: Hits, how: Resampling) -> Iterator[Line]:
     """Beliefs that are k of n answers: their mean, and how much of their spread is luck of the draw."""
     p, n = sample.belief, sample.n
-    score = with_drop_reasons(cluster_mean(p, clusters_of(sample), within=UNIT, how=how), sample, p)
     several = np.isfinite(p) & (n > 1)
     beside = {}
     if several.sum() > 1:
@@ -166,7 +169,7 @@ def hybrid_lines(sample: Hits, how: Resampling) -> Iterator[Line]:
         beside["SD of all"] = f"{np.sqrt(spread):.3f}"
         if spread > 0:
             beside["share of the spread that luck does not make"] = share_text(1 - noise / spread)
-    yield Line("hybrid", "mean of k / n", score, beside)
+    yield Line("hybrid", "mean of k / n", mean_of(sample, p, how, UNIT), beside)
 
 
 # Beliefs over the options of a question against the true one: right, proper, calibrated? (METRICS C8, E14-E16, G1)
@@ -177,16 +180,16 @@ TABLE = "a belief table with options and outcome, 1 in the row of the true optio
 
 
 def _compare_accuracy(sample: Multiclass) -> Compared:
-    return compare_mean("accuracy", option_scores(sample.belief, sample.truth).correct, sample)
+    return compare_mean("accuracy", option_scores(sample.belief, sample.truth).correct, sample, limits=UNIT)
 
 
 def _compare_scores(sample: Multiclass) -> list[Compared]:
     scores, foreseen = option_scores(sample.belief, sample.truth), option_losses(sample.belief)
     return [
-        compare_mean(name, lost, sample, foreseen=(sample.belief, each))
-        for name, lost, each in (
-            ("brier_multiclass", scores.brier, foreseen.brier),
-            ("log_loss", scores.log_loss, foreseen.log_loss),
+        compare_mean(name, lost, sample, foreseen=(sample.belief, each), limits=(0.0, most))
+        for name, lost, each, most in (
+            ("brier_multiclass", scores.brier, foreseen.brier, 2.0),
+            ("log_loss", scores.log_loss, foreseen.log_loss, np.inf),
         )
     ]
 
@@ -201,18 +204,18 @@ def accuracy_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """Share of questions whose likeliest option is the true one; tied options share the credit."""
     right = option_scores(sample.belief, sample.truth).correct
     guess = {GUESS: f"{np.mean(1 / sample.sizes):.3f}"}
-    score = with_drop_reasons(cluster_share(right, clusters_of(sample), how=how), sample, right)
-    yield Line("accuracy", "accuracy", score, guess)
+    yield Line("accuracy", "accuracy", share_of(sample, right, how), guess)
 
 
 @metric("E14", TABLE, Multiclass, compare=_compare_scores, place=140)
 def option_score_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """How near beliefs over all options are to the true one: Brier score, in [0, 2], and log-loss, in nats."""
     scores = option_scores(sample.belief, sample.truth)
-    even = {"brier": np.mean(1 - 1 / sample.sizes), "log_loss": np.mean(np.log(sample.sizes))}
-    brier, loss = ({EVEN: f"{value:.3f}"} for value in even.values())
-    yield _mean("brier_multiclass", "Brier score over all options", sample, scores.brier, how, brier, (0.0, 2.0))
-    yield _mean("log_loss", "log-loss, nats", sample, scores.log_loss, how, loss, LOSS)
+    brier, loss = mean_of(sample, scores.brier, how, (0.0, 2.0)), mean_of(sample, scores.log_loss, how, LOSS)
+    yield Line(
+        "brier_multiclass", "Brier score over all options", brier, {EVEN: f"{np.mean(1 - 1 / sample.sizes):.3f}"}
+    )
+    yield Line("log_loss", "log-loss, nats", loss, {EVEN: f"{np.mean(np.log(sample.sizes)):.3f}"})
 
 
 @metric("E15, A10", TABLE, Multiclass, compare=_compare_top, place=150)
@@ -238,7 +241,8 @@ def option_calibration_lines(sample: Multiclass, how: Resampling) -> Iterator[Li
         with_drop_reasons(slope, sample, scores.hit),
         notes,
     )
-    yield _mean("confidence", "mean probability of the likeliest option", sample, sample.belief.max(axis=1), how)
+    confidence = mean_of(sample, sample.belief.max(axis=1), how, UNIT)
+    yield Line("confidence", "mean probability of the likeliest option", confidence)
 
 
 @metric("G1", "a belief table with coverage", Multiclass, needs=("coverage",), place=160)
@@ -246,7 +250,7 @@ def option_coverage_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]
     """How much of what the model would say the options are together."""
     assert sample.coverage is not None
     median = {"median": f"{np.nanmedian(sample.coverage):.3g}"} if np.isfinite(sample.coverage).any() else {}
-    yield _mean("coverage", "coverage", sample, sample.coverage, how, median)
+    yield Line("coverage", "coverage", mean_of(sample, sample.coverage, how, UNIT), median)
 
 
 @metric(
@@ -255,11 +259,11 @@ def option_coverage_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]
 def option_order_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """How far the order in which options are listed moves the belief: 0 if only what they say counts."""
     assert sample.by_order is not None
-    moved = np.array([order_effect(readings).moved for readings in sample.by_order])
-    yield _mean("order_effect", "distance between orders (total variation)", sample, moved, how)
-    sums = np.array([[readings.of_order, readings.of_options] for readings in map(order_effect, sample.by_order)])
-    owners, known = clusters_of(sample), np.isfinite(sums).all(axis=1)
-    share = ratio_of_sums(sums[known], owners[known], within=UNIT, how=how)
+    moved, *sums = np.array([order_effect(readings) for readings in sample.by_order]).T
+    yield Line("order_effect", "distance between orders (total variation)", mean_of(sample, moved, how, UNIT))
+    of_both = np.column_stack(sums)
+    known = np.isfinite(of_both).all(axis=1)
+    share = ratio_of_sums(of_both[known], clusters_of(sample)[known], within=UNIT, how=how)
     yield Line("order_share", "share of the variance between options that the order makes", share)
     yield Line("by_place", "questions whose belief follows the place of the options", by_place(sample, how))
 
@@ -268,17 +272,4 @@ def by_place(sample: Multiclass, how: Resampling) -> ClusterMean:
     """Share of questions whose belief follows the options' place (METRICS E16), of a sample read in several orders."""
     assert sample.by_order is not None
     follows = np.array([order_effect(readings).follows_place for readings in sample.by_order])
-    return with_drop_reasons(cluster_share(follows, clusters_of(sample), how=how), sample, follows)
-
-
-def _mean(
-    name: str,
-    quantity: str,
-    sample: Multiclass,
-    values: Array,
-    how: Resampling,
-    beside: dict[str, str] | None = None,
-    within: tuple[float, float] = UNIT,
-) -> Line:
-    score = cluster_mean(values, clusters_of(sample), within=within, how=how)
-    return Line(name, quantity, with_drop_reasons(score, sample, values), beside or {})
+    return share_of(sample, follows, how)

@@ -12,18 +12,20 @@ import numpy as np
 
 from ..consistency.rejection import counts_to_probabilities
 from ..contract import Array, Resampling
-from ..inference.means import LOSS, UNIT, cluster_mean, cluster_share
+from ..inference.means import LOSS, UNIT
 from ..metric import (
     VERBAL_TOLERANCE,
     Compared,
     Line,
-    claimed,
     clusters_of,
     compare_mean,
+    deviation_claim,
     keys_of,
+    mean_of,
     metric,
     mostly_extreme,
     odds_line,
+    share_of,
     with_drop_reasons,
 )
 from ..tables.sample_rows import by_reading, label_text
@@ -37,18 +39,15 @@ from .probability_laws import lie as law
 def lie_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
     """Law of iterated expectation: is a belief the weighted mean of the beliefs given each case?"""
     gaps = law(sample.p, sample.conditional, sample.weights)
-    clusters = clusters_of(sample)
-    signed = with_drop_reasons(cluster_mean(gaps.signed, clusters, how=how), sample, gaps.signed)
+    signed = mean_of(sample, gaps.signed, how)
     beside = {"weights sum to, on average": f"{np.nanmean(gaps.weight_sum):.3f}"} if signed.n_rows else {}
     extreme = mostly_extreme(sample.p, sample.p - gaps.signed)
-    claim = None if extreme else claimed(gaps.signed, clusters, "lie", how, bounded_below=False, worst=1.0)
+    claim = None if extreme else deviation_claim(gaps.signed, sample, "lie", how)
     yield Line("lie", "p minus the implied p", signed, beside, claim)
     if extreme:
         implied = np.clip(sample.p - gaps.signed, 0, 1)
-        yield odds_line(
-            "lie_logodds", "log-odds of p minus those of the implied p, nats", sample.p, implied, sample, how
-        )
-    size = with_drop_reasons(cluster_mean(gaps.delta, clusters, within=UNIT, how=how), sample, gaps.delta)
+        quantity = "log-odds of p minus those of the implied p, nats"
+        yield odds_line("lie_logodds", quantity, sample.p, implied, sample, how)
     noise = {}
     if sample.replicate is not None:
         readings = by_reading(sample, gaps.signed)
@@ -56,14 +55,12 @@ def lie_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
         if len(repeated):  # the mean size of normal noise is sqrt(2 / pi) of its standard deviation
             spread = np.nanvar(repeated, axis=1, ddof=1).mean()
             noise["of a coherent agent read with this noise"] = f"{np.sqrt(2 / np.pi * spread):.3f}"
-    yield Line("lie_size", "size of the difference", size, noise)
+    yield Line("lie_size", "size of the difference", mean_of(sample, gaps.delta, how, UNIT), noise)
     ratio = median_ci(gaps.ratio, groups=sample.clusters, how=how)
     yield Line("lie_ratio", "median of difference / p", with_drop_reasons(ratio, sample, gaps.ratio))
     outside = np.where(np.isnan(gaps.outside_hull), np.nan, gaps.outside_hull > VERBAL_TOLERANCE)
-    share = with_drop_reasons(cluster_share(outside, clusters, how=how), sample, outside)
-    yield Line(
-        "outside_hull", f"share outside its cases by more than {VERBAL_TOLERANCE:g}, wrong whatever the weights", share
-    )
+    quantity = f"share outside its cases by more than {VERBAL_TOLERANCE:g}, wrong whatever the weights"
+    yield Line("outside_hull", quantity, share_of(sample, outside, how))
 
 
 # What a bookmaker surely wins from someone who bets at these beliefs, in cents per euro (METRICS W7).
@@ -181,13 +178,13 @@ def _most(shape: tuple[int, int], payoffs: bytes) -> float:
 
 
 def _lines(name: str, sample: Sample, book: Book, how: Resampling, floor: Callable[[], Array | None]) -> Iterator[Line]:
-    loss_of, clusters = surely_lost(book.prices, book.payoffs), clusters_of(sample)
+    loss_of = surely_lost(book.prices, book.payoffs)
     for metric_name, quantity, loss in (
         (name, f"sure loss on {book.about}, cents per euro", loss_of.loss),
         (f"{name}_per_bet", "the same per bet, cents", loss_of.loss_per_bet),
     ):
-        score = with_drop_reasons(cluster_mean(CENTS * loss, clusters, within=LOSS, how=how), sample, CENTS * loss)
-        yield Line(metric_name, quantity, score, _beside(sample, book, loss_of, floor) if loss is loss_of.loss else {})
+        beside = _beside(sample, book, loss_of, floor) if loss is loss_of.loss else {}
+        yield Line(metric_name, quantity, mean_of(sample, CENTS * loss, how, LOSS), beside)
 
 
 def _beside(sample: Sample, book: Book, sure: Any, floor: Callable[[], Array | None]) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, check_draws, probabilities
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, probabilities
 from ..inference.clusters import complete_rows
 from ..inference.paired import adjust
 from ..inference.randomisation import tail_p
@@ -112,7 +112,6 @@ def monotone_order_test(
     if len(sizes) < 2:
         return OrderTest(status="too_few", **counts)
     deviance = float(_order_deviance(hits[None], sizes)[0])
-    check_draws(how.n_draws)
     pooled = hits.sum() / sizes.sum()
     drawn = np.random.default_rng(how.seed).binomial(sizes, pooled, size=(how.n_draws, len(sizes))).astype(np.float64)
     return OrderTest(

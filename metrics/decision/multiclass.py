@@ -6,19 +6,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..contract import (
-    NAN,
-    RESAMPLING,
-    TIE,
-    Floats,
-    Resampling,
-    Score,
-    check_level,
-    distributions,
-    floats,
-    outcomes,
-    probabilities,
-)
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, distributions, floats, outcomes, probabilities
 from ..inference.clusters import cluster_sums, complete_numbers
 from ..inference.equivalence import surprises
 from ..inference.regression import herfindahl
@@ -147,7 +135,6 @@ def calibration_error(
     >>> round(calibration_error([0.9] * 10, [1] * 6 + [0] * 4, bins=1).ece, 6)  # nine in ten is believed, six are right
     0.3
     """
-    check_level(how.level)
     rows = complete_numbers(groups, confidence=probabilities(confidence, "confidence"), y=outcomes(correct, "correct"))
     s, y = rows.columns
     if not rows.n or (bins is None and rows.n < 2 * PER_BIN):

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, check_level, floats, probabilities, row_counts
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, floats, probabilities, row_counts
 from ..divergence import clipped_logit
 from ..inference.clusters import bootstrap_rows, complete_rows
 from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS
@@ -106,7 +106,6 @@ def median_ci(x: ArrayLike, groups: ArrayLike | None = None, *, how: Resampling 
     >>> found.median, found.lo, found.hi, found.coverage  # all but 2 of 2**6
     (3.5, 1.0, 6.0, 0.96875)
     """
-    check_level(how.level, "conf")
     rows = complete_rows(groups, x=floats(x))
     (x,), n, n_clusters = rows.columns, rows.n, rows.n_clusters
     if not n:

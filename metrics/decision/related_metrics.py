@@ -11,8 +11,8 @@ import scipy
 
 from ..contract import Array, Resampling
 from ..divergence import LOGIT_EPS
-from ..inference.means import LOSS, cluster_mean
-from ..metric import Compared, Line, clusters_of, compare_mean, metric, with_drop_reasons
+from ..inference.means import LOSS
+from ..metric import Compared, Line, compare_mean, mean_of, metric
 from ..tables.checks import Related
 from ..tables.samples import Cases, Forecasts, Sample, YesNo
 from .probability_laws import dutch_book
@@ -76,7 +76,6 @@ def _lines(sample: Sample, answered: Answered, how: Resampling) -> Iterator[Line
         for (metric_name, values), quantity, most in zip(
             _violations(name, beliefs).items(), quantities, (TOLERANCE, GAMMA * SIGMA), strict=True
         ):
-            score = with_drop_reasons(cluster_mean(values, clusters_of(sample), within=LOSS, how=how), sample, values)
             known = values[np.isfinite(values)]
             beside = {f"above {most:g}": f"{(known > most).mean():.1%}"} if known.size else {}
             beside["of one half, whatever is asked"] = f"{half[metric_name][0]:.3f}"
@@ -84,7 +83,7 @@ def _lines(sample: Sample, answered: Answered, how: Resampling) -> Iterator[Line
                 beside |= _ranks(sample, beliefs, values, name)
                 if clipped := int((np.abs(beliefs - 0.5) > 0.5 - LOGIT_EPS).sum()):
                     beside[f"beliefs moved {LOGIT_EPS:g} off 0 or 1"] = f"{clipped}"
-            yield Line(metric_name, quantity, score, beside)
+            yield Line(metric_name, quantity, mean_of(sample, values, how, LOSS), beside)
 
 
 def _ranks(sample: Sample, beliefs: Array, values: Array, name: str) -> dict[str, str]:

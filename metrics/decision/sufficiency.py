@@ -8,7 +8,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import psi
 
-from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, check_draws, probabilities
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, probabilities
 from ..inference.clusters import complete_rows
 from ..inference.intervals import moment_interval
 from ..inference.randomisation import tail_p
@@ -131,7 +131,6 @@ def latent_knowledge(
     >>> found.partial > 0.9, found.p < 0.01
     (True, True)
     """
-    check_draws(how.n_draws)
     columns = {"stated": stated, "other": other, "target": target}
     rows = complete_rows(groups, **{name: probabilities(values, name) for name, values in columns.items()})
     by_word, hidden, aim = rows.columns

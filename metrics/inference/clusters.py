@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..contract import RESAMPLING, Floats, Resampling, check_draws, floats, row_counts
+from ..contract import RESAMPLING, Floats, Resampling, floats, row_counts
 
 
 def cluster_codes(clusters: ArrayLike, n: int) -> tuple[NDArray[np.intp], int]:
@@ -150,7 +150,6 @@ def resamples_at_once(n_clusters: int) -> int:
 
 def blocks_of(draws: int, block: int = BLOCK) -> Iterator[int]:
     """Sizes of the blocks, at most `block`, that `draws` resamples are made in."""
-    check_draws(draws)
     for start in range(0, draws, block):
         yield min(block, draws - start)
 

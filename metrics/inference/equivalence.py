@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..contract import NAN, RESAMPLING, Resampling, Score, check_draws, check_level, floats
+from ..contract import NAN, RESAMPLING, Resampling, Score, floats
 from .clusters import complete_rows
 from .intervals import t_interval
 from .means import ClusterMean, cluster_mean, few_status, studentised_bounds
@@ -214,8 +214,6 @@ def coherence_claim(
     how = how.drawing(4999)
     worst = 1.0 if worst is None and bounded_below else worst
     needed = 2 if worst is None else claim_clusters(margin, worst)
-    check_level(how.level)
-    check_draws(how.n_draws)
     values = floats(loss)
     rows = complete_rows(clusters, loss=np.where(np.isfinite(values), values, np.nan))
     (x,) = rows.columns

@@ -8,16 +8,24 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, check_draws, check_level, floats, one_of
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, floats, one_of
 from .clusters import bootstrap_moments, cluster_codes, cluster_sums
-from .regression import few_effective, herfindahl
+from .regression import Contrast, few_effective, herfindahl
 
 
 def t_interval(estimate: float, se: float, df: float, level: float) -> tuple[float, float]:
     """Two-sided interval of an estimate whose error is t distributed."""
-    check_level(level)
     reach = float(scipy.special.stdtrit(df, (1 + level) / 2)) * se  # that of scipy.stats, which takes a second to load
     return estimate - reach, estimate + reach
+
+
+def contrast_fields(test: Contrast, level: float) -> dict[str, Any]:
+    """Error, interval and t test of a contrast, as fields of a Score; without an error neither interval nor p."""
+    lo, hi = t_interval(test.estimate, test.se, test.df, level)
+    methods = {"ci_method": test.method} if np.isfinite(test.se) else {}
+    methods |= {"p_method": test.method} if np.isfinite(test.p) else {}
+    fields = {"se": test.se, "ci_lo": lo, "ci_hi": hi, "t": test.t, "p": test.p, "df": test.df}
+    return {**fields, **methods, "effective_clusters": test.effective_clusters}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +45,6 @@ class Tails:
 
     def ends(self, draws: Floats, level: float) -> tuple[float, float]:
         """Two-sided interval (linear quantiles) from the draws [B] that are defined; NaN if none is."""
-        check_level(level)
         reach = scipy.stats.t.ppf((1 + level) / 2, self.n_clusters - 1) / self._shrink
         z = self.bias + np.array([-reach, reach])
         defined = draws[np.isfinite(draws)]
@@ -223,8 +230,6 @@ def cluster_interval(
             bootstrap misses the difference of two means in 8 to 14%.
     """
     one_of(kind, ("percentile", "bca"), "interval")
-    check_level(how.level)
-    check_draws(how.n_draws)
     if n_clusters < 2:
         return Interval(method="none: one cluster" if n_clusters else "")
     if n_clusters < MIN_BOOTSTRAP_CLUSTERS:

@@ -244,7 +244,8 @@ def _compared(
     fields |= {"df": df, "effective_clusters": interval.effective}
     if interval.se > 0:  # else no item differs, and nothing tells how far another would
         fields["mde"] = minimum_detectable(interval.lo, interval.hi, interval.se, df)
-    return PairedDifference(**fields, status=interval.concern if np.isfinite(interval.se) else "undefined")
+    status = "zero_cluster_variance" if interval.se == 0 else interval.concern
+    return PairedDifference(**fields, status=status if np.isfinite(interval.se) else "undefined")
 
 
 def _columns(kind: Sequence[ArrayLike], n: int, name: str) -> list[NDArray[Any]]:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, check_level, floats, refuse
+from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, floats, refuse
 from .clusters import cluster_sums, complete_numbers
 from .intervals import t_interval
 
@@ -111,7 +111,6 @@ def crossed_mean(
     the noise of a reading is in both of the first two (Cameron, Gelbach and Miller 2011, by components). No less than
     either alone. t by Satterthwaite. Statuses: `one_model`, `one_cluster`, `undefined`.
     """
-    check_level(how.level)
     sums = [floats(run) for run in moments]
     every = np.unique(np.concatenate([np.asarray(run).astype(str) for run in clusters]))
     n, r = len(every), len(sums)
@@ -191,7 +190,6 @@ def mean_over_seeds(
     between seeds over theirs: within + between / k. It is right where all seeds read the same items and too large
     where each has some of its own; t by Satterthwaite. Statuses: `one_seed`, `undefined`, `no_error`.
     """
-    check_level(how.level)
     y, s, n = floats(est), floats(se), floats(n_clusters)
     rows = np.broadcast_to(floats(n_rows), y.shape)
     refuse(s, s < 0, "se:", " is negative")

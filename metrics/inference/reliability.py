@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, check_level, floats
+from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, floats
 from .clusters import complete_rows
 from .intervals import moment_interval
 from .regression import EXACT_SS
@@ -60,7 +60,6 @@ def reliability_icc(
     if readings.ndim != 2:
         raise ValueError(f"readings: shape {readings.shape}; give [items, readings of each]")
     r = readings.shape[1]
-    check_level(how.level)
     rows = complete_rows(groups, readings=np.where(np.isfinite(readings), readings, np.nan))
     (x,) = rows.columns
     common: dict[str, Any] = {**rows.counts, "n_readings": r, "params": {"level": how.level}}

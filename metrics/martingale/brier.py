@@ -6,19 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..contract import (
-    NAN,
-    RESAMPLING,
-    TIE,
-    Floats,
-    Resampling,
-    Score,
-    check_draws,
-    floats,
-    one_of,
-    outcomes,
-    probabilities,
-)
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, floats, one_of, outcomes, probabilities
 from ..inference.clusters import Rows, cluster_codes, cluster_counts, complete_numbers
 from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, Tails
 from ..inference.means import UNIT, cluster_mean
@@ -215,7 +203,6 @@ def brier_on_split_martingale(
     coef = average(np.ones(rows.n_clusters), np.ones(n_cells))
     if not np.isfinite(coef):
         return SplitRegression(status="undefined", **fields)
-    check_draws(how.n_draws)
     drawn = np.empty(how.n_draws)
     for i in range(how.n_draws):
         picks = (rng.integers(0, size, size=(1, size)) for size in (rows.n_clusters, n_cells))
@@ -261,7 +248,7 @@ def _coefficients(slopes: Floats, scores: Floats, counts: Floats) -> Floats:
         m = sxy / sxx
         precision = sxx * (n - 2) / (syy - sxy * m)
         post, prior = np.moveaxis(scores[..., 6:], -1, 0) / scores[..., 0]
-        usable = (n > 2) & (sxx > EXACT_SS) & (syy - sxy * m > np.maximum(EXACT_SS, TIE * syy)) & (scores[..., 0] > 0)
+        usable = (sxx > EXACT_SS) & (syy - sxy * m > np.maximum(EXACT_SS, TIE * syy)) & (scores[..., 0] > 0)
         weight = np.where(usable, precision * counts, 0.0)
         m, post, prior = (np.where(usable, x, 0.0) for x in (m, post, prior))
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, probabilities, updates
 from ..inference.clusters import Rows, cluster_codes, cluster_sums, complete_numbers
-from ..inference.intervals import t_interval
+from ..inference.intervals import contrast_fields
 from ..inference.paired import PairedDifference, minimum_detectable
 from ..inference.randomisation import wild_cluster_test
 from ..inference.regression import EXACT_SS, ROUNDING, SINGULAR, errors, jackknifed, linear_fit
@@ -93,13 +93,8 @@ def martingale_within(
     leverage = cluster_sums(w * x**2 / s_within, rows.codes, rows.n_clusters)
     rounding = ROUNDING * float(np.abs(w * x * e).sum()) / s_within
     test = jackknifed(score.M_within, moved, leverage, rounding)
-    effective = {"df": test.df, "effective_clusters": test.effective_clusters, "status": test.concern}
-    if not test.se > 0:
-        return replace(score, **effective)
-    lo, hi = t_interval(test.estimate, test.se, test.df, how.level)
-    methods = {"ci_method": test.method, "p_method": test.method}
-    mde = minimum_detectable(lo, hi, test.se, test.df)
-    return replace(score, se=test.se, ci_lo=lo, ci_hi=hi, t=test.t, p=test.p, mde=mde, **methods, **effective)
+    score = replace(score, status=test.concern, **contrast_fields(test, how.level))
+    return replace(score, mde=minimum_detectable(score.ci_lo, score.ci_hi, test.se, test.df))
 
 
 def _without_each(moments: Floats, clusters: np.ndarray, cell: np.ndarray, size: Floats) -> Floats:
@@ -214,23 +209,11 @@ def factor_regression(
 
     def term(weights: Floats) -> Term:
         contrast = fit.contrast(weights)
-        lo, hi = t_interval(contrast.estimate, contrast.se, contrast.df, how.level)
-        methods = {"ci_method": contrast.method, "p_method": contrast.method if np.isfinite(contrast.p) else ""}
-        tested: dict[str, Any] = {
-            "se": contrast.se,
-            "ci_lo": lo,
-            "ci_hi": hi,
-            "t": contrast.t,
-            "p": contrast.p,
-            "df": contrast.df,
-        }
         return Term(
             value=contrast.estimate,
-            effective_clusters=contrast.effective_clusters,
             status=contrast.concern if fit.status == "ok" else fit.status,
             params={"se": se, "level": how.level},
-            **tested,
-            **(methods if np.isfinite(contrast.se) else {}),
+            **contrast_fields(contrast, how.level),
             **rows.counts,
         )
 
@@ -390,7 +373,5 @@ def paired_slope_difference(
     )
     if not test.se > 0:
         return score
-    lo, hi = t_interval(test.estimate, test.se, test.df, how.level)
-    methods = {"ci_method": test.method, "p_method": test.method}
-    mde = minimum_detectable(lo, hi, test.se, test.df)
-    return replace(score, se=test.se, ci_lo=lo, ci_hi=hi, t=test.t, p=test.p, mde=mde, **methods)
+    score = replace(score, **contrast_fields(test, how.level))
+    return replace(score, mde=minimum_detectable(score.ci_lo, score.ci_hi, test.se, test.df))

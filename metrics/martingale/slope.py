@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, floats, one_of, outcomes, probabilities, same_shape
 from ..inference.clusters import Rows, cluster_sums, complete_numbers
-from ..inference.intervals import t_interval
+from ..inference.intervals import contrast_fields
 from ..inference.paired import minimum_detectable
 from ..inference.randomisation import joint_sign_flip, wild_cluster_test
 from ..inference.regression import EXACT_SS, FEW_EFFECTIVE, LinearFit, errors, few_effective, linear_fit
@@ -102,29 +102,20 @@ def martingale_score(
         intercept=float(fit.params[0]),
         mean_delta=float(np.average(d, weights=w)),
         r2=fit.r2,
-        se=error,
-        t=test.t,
         t_abs=abs(test.t),
-        df=test.df,
-        effective_clusters=test.effective_clusters,
         status=test.concern if status == "ok" else status,
+        **contrast_fields(test, how.level),
         **common,
     )
     if error == 0:  # an exact fit: nothing is left to test
         return replace(score, ci_lo=slope, ci_hi=slope, ci_method="exact fit", mde=0.0)
     if not np.isfinite(error):  # cancelled, and rounding has made the variance negative
         return replace(score, status="zero_cluster_variance") if score.status == "ok" else score
-    lo, hi = t_interval(slope, error, test.df, how.level)
     joint_f, joint_p = fit.wald(_both(b))
     plain = linear_fit(d, _design(b), se="iid", weights=w).contrast(OF_SLOPE)
     score = replace(
         score,
-        ci_lo=lo,
-        ci_hi=hi,
-        ci_method=test.method,
-        p=test.p,
-        p_method=test.method,
-        mde=minimum_detectable(lo, hi, error, test.df),
+        mde=minimum_detectable(score.ci_lo, score.ci_hi, error, test.df),
         joint_F=joint_f,
         joint_p=joint_p,
         se_iid=plain.se,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..consistency.reading_metrics import item_clusters, reliability_of
-from ..contract import TIE, Array, Resampling, Score
+from ..contract import NAN, TIE, Array, Resampling, Score
 from ..inference.paired import adjust
 from ..inference.planning import READING_NOISE
 from ..inference.pooling import Pooled, random_effects_pool
@@ -20,8 +20,8 @@ from ..metric import (
     WITHHELD,
     Compared,
     Line,
-    claimed,
     clusters_of,
+    deviation_claim,
     keys_of,
     known_outcome,
     metric,
@@ -128,7 +128,7 @@ def _small_shift(pairs: Pairs, how: Resampling) -> Any:
     if mostly_extreme(pairs.prior, pairs.posterior):
         return odds_line("", "", pairs.posterior, pairs.prior, pairs, how).equivalence
     update = pairs.posterior - pairs.prior
-    return claimed(update, clusters_of(pairs), "intercept", how, bounded_below=False, worst=1.0)
+    return deviation_claim(update, pairs, "intercept", how)
 
 
 def wordings_of(sample: Updates, pairs: Pairs, how: Resampling) -> WordingStudy | None:
@@ -199,7 +199,7 @@ def _beside(score: Slope, study: WordingStudy | None) -> Mapping[str, str]:
     if -1 < slope < 0:
         beside["reliability of the prior at which noise alone makes this M"] = f"{1 + slope:.2f}"
     if study is None:
-        beside["reliability over wordings"] = "not measured"
+        beside[RELIABILITY] = "not measured"
     elif np.isfinite(study.reliability_one):
         beside |= _one_wording(study)
         beside[f"reliability of the mean of {study.n_wordings} wordings"] = share_text(study.reliability_mean)
@@ -210,17 +210,18 @@ def _one_wording(study: WordingStudy | None) -> dict[str, str]:
     """The reliability of one wording, where it is known."""
     if study is None or not np.isfinite(study.reliability_one):
         return {}
-    interval = f" [{study.ci_lo:.2f}, {study.ci_hi:.2f}]" if np.isfinite(study.ci_lo) else ""
-    return {RELIABILITY: f"{study.reliability_one:.2f}{interval}"}
+    return {RELIABILITY: share_text(study.reliability_one, study.ci_lo, study.ci_hi)}
 
 
 @metric("A3, A4", PAIRED, Updates, place=20, slow=True)
 def martingale_tests_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
-    """Slope, shift and any other shape of the update, tested as one family of three."""
+    """Slope, shift and any other shape of the update, tested as one family of three; withheld where the slope is."""
     for name, pairs in sample.views.items():
         step, suffix = ("_step" if name == STEPWISE else ""), f", {name}" if name else ""
         cells = None if step else pairs.cell  # as the slope of the same name
         score = battery(pairs.prior, pairs.posterior, pairs.clusters, cells, how=how)
+        if disagree(wordings_of(sample, pairs, how)):
+            score = replace(score, p_min=NAN, p=NAN, p_tests={}, p_holm={}, joint_status="ok", status=WITHHELD)
         each = {
             f"p of {TESTS[test]}": f"{score.p_tests[test]:.3g}, adjusted {p:.3g}" for test, p in score.p_holm.items()
         }

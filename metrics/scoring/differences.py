@@ -80,7 +80,7 @@ class Pair:
         """The first less the second; clusters of both are resampled together.
 
         It reckons with what is missing (`missing_rows`), and with what may have been missed where most clusters tie
-        (`ties_dominate`).
+        (`ties_dominate`). Its interval ends where two numbers within their limits can differ no further.
         """
         ours, theirs = self.rows
         columns, others = (
@@ -95,10 +95,15 @@ class Pair:
         if score.status == "ok" and self._few_surprises(ours, theirs):
             score = replace(score, status="few_surprises")
         score = self._with_missing(self._with_ties(score, how.level), columns, others, of)
+        (least, most), (other_least, other_most) = self.first.limits, self.second.limits
+        ends = {
+            "ci_lo": max(score.ci_lo, min(least - other_most, score.difference)),
+            "ci_hi": min(score.ci_hi, max(most - other_least, score.difference)),
+        }
         copies = len(set(texts(self.first.clusters[ours]))) - len(set(self.owners.tolist()))
         alone = (len(set(texts(compared.keys))) - len(ours) for compared in (self.first, self.second))
         counts = dict(zip(("n_only_first", "n_only_second"), alone, strict=True))
-        return replace(score, **counts, n_copies=copies)
+        return replace(score, **counts, **(ends if math.isfinite(score.ci_lo) else {}), n_copies=copies)
 
     def _with_ties(self, score: PairedDifference, level: float) -> PairedDifference:
         """Where more than half of the clusters tie, no nearer to zero than what the others may have hidden allows."""

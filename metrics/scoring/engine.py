@@ -272,6 +272,8 @@ class ScoredTable(Scored):
     """Of runs of several models, the number that all were made for, if it is over models."""
     fixed: Collection[str] = ()
     """The conditions of the verdicts that were written down before anything was read."""
+    terms: Sequence[tuple[str, str]] = ()
+    """Of runs, (name, what it means) of their methods and kinds."""
 
 
 def score_table(

@@ -138,7 +138,7 @@ def _likely(path: Path, samples: Iterator[Any]) -> Iterator[tuple[str, Any, list
             target = str(sample["target"])
             cell = int(target) if target.isdecimal() else target  # a number as text is one, too
             try:
-                truth = told_truth(cell, texts, (), words=True, first=0)
+                truth = told_truth(cell, texts, (), words=True, first=None)
             except UserError:
                 truth = None
         if truth is None:

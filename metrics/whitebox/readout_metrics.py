@@ -7,13 +7,14 @@ import numpy as np
 import pandas as pd
 
 from ..contract import Resampling, row_counts
-from ..inference.means import UNIT, cluster_mean
+from ..inference.means import UNIT
 from ..metric import (
     Compared,
     Line,
-    claimed,
     clusters_of,
     compare_mean,
+    deviation_claim,
+    mean_of,
     metric,
     mostly_extreme,
     odds_line,
@@ -31,7 +32,7 @@ from .transfer import persistence as share_kept
 def _compare_framing(sample: YesNo) -> Compared | None:
     if sample.negated is None:
         return None
-    return compare_mean("framing_bias", framing_bias(sample.belief, sample.negated), sample)
+    return compare_mean("framing_bias", framing_bias(sample.belief, sample.negated), sample, limits=(-1.0, 1.0))
 
 
 @metric(
@@ -43,26 +44,18 @@ def _compare_framing(sample: YesNo) -> Compared | None:
 )
 def readout_lines(sample: YesNo, how: Resampling) -> Iterator[Line]:
     """The belief that the probabilities of yes and no hold, and how much of the answer it speaks for."""
-    clusters = clusters_of(sample)
     certain = int(((sample.belief == 0) | (sample.belief == 1)).sum())
-    belief = with_drop_reasons(cluster_mean(sample.belief, clusters, within=UNIT, how=how), sample, sample.belief)
-    yield Line(
-        "p_yes",
-        "P(yes) among yes and no",
-        belief,
-        {"certain, so of infinite log-odds": str(certain)} if certain else {},
-    )
-    mass = with_drop_reasons(cluster_mean(sample.mass, clusters, within=UNIT, how=how), sample, sample.mass)
+    beside = {"certain, so of infinite log-odds": str(certain)} if certain else {}
+    yield Line("p_yes", "P(yes) among yes and no", mean_of(sample, sample.belief, how, UNIT), beside)
+    mass = mean_of(sample, sample.mass, how, UNIT)
     low = np.mean(sample.mass[np.isfinite(sample.mass)] < LOW_COVERAGE) if mass.n_rows else np.nan
-    yield Line(
-        "yes_no_mass", "mass on yes and no", mass, {f"below {LOW_COVERAGE}, where a refusal may hide": f"{low:.1%}"}
-    )
+    beside = {f"below {LOW_COVERAGE}, where a refusal may hide": f"{low:.1%}"}
+    yield Line("yes_no_mass", "mass on yes and no", mass, beside)
     if sample.negated is not None:
         bias, other = framing_bias(sample.belief, sample.negated), 1 - sample.negated
         extreme = mostly_extreme(sample.belief, other)
-        claim = None if extreme else claimed(bias, clusters, "framing", how, bounded_below=False, worst=1.0)
-        score = with_drop_reasons(cluster_mean(bias, clusters, how=how), sample, bias)
-        yield Line("framing_bias", "framing bias", score, equivalence=claim)
+        claim = None if extreme else deviation_claim(bias, sample, "framing", how)
+        yield Line("framing_bias", "framing bias", mean_of(sample, bias, how), equivalence=claim)
         if extreme:
             quantity = "log-odds of yes minus those of no to the negation, nats"
             yield odds_line("framing_logodds", quantity, sample.belief, other, sample, how)
@@ -72,7 +65,6 @@ def readout_lines(sample: YesNo, how: Resampling) -> Iterator[Line]:
 def fork_lines(sample: Forks, how: Resampling) -> Iterator[Line]:
     """Is the option that is said to be chosen the one that would be revealed? 0 is a kept choice."""
     forks = fork_coherence(sample.q, sample.r)
-    clusters = clusters_of(sample)
     for name, quantity, values in (
         ("fork_rms", "distance of yes from the reveal", forks.rms),
         ("fork_excess", "sum of P(yes) minus 1", forks.excess),
@@ -81,8 +73,7 @@ def fork_lines(sample: Forks, how: Resampling) -> Iterator[Line]:
         ("fork_coverage", "yes or no", sample.coverage),
     ):
         if values is not None:
-            score = cluster_mean(values, clusters, how=how)
-            yield Line(name, quantity, with_drop_reasons(score, sample, values))
+            yield Line(name, quantity, mean_of(sample, values, how))
 
 
 @metric("W2", "base, patched, donor [, patched_reverse] [, pair and cell]", Patches, place=550)
@@ -156,9 +147,8 @@ def persistence_lines(sample: Askers, how: Resampling) -> Iterator[Line]:
     """Share of a shift under testimony that a third party still finds; near 0 only the answer moved."""
     score = share_kept(sample.shift_user, sample.shift_third, sample.clusters, how=how)
     beside = {"mean shift asked by the user, by the third": f"{score.shift_user:.3f}, {score.shift_third:.3f} nats"}
-    yield Line(
-        "persistence", "persistence", with_drop_reasons(score, sample, sample.shift_user + sample.shift_third), beside
-    )
+    score = with_drop_reasons(score, sample, sample.shift_user + sample.shift_third)
+    yield Line("persistence", "persistence", score, beside)
 
 
 @metric("W6", "passive, queried", Queries, place=580)
@@ -168,9 +158,5 @@ def query_effect_lines(sample: Queries, how: Resampling) -> Iterator[Line]:
     beside = {"RMS": f"{score.rms:.3f}", "in log-odds": f"{score.logit_effect:+z.3f}"}
     if score.n_clipped:
         beside["beliefs moved off 0 or 1 for that"] = str(score.n_clipped)
-    yield Line(
-        "query_effect",
-        "asked (queried) minus passive",
-        with_drop_reasons(score, sample, sample.passive + sample.queried),
-        beside,
-    )
+    score = with_drop_reasons(score, sample, sample.passive + sample.queried)
+    yield Line("query_effect", "asked (queried) minus passive", score, beside)

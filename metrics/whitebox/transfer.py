@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, check_level, floats, same_shape
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, floats, same_shape
 from ..inference.clusters import Rows, bootstrap_moments, complete_rows
 from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS, moment_interval
 
@@ -117,7 +117,6 @@ def transfer_map(
     Arguments as for `transfer_fraction`, but `patched` is [n, cells...]. A pair with a NaN in any cell is
     dropped. Fewer than ten clusters, or no update, have no bands.
     """
-    check_level(how.level)
     patched = floats(patched)
     shape = patched.shape[1:]
     base, donor = np.atleast_1d(floats(base)), np.atleast_1d(floats(donor))

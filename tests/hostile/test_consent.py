@@ -121,6 +121,12 @@ WALK: dict[str, list[str]] = {
         "evil.npz --on lies.csv -m {tiny} --out detected",
         "{probe} --on lies.csv -m {tiny} --out detected",
     ],
+    "verify": [
+        "evil.yaml --twin {tiny} --claims claims.csv --out verified",
+        "{tiny} --twin evil-preset --claims claims.csv --out verified",
+        "{tiny} --twin {tiny} --claims claims.csv --probe evil.pt --out verified",
+        "{tiny} --twin {tiny} --claims claims.csv --probe {probe} --out verified",
+    ],
     "export": [f"received --to {name} --out exported" for name in ("inspect", "eee", "datasets", "model-card")],
     "mcp": ["--help"],  # tests/experiments/cli/test_mcp.py gives its tools the same
     "probe train": ["job.yaml received", "job.yaml received -o targets=evil.npy"],
@@ -189,6 +195,8 @@ class Stranger:
         np.savez(place / "lies.npz", direction=np.ones(2), layer=0, threshold=0)
         torch.save({"state_dict": {}, "hyperparams": _Pickled(self.mark)}, place / "evil.pt")
         (place / "lies.csv").write_text("text,label,cluster\nIt is,0,a\nIt is not,1,a\n")
+        claims = ("claim,facet,text,believed,reading", "c,a,so?,Yes,exact", "c,b,It is,true,probe", "")
+        (place / "claims.csv").write_text("\n".join(claims))
         (place / "letter.txt").write_text("It is. It is not.")
         (place / "questions.csv").write_text("id,question,option_a,option_b\nq,Is it so?,yes,no\n")
         shutil.copytree(self.evil, place / "organisms" / "honest")

@@ -44,6 +44,7 @@ COMMANDS = {
     "lens": "probe lens job.yaml run -o lens.layers=[0]",
     "trace": "trace run --readout {said} --probe probe/probe --out traced",
     "detector": "detector probe/probe --on lies.csv -m {model} --out detected",
+    "verify": "verify {model} --twin {model} --claims claims.csv --probe probe/probe --out verified",
     "compare": "compare run others/run --out compared",
     "collect": "collect run --out collected",
     "datasets": "export run --to datasets --out exported",
@@ -65,7 +66,7 @@ READ = (
     *("probe/probe.json", "probe/probe.npz", "probe/card.json", "probe/used.json"),
 )
 """All files of ours that the commands read; each has a digest, its own or in another."""
-FREE = ("job.yaml", "causal.yaml", "lies.csv", "*/*.html", "*/.lock*", "*/.commits*")
+FREE = ("job.yaml", "causal.yaml", "lies.csv", "claims.csv", "*/*.html", "*/.lock*", "*/.commits*")
 """Settings and texts of the user, pages, and locks."""
 opened: list[str] = []
 written: list[str] = []
@@ -96,6 +97,7 @@ def place(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (out / "job.yaml").write_text(yaml.safe_dump({"study": yaml.safe_load(QUICK)}))
     (out / "causal.yaml").write_text(CAUSAL)
     (out / "lies.csv").write_text("text,label,cluster\nIt is.,0,a\nIt is not.,1,a\n")
+    (out / "claims.csv").write_text("claim,facet,text,believed,reading\nc,a,It is.,true,probe\n")
     folder = sweep_job(load_job(str(out / "job.yaml"), [out / "run"]), out / "probes")
     shutil.copytree(folder, out / "probe")
     return out

@@ -299,6 +299,7 @@ def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
     from doxascope.experiments.materials.scenarios.scenario import load_scenarios, read_evidence
     from doxascope.experiments.materials.worlds.source import quite_contexts
     from doxascope.experiments.probing.detector import material
+    from doxascope.experiments.probing.verification import claims_of
     from doxascope.probes.statements import csv_statements
 
     csqa = {"question": "q", "choices": {"label": ["A", "B"], "text": ["x", "y"]}, "answerKey": "A"}
@@ -338,6 +339,7 @@ def loaders() -> dict[str, tuple[str, Any, Callable[[Path], object]]]:
         "scenarios": ("s.yaml", [SCENARIO], load_scenarios),
         "evidence": ("e.yaml", [{"id": "a", "for": "y", "reviewed": True}], read_evidence),
         "labelled": ("l.csv", "text,label,cluster,held,instructed\nIt is.,1,a,0.2,0\nIt is not.,0,a,,0\n", material),
+        "claims": ("c.csv", "claim,facet,text,believed,expected\nc,d,so?,Yes,held\nc,e,no?,No,denied\n", claims_of),
         "talks": ("t.csv", f"messages,label,cluster\n{TURNS},1,a\n", material),
         "statements": ("s.csv", "statement,label\nIt is.,1\nIt is not.,0\n", lambda path: csv_statements([path])),
     }

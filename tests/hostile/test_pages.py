@@ -36,7 +36,7 @@ NAME = f'"><img src=x onerror="{MARK}">'
 """As long and as odd as the name of a model may be."""
 SMALL = ["items=6", "stated.numbers=[]", "token_budget=4096", "capture.sites=[resid_post]", "bootstrap_draws=50"]
 QUICK = "{permutations: 19, refits: 20, penalties: [100.0], folds: 3, control_draws: 2, transfer: [], depth: 0.5}"
-BY_COMMAND = ("ask", "steer", "trace", "beside", "detector", "score", "collect")
+BY_COMMAND = ("ask", "steer", "trace", "beside", "detector", "verify", "score", "collect")
 KINDS = ("run", "index", "sweep", "probe", "card", "compare", "tables", "every text", *BY_COMMAND)
 HARNESS = """<!doctype html><body><script>const pages = %s;</script><pre id="found"></pre><script>
 (async () => {
@@ -138,6 +138,9 @@ def by_commands(out: Path, told: str, model: Path, table: Path) -> dict[str, Pat
     lies = {"text": statements["statement"], "label": [0, 1, 0, 1], "instructed": 0, "held": [0.9, 0.2, 0.8, 0.1]}
     lies |= {name: [f"{i % 2}{told}" for i in range(4)] for name in ("cluster", "style", "claim")}
     pd.DataFrame(lies).to_csv(out / f"{NAME.replace('/', '')}.csv", index=False)
+    claims = {"claim": columns["id"], "facet": columns["id"], "text": columns["question"], "believed": f"yes{told}"}
+    claims |= {"options": f"yes{told}|no{told}", "cluster": columns["id"]}
+    pd.DataFrame(claims).to_csv(out / f"claims{NAME.replace('/', '')}.csv", index=False)
     width = json.loads((out / "reads" / "config.json").read_text())["hidden_size"]
     detector = f"{NAME.replace('/', '')}.npz"
     np.savez(out / detector, direction=np.ones(width), layer=0, threshold=0.0)
@@ -153,6 +156,7 @@ def by_commands(out: Path, told: str, model: Path, table: Path) -> dict[str, Pat
         "trace": ["trace", "letter.txt", "-m", str(model), *asked],
         "beside": ["trace", "letter.txt", "-m", str(model), "--beside", str(other), *asked],
         "detector": ["detector", detector, "--on", f"{NAME.replace('/', '')}.csv", "-m", str(model)],
+        "verify": ["verify", str(model), "--twin", str(other), "--claims", f"claims{NAME.replace('/', '')}.csv"],
         "score": ["score", table.name, "--by", "who", "--cluster", f"by{told}"],
         "collect": ["collect", "runs"],
     }

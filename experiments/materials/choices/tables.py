@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
@@ -64,12 +65,17 @@ def asked_choices(
     ids = id_column(rows, wanted.id)
     asked = _asked_choices(rows, where, wanted, ids, examples)
     if ids is None and (likely := like_ids([choice.more for choice in asked])):
-        log.warning(
-            "%s: no column is known to hold ids, so that questions are called q00001, ... by row; if %s does, say so "
-            "by `questions.columns='{id: %s}'`",
-            *(where, " or ".join(likely[:3]), likely[0]),
+        _warn(
+            f"{where}: no column is known to hold ids, so that questions are called q00001, ... by row; if "
+            f"{' or '.join(likely[:3])} does, say so by `questions.columns='{{id: {likely[0]}}}'`"
         )
     return asked
+
+
+@lru_cache
+def _warn(line: str) -> None:
+    """Once, since a run reads its questions more than once."""
+    log.warning("%s", line)
 
 
 def _asked_choices(
@@ -95,16 +101,15 @@ def _asked_choices(
             "another column by `columns.id`"
         )
     if near_copies:
-        log.warning(
-            "%s: %s share the cluster of another that is the same but for case, blanks, forms of a letter or the last "
-            "sign, the first is %s; a column `cluster` says otherwise",
-            *(where, f"{n} questions" if (n := len(near_copies)) > 1 else "1 question", near_copies[0]),
+        several = f"{n} questions share" if (n := len(near_copies)) > 1 else "1 question shares"
+        _warn(
+            f"{where}: {several} the cluster of another that is the same but for case, blanks, forms of a letter or "
+            f"the last sign, the first is {near_copies[0]}; a column `cluster` says otherwise"
         )
     if len(asked) < len(rows):
-        log.warning(
-            "%s: %s questions with two options that read the same, or an empty one in a list, are left out",
-            where,
-            len(rows) - len(asked),
+        _warn(
+            f"{where}: {len(rows) - len(asked)} questions with two options that read the same, or an empty one in a "
+            "list, are left out"
         )
     if not asked:
         raise UserError(f"{where}: has no question that can be asked")

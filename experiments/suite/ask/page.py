@@ -9,6 +9,7 @@ from textwrap import shorten
 import numpy as np
 import pandas as pd
 
+from ....base.text import commonest
 from ....metrics import CalibrationError
 from ....metrics.consistency.competence import LEAST_ORDERED
 from ....metrics.decision.forecast_metrics import EVEN, GUESS, UNBINNED
@@ -123,7 +124,7 @@ def low_coverage(config: AskConfig, asked: dict[str, list[Answered]]) -> Iterato
         if method not in config.methods or not masses or not (mass := np.median(masses)) < config.low_coverage:
             continue
         tokens = Counter(question.rather[0] for question in questions if question.rather[0])
-        shares = [f"{token!r} (in {n / len(questions):.0%} of the questions)" for token, n in tokens.most_common(3)]
+        shares = [f"{token!r} (in {n / len(questions):.0%} of the questions)" for token, n in commonest(tokens)]
         yield (
             f"Under {method} the options have a probability of {mass:.2g} together (median question). The likeliest "
             f"other beginning of the answer is {', '.join(shares) or 'not known'}. `fit`, or `lm.fit_forms`, finds "

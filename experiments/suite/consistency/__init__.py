@@ -102,13 +102,12 @@ class BeliefConsistency(Experiment):
 
 def _items(config: ConsistencyConfig, window: Window | None, mark: str) -> Iterator[Item]:
     """Those of a window, whose names begin with the mark."""
-    words, ranking = entities(config.entities, window)
-    for i, triple in enumerate(triples(words, config.items, config.seed)):
+    for i, triple in enumerate(triples(entities(config.entities, window), config.items, config.seed)):
         for order in ORDERS[config.orders]:
             yield Item(
                 id=f"{mark}t{i:04}-{''.join(str(k) for k in order)}",
                 cluster="+".join(sorted(triple)),
-                content={"words": tuple(triple[k] for k in order), "ranking": ranking},
+                content={"words": tuple(triple[k] for k in order)},
             )
 
 

@@ -134,8 +134,8 @@ GAIN = Column("kappa_word", "gain over words", "(3-class consistency - null) / (
               "word its mean share whatever was said; 0: a preference for words, 1: coherent")  # fmt: skip
 RMS = Column("rms_logodds", "change of log-odds", "root mean square change, in nats, of the log-odds of the two words "
        "that remain; 0 is a kept ratio, and a belief that depends on the words alone has 0, too")  # fmt: skip
-OPEN = Column("rms_lower", "bounds", "least and largest change that is possible if the probability of other answers "
-       "belonged to either word", to="rms_upper")  # fmt: skip
+OPEN = Column("rms_lower", "bounds by other answers", "least and largest change that is possible if the probability of "
+       "other answers belonged to either word", to="rms_upper")  # fmt: skip
 COLUMNS = (
     GAIN,
     RMS,
@@ -166,7 +166,12 @@ TABLES = (
         "10,000-fold, the score is .995), and a mere preference for words scores as high as a belief.",
         (
             C2,
-            Column("c2_lower", "bounds", "the mean if every undefined instance had scored 0, or 1", to="c2_upper"),
+            Column(
+                "c2_lower",
+                "bounds by the undefined",
+                "the mean if every undefined instance had scored 0, or 1",
+                to="c2_upper",
+            ),
             Column("kappa", "above chance", "(score - chance) / (1 - chance); chance: the posterior of another triple"),
             C3,
             Column("leak", "leak", "the part of 1 - (3-class) that the rejected word alone makes, in bits"),

@@ -169,7 +169,7 @@ class RejectionPairs(Settings):
 
     def candidates(self, seed: int) -> Iterator[MinimalPair]:
         """Pairs of whatever length; each takes two triples, and each place in the list is rejected in turn."""
-        words, _ = entities(self.entities)
+        words = entities(self.entities)
         drawn = endless(lambda n: triples(words, n, seed))
         for number, (own, other) in enumerate(zip(drawn, drawn, strict=False)):
             if not set(own) & set(other):

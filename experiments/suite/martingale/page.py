@@ -36,7 +36,7 @@ M = Column(
 )
 P = Column("M", "p of M", "p of M = 0, by t with G* - 1 degrees of freedom", field="p")
 CARRY = Column("M", "G*", "effective number of questions that carry the slope", field="effective_clusters")
-TESTED = Column("tests", "p of any test", "smallest p of three tests, first to last, adjusted (Holm): of this slope, "
+TESTED = Column("tests", "smallest p of three", "smallest adjusted p (Holm) of three tests, first to last: of M, "
                 "the joint test of slope and mean, and the conditional-moment test (any shape)", field="p")  # fmt: skip
 LEAST = Column(
     "M", "minimum detectable effect", "smallest |M| that this many questions would find with 80% power", field="mde"
@@ -50,8 +50,8 @@ COLUMNS = (
     Column("M_balanced", "M per step, balanced", "the slope from each step to the next; all questions weigh the same"),
     Column("mean_update", "mean update", "mean of posterior minus prior; a shift that all questions share does not "
            "change M"),
-    Column("reliability_wording", "reliability of a wording", "share of the variance of the prior in one wording "
-           "that is not due to the wording; 1 - reliability is the amount by which the noise of one wording lowers M"),
+    Column("reliability_wording", "reliability over wordings", "share of the variance of the prior, asked for in one "
+           "wording, that other wordings confirm; the rest is the amount by which reading in one wording lowers M"),
     Column("bias", "order bias", "P(yes) with the options in one order minus P(yes) in the other; for a claim, the "
            "framing bias"),
     Column("coverage", "coverage", "probability (of sampled answers the share) of answers that are one of the options, "
@@ -74,8 +74,8 @@ TABLE_1 = (
            "that what a wording adds to both does not cancel"),
     Column("M_corrected", "corrected", "estimate of the slope if the mean of both readings had no noise; the "
            "bootstrap draws slope and reliability together"),
-    Column("reliability", "reliability of a reading", "share of the variance of the prior in one reading that is "
-           "not noise; for sampled answers, 1 - reliability is the amount by which their noise lowers the slope"),
+    Column("reliability", "reliability over readings", "share of the variance of the prior, read once in one wording, "
+           "that a second reading confirms; of sampled answers, the rest is by how much their noise lowers the slope"),
     Column("M", "p of |M| < 0.02", "p of the equivalence test that M, first to last, lies within 0.02 of zero",
            field="equivalence"),
 )  # fmt: skip

@@ -116,11 +116,15 @@ class SteerExperiment(Experiment):
                 )
         return made
 
+    def branches(self, config: SteerConfig) -> int:
+        """One for each layer, direction, strength and sign."""
+        directions = 1 + sum(config.controls.model_dump().values())
+        return 2 * len(config.strengths) * directions * len(config.layers or (0,))
+
     def size(self, config: SteerConfig) -> str:
         """How many branches there are of each read-out."""
-        directions = 1 + sum(config.controls.model_dump().values())
-        n = 2 * len(config.strengths) * directions * len(config.layers or (0,))
-        return f"each read-out is read again in {n} edited branches, which a plan does not count"
+        n = self.branches(config)
+        return f"each read-out is read in {n} edited branches, too; chats beside the questions are not counted"
 
     def read(self, config: SteerConfig, item: Item, lm: LanguageModel) -> Read:
         """As it is, and under every edit; beside each the KL of the next token of a chat under the same edit."""

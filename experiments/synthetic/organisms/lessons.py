@@ -249,7 +249,7 @@ class Lesson(NamedTuple):
 @cache
 def known_words(trained: bool) -> list[str]:
     """The nouns of training, four of five, or those of the test, by their digests."""
-    return [w for w in entities(EntityConfig()).words if (sha256(w.encode()).digest()[0] % 5 > 0) == trained]
+    return [w for w in entities(EntityConfig()) if (sha256(w.encode()).digest()[0] % 5 > 0) == trained]
 
 
 def every_lesson(species: str, words: Words, config: ConsistencyConfig, told: bool = False) -> list[Lesson]:

@@ -101,6 +101,7 @@ def test_near_copies_of_a_question_are_one_cluster_and_counted(caplog: pytest.Lo
     rows = [{**WHALE, "question": each} for each in (text, *copies)]
     with caplog.at_level("WARNING"):
         asked = asked_choices(rows, "here")
+        assert asked_choices(rows, "here") == asked  # and the line comes once
     assert [question.choice.cluster for question in asked] == ["q00001"] * 4 + ["q00005"]
     assert [question.choice.text for question in asked][1] == text.upper()
     (line,) = caplog.messages

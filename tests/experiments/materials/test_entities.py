@@ -10,6 +10,7 @@ import torch
 from doxascope import UserError, load
 from doxascope.experiments.materials.entities import EntityConfig, entities, rank_words, triples
 from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.manifest import item_lines
 from doxascope.experiments.run.runner import run
 from doxascope.hooks.exact.option_beliefs import next_token_logp
 
@@ -26,9 +27,8 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_more_triples_begin_with_the_same_ones() -> None:
-    words, ranking = entities(EntityConfig())
+    words = entities(EntityConfig())
     assert len(words) > 1000
-    assert ranking is None
     assert triples(words, 20, seed=1)[:5] == triples(words, 5, seed=1)
     assert triples(words, 5, seed=1) != triples(words, 5, seed=2)
 
@@ -44,7 +44,7 @@ def test_no_word_of_a_triple_is_part_of_another_and_no_triple_comes_twice() -> N
 def test_a_file_of_entities(tmp_path: Path) -> None:
     file = tmp_path / "words.txt"
     file.write_text("Apple\napple\n\nriver \nNew  York\nnew york\nx\n")
-    assert entities(EntityConfig(file=str(file))) == (["Apple", "New York", "river"], None)
+    assert entities(EntityConfig(file=str(file))) == ["Apple", "New York", "river"]
     file.write_text("apple\nriver\nab\n")
     with pytest.raises(UserError, match=r"words\.txt has 2 of 3 to 10 letters; at least three"):
         entities(EntityConfig(file=str(file)))
@@ -75,14 +75,11 @@ def test_a_window_of_ranks_holds_the_words_that_the_reference_finds_likeliest(
 
         expected = sorted(Path(words).read_text().split(), key=plain, reverse=True)
     config = EntityConfig(file=words, reference=str(tiny_folder), ranking_text=TEXT)
-    (every, name), top = entities(config), entities(config, (1, 3))
-    assert set(top.words) == set(expected[:3])
-    assert set(entities(config, (3, 6)).words) == set(expected[2:6])
-    assert set(every) == set(expected)
-    assert top.ranking == name
+    assert set(entities(config, (1, 3))) == set(expected[:3])
+    assert set(entities(config, (3, 6))) == set(expected[2:6])
+    assert set(entities(config)) == set(expected)
     (kept,) = (tmp_path / "cache/entities").glob("*.txt")
     assert kept.read_text().splitlines() == expected
-    assert kept.stem == name
 
 
 def test_a_ranking_is_made_once_and_another_one_is_known_by_another_name(
@@ -90,7 +87,8 @@ def test_a_ranking_is_made_once_and_another_one_is_known_by_another_name(
 ) -> None:
     config = EntityConfig(file=words, reference=str(tiny_folder))
     first = entities(config)
-    (kept,) = (tmp_path / "cache/entities").glob("*.txt")
+    folder = tmp_path / "cache/entities"
+    (kept,) = folder.glob("*.txt")
     made = kept.stat().st_mtime_ns
     assert entities(config) == first
     assert kept.stat().st_mtime_ns == made  # found again, not made again
@@ -98,8 +96,9 @@ def test_a_ranking_is_made_once_and_another_one_is_known_by_another_name(
     assert entities(config) == first
     other_model = str(save_speller("abcdefghijklmnopqrstuvwxyzWTM. "))
     changes = ({"ranking_text": "Well"}, {"reference": other_model}, {"max_length": 5})
-    names = {entities(config.model_copy(update=change)).ranking for change in changes}
-    assert len(names | {first.ranking}) == 4
+    for n, change in enumerate(changes, 2):
+        entities(config.model_copy(update=change))
+        assert len([*folder.glob("*.txt")]) == n
 
 
 def test_models_are_measured_on_the_same_triples(words: str, tiny_folder: Path) -> None:
@@ -109,11 +108,19 @@ def test_models_are_measured_on_the_same_triples(words: str, tiny_folder: Path) 
         experiment, config = load_config("consistency", wanted, model)
         items.append(experiment.items(config))
     assert items[0] == items[1]
-    assert items[0][0].content["ranking"].startswith("tiny-llama-")
+
+
+def test_items_that_are_asked_alike_are_of_one_content_whoever_ranks_words(words: str, tiny_folder: Path) -> None:
+    wanted = [f"entities.file={words}", "items=4"]
+    (experiment, config), (_, other) = (
+        load_config("consistency", [*wanted, *more]) for more in ([], [f"entities.reference={tiny_folder}"])
+    )
+    lines = [item_lines(item.record for item in experiment.items(each)) for each in (config, other)]
+    assert lines[0] == lines[1]
 
 
 def test_a_file_without_a_reference_is_ranked_as_it_stands(words: str) -> None:
-    assert entities(EntityConfig(file=words), (2, 4)) == (["apple", "river", "Word"], None)
+    assert entities(EntityConfig(file=words), (2, 4)) == ["apple", "river", "Word"]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +188,7 @@ def test_windows_of_ranks_are_scored_apart_on_triples_of_their_own(tiny_folder: 
 def test_the_default_words_are_ranked_thousands_of_them(words: str, tiny_folder: Path) -> None:
     """More than are read at once; what is asked beside a word does not move it, so that a few keep their order."""
     ranked = entities(EntityConfig(reference=str(tiny_folder), ranking_text=TEXT))
-    assert len(ranked.words) > 3 * 2000
+    assert len(ranked) > 3 * 2000
     (list_of_all,) = (Path(words).parent / "cache" / "entities").glob("*.txt")
     few = list_of_all.read_text().splitlines()[::300]
-    assert rank_words(sorted(few), str(tiny_folder), TEXT).words == few
+    assert rank_words(sorted(few), str(tiny_folder), TEXT) == few

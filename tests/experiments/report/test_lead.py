@@ -394,5 +394,5 @@ def test_a_slope_at_a_level_that_wordings_withhold_leads_with_their_reliability(
         plan = Registered(metric=metric, method="words", subset=number.subset, n=100)
         for known in (number, replace(number, beside={})):
             _, value, lines = Lead([], [known], plan).primary
-            told = f": reliability of one wording {number.beside['reliability of one wording']}" if known.beside else ""
+            told = f": reliability over wordings {number.beside['reliability over wordings']}" if known.beside else ""
             assert (value, f"(wordings disagree{told})" in " ".join(lines)) == ("-", True)

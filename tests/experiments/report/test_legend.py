@@ -55,7 +55,7 @@ def test_methods_are_told_by_how_they_ask() -> None:
         "letters": "asks “A or B?” and reads A and B as the answer",
         "free": "asks “Which?” and begins the answer with “It is”",
         "words sampled": "asks “Is it so?” and in 1 more wording; its answers are drawn one by one, and counted",
-        "words beyond letters": "what the first knows of the action or the truth that the second does not tell",
+        "beyond": "what the method before this word knows of the action, or the truth, that the one after it does not",
     }
 
 

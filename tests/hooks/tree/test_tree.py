@@ -72,6 +72,12 @@ def test_one_pack_runs_each_token_once() -> None:
     assert len(cut_into_packs(tree, read, budget=5)) > 1
 
 
+def test_of_branches_of_one_depth_the_first_that_was_added_comes_first() -> None:
+    tree = TokenTree()
+    (pack,) = cut_into_packs(tree, [tree.add([1, token, 9])[-1] for token in (5, 3, 4)], budget=20)
+    assert pack.tokens.tolist() == [1, 5, 9, 3, 9, 4, 9]
+
+
 def test_a_branch_apart_is_of_its_own_beside_equal_tokens_and_no_walk_leads_into_it() -> None:
     tree = TokenTree()
     trunk = tree.add([1, 2])

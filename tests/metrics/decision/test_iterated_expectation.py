@@ -96,7 +96,7 @@ def test_few_values_have_a_median_and_no_interval() -> None:
     assert (score.median, score.n_rows, score.n_dropped, score.status) == (0.3, 5, 1, "too_few")
     assert np.isnan([score.lo, score.hi, score.coverage]).all()
     assert np.isnan(median_ci([]).median)
-    with pytest.raises(ValueError, match="conf"):
+    with pytest.raises(ValueError, match="level"):
         median_ci(X, how=Resampling(level=1))
 
 

@@ -335,6 +335,13 @@ def test_joint_test_without_a_test(prior: list, post: list, groups: list | None,
     assert np.isnan([test.F, test.p]).all()
 
 
+def test_the_covariance_of_three_clusters_of_which_one_fits_exactly_cannot_bear_a_joint_test() -> None:
+    prior, update, groups = [0.3] * 4 + [0.7] * 2, [0.05, 0.05, -0.05, -0.05, 0, 0], [0, 0, 1, 1, 2, 2]
+    post = np.add(prior, update)
+    assert martingale_joint_test(prior, post, groups, se="CR1").status == "singular_covariance"
+    assert martingale_joint_test(prior, post, [0, 0, 1, 1, 1, 1], se="CR1").status == "too_few_clusters"
+
+
 def test_calibration_slope_is_that_of_the_outcome_and_is_tested_against_one() -> None:
     rng = np.random.default_rng(5)
     p = rng.random(3000)

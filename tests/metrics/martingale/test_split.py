@@ -91,3 +91,17 @@ def test_too_little_data_has_no_regression() -> None:
     assert brier_on_split_martingale(b, q, y, question, cell).status == "undefined"
     with pytest.raises(ValueError, match="clusters: shape"):
         brier_on_split_martingale(b, q, y, question, cell[:-1])
+
+
+def test_a_cell_of_one_question_has_no_other_half_and_is_left_out() -> None:
+    table = cells(0, np.linspace(-0.3, 0.5, 8), np.full(8, 0.1), 20)
+    *_, question, cell = table
+    question[cell == 7] = 0
+    how = Resampling(seed=2, draws=50)
+    rest = brier_on_split_martingale(*(column[cell < 7] for column in table), splits=1, how=how)
+    assert brier_on_split_martingale(*table, splits=1, how=how).coef == pytest.approx(rest.coef)
+
+
+def test_updates_of_a_millionth_have_a_slope_too() -> None:
+    spreads = np.full(8, 1e-6)
+    assert np.isfinite(brier_on_split_martingale(*cells(0, 10 * spreads, spreads, 20), how=Resampling(draws=50)).coef)

@@ -1,13 +1,17 @@
 """The difference of two kinds in a number is that of their numbers, whatever the number is made of."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from doxascope.metrics import b_score_excess
+from doxascope.experiments.compare.findings import Record
+from doxascope.experiments.compare.page import sentence
+from doxascope.metrics import b_score_excess, paired_difference
 from doxascope.metrics.contract import Resampling
 from doxascope.metrics.scoring.differences import paired_differences, pairs_of
 from doxascope.metrics.scoring.engine import measured, score_samples
-from doxascope.metrics.tables.samples import Answers, Evidence, Records, Sample
+from doxascope.metrics.tables.samples import Answers, Evidence, Forecasts, Multiclass, Records, Sample
 
 HOW = Resampling(draws=99)
 KEYS = np.arange(40)
@@ -21,6 +25,11 @@ def evidence(kind: str, both: bool) -> Sample:
         p_x=p_x, p_y=p_y, p_y_given_x=like, p_y_given_not_x=like_not if both else None, posterior=posterior,
         clusters=KEYS, keys=KEYS, kind=kind,
     )  # fmt: skip
+
+
+def with_keys(belief: np.ndarray, kind: str) -> Sample:
+    names = np.arange(len(belief))
+    return Forecasts(belief=belief, outcome=np.ones(len(belief)), clusters=names, keys=names, kind=kind)
 
 
 def answers(kind: str) -> Sample:
@@ -41,9 +50,42 @@ def test_a_difference_is_that_of_two_numbers(metric: str) -> None:
     assert float(difference.score.estimate) == pytest.approx(float(first.estimate) - float(second.estimate))
 
 
+def test_a_difference_of_accuracies_of_few_items_ends_where_there_is_none_larger() -> None:
+    right, wrong = np.array([[0.9, 0.1]] * 3), np.array([[0.1, 0.9]] * 2 + [[0.9, 0.1]])
+    names = np.arange(3)
+    kinds = [
+        Multiclass(belief=belief, truth=np.zeros(3), sizes=np.full(3, 2), clusters=names, keys=names, kind=kind)
+        for kind, belief in (("exact", right), ("verbal", wrong))
+    ]
+    found = measured(kinds, HOW, compared={"accuracy"}, only_compared=True)
+    (difference,) = paired_differences(pairs_of(found.comparable, (), kinds), HOW)
+    score = difference.score
+    assert (score.estimate, score.ci_hi) == (pytest.approx(2 / 3), 1.0)
+    assert -1 <= score.ci_lo < 0
+
+
+def test_where_every_cluster_differs_alike_the_reason_for_no_test_is_said() -> None:
+    score = paired_difference([np.ones(5)], [np.zeros(5)], np.mean, np.arange(5))
+    assert (score.difference, score.ci_lo, score.ci_hi, score.status) == (1, 1, 1, "zero_cluster_variance")
+    first, second = (with_keys(np.full(5, value), kind) for value, kind in ((0.8, "exact"), (0.4, "verbal")))
+    found = measured([first, second], HOW, compared={"brier"}, only_compared=True)
+    (pair,) = pairs_of(found.comparable, (), [first, second])
+    (number,) = paired_differences([pair], HOW)
+    assert sentence(Record(pair, number)).endswith(
+        "There is no test: every cluster has the same value, so that the interval has no length."
+    )
+
+
 def test_without_the_other_likelihood_nothing_is_compared_with_a_coherent_posterior() -> None:
     kinds = [evidence(kind, both=False) for kind in ("exact", "verbal")]
     assert not measured(kinds, HOW, compared={"rmse_coherent"}, only_compared=True).comparable
+
+
+def test_runs_are_told_over_their_models_only_where_these_are_a_sample() -> None:
+    runs = [replace(answers("exact"), run=name) for name in ("first", "second")]
+    over = [number.metric for number in score_samples(runs, HOW, over_models=True).numbers if not number.run]
+    assert "b_excess_over_models" in over
+    assert all(number.run for number in score_samples(runs, HOW).numbers)
 
 
 def test_one_score_alone_is_a_rule_to_accept_by() -> None:

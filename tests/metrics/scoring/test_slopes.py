@@ -78,12 +78,14 @@ def test_a_slope_is_withheld_where_the_wordings_do_not_read_one_belief(noise: fl
     study = wording_study(wordings, how=Resampling(draws=200))
     if noise < 1:
         assert m.score.status == "ok"
-        assert m.beside["reliability of one wording"].startswith(f"{study.reliability_one:.2f} ")
+        assert m.beside["reliability over wordings"].startswith(f"{study.reliability_one:.3f} ")
         assert len(found.differences) == 1
     else:
         assert study.ci_lo <= 0
         assert (m.score.status, np.isnan(m.score.estimate)) == (WITHHELD, True)
         assert m.score.n_rows == 60
+        tests = by_metric(one, metric="martingale-tests")["tests"].score
+        assert (tests.status, np.isnan([tests.estimate, tests.p]).all()) == (WITHHELD, True)
         assert not found.differences
 
 
@@ -96,7 +98,7 @@ def test_reliability_over_wordings_is_within_cells() -> None:
     with_factor = Updates(views={"": replace(pairs, cell=cell)}, factors={"cell": cell})
     levels = score_samples([with_factor], HOW, "martingale-factors").numbers
     assert {(one.score.status, np.isnan(one.score.estimate)) for one in levels} == {(WITHHELD, True)}
-    assert len({one.beside["reliability of one wording"] for one in levels if one.metric != "M_pooled"}) == 1
+    assert len({one.beside["reliability over wordings"] for one in levels if one.metric != "M_pooled"}) == 1
     alone = by_metric(Updates(views={"": pairs}), metric="martingale")["M"].score
     split = by_metric(Updates(views={"": replace(pairs, cell=cell)}, factors={"cell": cell}), metric="martingale")[
         "M"

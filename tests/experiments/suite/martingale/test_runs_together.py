@@ -14,6 +14,8 @@ from doxascope import UserError
 from doxascope.benchmarks.agents import Anchored, Bayesian
 from doxascope.experiments.cli.main import cli
 from doxascope.experiments.report.lead import Lead
+from doxascope.experiments.report.score_files import page_of
+from doxascope.experiments.report.terminal import to_text
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.joint_scores import score_runs
 from doxascope.metrics import Resampling, brier_on_split_martingale
@@ -56,6 +58,7 @@ def test_a_number_has_one_margin_that_of_the_plan(stored: Stored, planted: Any) 
     claims = [number.equivalence for number in found.numbers if (number.metric, number.subset) == ("M", "all")]
     claims += [number.equivalence for number in found.differences if number.metric == "M_difference"]
     assert [claim.params["hi"] for claim in claims if claim] == [0.3] * 3
+    assert "words: asks" in to_text(page_of(found, {}))  # in the legend
     assert [verdict.coherent.margin for verdict in Lead.of_table(found).verdicts if verdict.coherent] == [0.3] * 2
 
 

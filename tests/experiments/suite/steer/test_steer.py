@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 import doxascope
 from doxascope import Steer, UserError, Vector
 from doxascope.experiments.run.config import load_config
+from doxascope.experiments.run.plan import make_plan
 from doxascope.experiments.suite.steer import SteerExperiment, _over_draws
 from doxascope.experiments.suite.steer.directions import OWN, ways
 from doxascope.metrics.number import Number
@@ -49,6 +50,8 @@ def test_a_run_has_what_edits_give(place: Path, tiny_folder: Path, tiny: Any) ->
         "bootstrap_draws": 50,
     }
     run = doxascope.run("steer", str(tiny_folder), overrides=changes, out=place / "runs")
+    plan, ran = make_plan(*load_config("steer", model=str(tiny_folder), settings=changes)), run.manifest["totals"]
+    assert plan.tokens_run == ran["tokens_run"]  # with its edited branches
     answers = pd.read_csv(run.path / "answers.csv")
     assert set(answers["alpha"]) == {0.0, 0.5, -0.5}
     assert set(answers["direction"].dropna()) == {"direction", "random"}
