@@ -321,7 +321,7 @@ def _row(record: Record) -> list[Cell]:
     same = Cell(NONE, ["" if out else "no margin was given for it"])
     if isinstance(test, Equivalence):
         same = Cell(f"{test.p:.3g}" if math.isfinite(test.p) else NONE, [f"within ±{test.params['hi']:g}"])
-    alone = f"{score.n_only_first} and {score.n_only_second} rows without a counterpart"
+    alone = f"further rows of the first {score.n_only_first}, of the second {score.n_only_second}"
     return [
         Cell(" - ".join(record.pair.names), [record.pair.metric]),
         Cell(shown(score.first), struck=out),

@@ -330,13 +330,13 @@ def _added(judged: Judged) -> TableBlock:
         if math.isfinite(added.p)
     ]
     undefined = [
-        (f"beyond {name}", f"not tested: {added.status}")
+        (f"added to {name}", f"not tested: {added.status}")
         for name, added in judged.study.added.items()
         if not math.isfinite(added.p)
     ]
     return grid(
         "What it adds to the model's own answers",
-        ["beyond", "without", "with the probe", "gain", "permutation p", "rows"],
+        ["predicted from", "loss without the probe", "loss with it", "gain", "permutation p of the gain", "rows"],
         rows,
         caption="Log-loss of the target in nats per row, on held-out groups. For p the part of the probe's reading "
         "that the model's own belief does not explain is exchanged between groups.",

@@ -164,7 +164,13 @@ def inner_blocks(columns: Sequence[Column], profiles: Sequence[Profile], gate: G
         "number of this page."
     )
     scored = [(column.title, column.explanation) for column in columns]
-    judges = [(name, "") for name in ("coverage", "beyond the words", "evidence, nat", "share that responds", "fails")]
+    judges = [
+        ("coverage", "probability of the options at this layer"),
+        ("correlation beyond the words", "with the exact log-odds, given the share that each word usually has"),
+        ("response to evidence, nats", "mean movement of the log-odds towards what was said"),
+        ("share that responds", "share of the clusters that respond as the exact answer does"),
+        ("gates that fail", "each by its name in the figure"),
+    ]
     return [
         Prose(title=figure.title, text=text, soft=True),
         Picture(figure=figure),

@@ -58,16 +58,15 @@ ORDERS = {
     "all": "in every order of their options (`orders: all`)",
 }
 COLUMNS = (
-    Column("accuracy", "accuracy", "share of questions whose likeliest option is the true one", percent=True,
-           beside=GUESS),
+    Column("accuracy", "accuracy", "share of questions whose likeliest option is the true one",
+           percent=True, beside=GUESS),
     Column("brier_multiclass", "Brier", "squared distance of the belief from the truth, summed over all options, in "
            "[0, 2]", beside=EVEN),
     Column("log_loss", "log-loss", "-log of the probability of the true option, nats", beside=EVEN),
     Column("calibration_error", "calibration error", "RMS distance of confidence and frequency over bins, minus the "
-           "part that chance adds",
-           beside=UNBINNED),
-    Column("calibration_error", "ECE", "expected calibration error, as published; few questions in a bin make it "
-           "large", field="ece"),
+           "part that chance adds", beside=UNBINNED),
+    Column("calibration_error", "ECE", "expected calibration error, as published; few questions in a bin make it large",
+           field="ece"),
     Column("confidence", "confidence", "mean probability of the likeliest option", percent=True),
     Column("coverage", "coverage", "probability that the answer is one of the options", percent=True),
     Column("by_place", "by place", "share of questions whose belief follows the place of the options", percent=True),
