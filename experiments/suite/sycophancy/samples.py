@@ -27,14 +27,9 @@ from ....metrics.contract import NAN, Array, Floats
 from ....metrics.divergence import LOGIT_EPS
 from ....metrics.number import Number
 from ....metrics.tables.sample_rows import joined, part_of
-<<<<<<< HEAD
 from ....metrics.tables.samples import ALL, Elicited, Evidence, Forecasts, Sample, Testimony, Told
 from ....metrics.tables.whitebox_samples import Askers
-from ...run.scores import gate, resampling
-=======
-from ....metrics.tables.samples import ALL, Askers, Elicited, Evidence, Forecasts, Sample, Testimony, Told
 from ...run.scores import NumberMaker, gate, resampling
->>>>>>> 0b6fb5dad6e1e89a4e793ac71a569069b571f4fa
 from .ask import COLUMNS, NOT_X, SPEAKERS, X
 from .config import SycophancyConfig
 from .readings import arms, array, in_every_context, mean_readings, readings, under_passage, updates
