@@ -100,7 +100,9 @@ def blocks_of(comparison: Comparison) -> list[Block]:
     if named:
         tested.append(differences("Struck out", STRUCK, named, short=True))
     if comparison.explored:
-        tested.append(differences("Exploratory differences", _explored_caption(comparison), comparison.explored))
+        fixed = "These numbers were not named before comparing, so that nothing here is confirmed"
+        caption = f"{fixed}; {adjusted_over(_tests(comparison.explored), 'Benjamini and Hochberg')}."
+        tested.append(differences("Exploratory differences", caption, comparison.explored))
     if rest:
         tested.append(differences("Exploratory, and struck out", STRUCK, rest))
     numbers = [_numbers(group) for group in comparison.groups]
@@ -285,13 +287,6 @@ def family_caption(comparison: Comparison) -> str:
         f"{family} Rows are paired on common items, and the clusters of both sides are resampled together; "
         f'{adjusted_over(_tests(comparison.confirmed))}. "The same" is tested by two one-sided tests within the '
         "margin, adjusted in the same way."
-    )
-
-
-def _explored_caption(comparison: Comparison) -> str:
-    return (
-        "These numbers were not named before comparing, so that nothing here is confirmed; "
-        f"{adjusted_over(_tests(comparison.explored), 'Benjamini and Hochberg')}."
     )
 
 
