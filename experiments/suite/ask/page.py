@@ -148,7 +148,8 @@ def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: T
         (method, answer), transcript = every[i], texts[names[i]]
         question = shorten(transcript["messages"][-1]["content"], LONGEST, placeholder=" ...")
         read = _read(answer)
-        facets = [method, answer.topic, _right(answer)]
+        right = "unknown" if answer.truth is None else "yes" if answer.value == answer.options[answer.truth] else "no"
+        facets = [method, answer.topic, right]
         conversations = [(f"belief from all readings: {read}; the first reading", transcript)]
         return Instance(facets, answer.value_of_truth, f"{question}\n{read}", conversations)
 
@@ -168,7 +169,3 @@ def _read(answer: Answered) -> str:
     """Every option with its probability, and which of them is true."""
     each = enumerate(zip(answer.options, answer.belief, strict=True))
     return ", ".join(f"{option}{' (true)' * (i == answer.truth)}: {p:.3f}" for i, (option, p) in each)
-
-
-def _right(answer: Answered) -> str:
-    return "unknown" if answer.truth is None else "yes" if answer.value == answer.options[answer.truth] else "no"

@@ -17,7 +17,7 @@ from ...report.marks import AWAY, PALE, Axis, Mark, around, diagonal, line, poin
 from ...report.plotting import MARK
 from ...run.experiment import Transcripts
 from ...run.galleries import gallery
-from .ask import LINE_1, MENU
+from .ask import LINE_1
 from .config import STANDARD, RationalityConfig
 from .samples import (
     BEYOND,
@@ -232,6 +232,16 @@ def terms(_: RationalityConfig) -> list[tuple[str, str]]:
     ]
 
 
+MENUS = (
+    "Offering to defer, which should be irrelevant, moves the share of yes among yes and no by {:+.3f} [{:+.3f}, "
+    "{:+.3f}]."
+)
+FORESTS = (
+    "The paper's baseline of iterated expectation is random forests that are fitted to the truth, without reading "
+    "noise: their median of size / belief is {:.3f} [{:.3f}, {:.3f}]."
+)
+
+
 def _question(config: RationalityConfig, numbers: Sequence[Number]) -> str:
     fewest, most = config.reveal
     sentences = [
@@ -240,31 +250,17 @@ def _question(config: RationalityConfig, numbers: Sequence[Number]) -> str:
         "whether to decide at all (no: defer), then which way, so that every action has its exact probability. The "
         "yes-or-no choice counts both answers to the first, each by its probability. No utilities are assumed: the "
         "question is whether any agent with this belief could choose in this way.",
-        _menus(numbers),
+        _sentence(numbers, "menu_shift", MENUS),
         _latent(numbers),
-        _forest(numbers),
+        _sentence(numbers, FOREST, FORESTS),
     ]
     return " ".join(filter(None, sentences))
 
 
-def _menus(numbers: Sequence[Number]) -> str:
-    shift = next((number.score for number in numbers if (number.metric, number.method) == ("menu_shift", MENU)), None)
-    if shift is None or shift.estimate != shift.estimate:
-        return ""
-    return (
-        "Offering to defer, which should be irrelevant, moves the share of yes among yes and no by "
-        f"{shift.estimate:+.3f} [{shift.ci_lo:+.3f}, {shift.ci_hi:+.3f}]."
-    )
-
-
-def _forest(numbers: Sequence[Number]) -> str:
-    share = next((number.score for number in numbers if number.metric == FOREST), None)
-    if share is None or share.estimate != share.estimate:
-        return ""
-    return (
-        "The paper's baseline of iterated expectation is random forests that are fitted to the truth, without reading "
-        f"noise: their median of size / belief is {share.estimate:.3f} [{share.ci_lo:.3f}, {share.ci_hi:.3f}]."
-    )
+def _sentence(numbers: Sequence[Number], metric: str, text: str) -> str:
+    """A number with its interval in a sentence; empty where there is none."""
+    score = next((number.score for number in numbers if number.metric == metric), None)
+    return "" if score is None or np.isnan(score.estimate) else text.format(score.estimate, score.ci_lo, score.ci_hi)
 
 
 def _latent(numbers: Sequence[Number]) -> str:
