@@ -134,6 +134,7 @@ STATUSES = {
     "zero_variance_prior": "the prior does not vary",
     "zero_cluster_variance": "all clusters alike",
     "no_df": "too few clusters",
+    "no_freedom": "nothing to permute",
     "ties_dominate": "most clusters do not differ",
     "missing_rows": "widened for missing rows",
     "at_end": "at the end of the grid",

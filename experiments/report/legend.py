@@ -14,6 +14,8 @@ STATUSES = {
     "too_few": "there are too few rows to say this number",
     "too_few_clusters": "there are too few clusters to say this number",
     "one_cluster": "all rows are of one cluster, so that nothing says how far the number would vary",
+    "no_freedom": "no permutation changes the table, so that p is 1 by itself",
+    "few_contexts": "the number rests on so few contexts that its interval may be too short",
     "no_df": "too few clusters are left for an interval",
     "undefined": "the rows do not define this number, as a ratio to zero",
     "zero_variance": "what the number compares does not vary",
