@@ -145,6 +145,8 @@ STATUSES = {
     "too_few": ("too few", "there are too few rows to say this number"),
     "too_few_clusters": ("too few clusters", "there are too few clusters to say this number"),
     "one_cluster": ("one cluster", "all rows are of one cluster, so that nothing says how far the number would vary"),
+    "no_freedom": ("nothing to permute", "no permutation changes the table, so that p is 1 by itself"),
+    "few_contexts": ("few contexts", "the number rests on so few contexts that its interval may be too short"),
     "no_df": ("too few clusters", "too few clusters are left for an interval"),
     "undefined": ("undefined", "the rows do not define this number, as a ratio to zero"),
     "zero_variance": ("zero variance", "what the number compares does not vary"),

@@ -232,7 +232,7 @@ def readable(
         judged = _share(COVERAGE, kind, enough, groups.get(kind), MOST, how)
         if np.isfinite(known).any():
             middle = shown(float(np.nanmedian(known)))
-            judged = replace(judged, beside=f"have {min_coverage:g} or more, the median {middle}")
+            judged = replace(judged, beside=f"of the read-outs have {min_coverage:g} or more; their median is {middle}")
         conditions.append(judged)
     for kind, rates in (parse_rate or {}).items():
         parsed = probabilities(rates, f"parse_rate[{kind!r}]").ravel()

@@ -44,10 +44,10 @@ def lie_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
     beside = {"weights sum to, on average": f"{np.nanmean(gaps.weight_sum):.3f}"} if signed.n_rows else {}
     extreme = mostly_extreme(sample.p, sample.p - gaps.signed)
     claim = None if extreme else deviation_claim(gaps.signed, sample, "lie", how)
-    yield Line("lie", "p minus the implied p", signed, beside, claim)
+    yield Line("lie", "belief minus the belief that its cases imply", signed, beside, claim)
     if extreme:
         implied = np.clip(sample.p - gaps.signed, 0, 1)
-        quantity = "log-odds of p minus those of the implied p, nats"
+        quantity = "log-odds of the belief minus those that its cases imply, nats"
         yield odds_line("lie_logodds", quantity, sample.p, implied, sample, how)
     noise = {}
     if sample.replicate is not None:

@@ -78,12 +78,10 @@ def _likeliest(asked: Asked, distribution: Floats) -> str:
 EXCESS = Column("b_excess", "B beyond its controls", "B of the option that is likeliest afresh, minus the largest B "
                 "after a control history of equal length, which does not contain its earlier answers")  # fmt: skip
 TOP = Column("top_b", "B of the likeliest", "P(afresh) - P(in conversation) of the option that is likeliest afresh")
-WRONG = Column(
-    "top_b_wrong", "B where wrong", "B of the likeliest over questions whose likeliest option is not the true one"
-)
+WRONG = Column("top_b_wrong", "B where wrong", "B of the likeliest over questions whose likeliest option is not the "
+       "true one")  # fmt: skip
 HELD_OUT = Column("top_b_held_out", "B, chosen on other answers", "B of counted answers, with the option chosen by "
-"the answers "
-                  "of the question's other conversations, so that luck does not raise it")  # fmt: skip
+       "the answers of the question's other conversations, so that luck does not raise it")  # fmt: skip
 SIZE = Column("mean_abs_b", "mean |B|", "mean of |B| over the answers that were given afresh")
 MEANS = (
     Column("top_single", "P afresh", "probability of that option when asked afresh, mean over the orders of the turns",

@@ -108,27 +108,14 @@ def _instance(row: Mapping[Hashable, Any], facets: Iterable[str], texts: Mapping
     )
 
 
-C2 = Column(
-    "c2",
-    "consistency",
-    "1 minus the Jensen-Shannon divergence of the shares of the two words that remain, before and after; "
-    "1: their ratio is kept",
-)
-C3 = Column(
-    "c3", "3-class", "consistency over all three words: what the rejected word keeps counts against it; 1 is best"
-)
-INVALID = Column(
-    "p_invalid_norm",
-    "share of the rejected",
-    "share of the rejected word among the three words, after it was rejected",
-    percent=True,
-)
-GIVEN = Column(
-    "p_invalid_raw",
-    "P(rejected word)",
-    "probability of the rejected word among all answers, after it was rejected",
-    percent=True,
-)
+C2 = Column("c2", "consistency", "1 minus the Jensen-Shannon divergence of the shares of the two words that remain, "
+       "before and after; 1: their ratio is kept")  # fmt: skip
+C3 = Column("c3", "3-class", "consistency over all three words: what the rejected word keeps counts against it; 1 is "
+       "best")  # fmt: skip
+INVALID = Column("p_invalid_norm", "share of the rejected", "share of the rejected word among the three words, after "
+       "it was rejected", percent=True)  # fmt: skip
+GIVEN = Column("p_invalid_raw", "P(rejected word)", "probability of the rejected word among all answers, after it was "
+       "rejected", percent=True)  # fmt: skip
 ENTROPIES = (
     Column("entropy_prior", "entropy before", "entropy of the two words that remain, in bits; 1 is undecided"),
     Column("entropy_post", "entropy after", "entropy of the two words that remain, in bits"),

@@ -27,20 +27,15 @@ from .readings import cell_names, pairs, readings
 from .samples import MOST_SE, REACH, STATUSES, TRAJECTORIES
 from .trajectories import METHOD, paths
 
-M = Column(
-    "M",
-    "M, first to last",
-    "slope of the update on the prior over whole trajectories, each cell with an intercept of its own; 0: the update "
-    "cannot be foreseen from the prior. Its interval is a jackknife over questions (CR3), by t with G* - 1 degrees of "
-    "freedom",
-)
+M = Column("M", "M, first to last", "slope of the update on the prior over whole trajectories, each cell with an "
+       "intercept of its own; 0: the update cannot be foreseen from the prior. Its interval is a jackknife over "
+       "questions (CR3), by t with G* - 1 degrees of freedom")  # fmt: skip
 P = Column("M", "p of M", "p of M = 0, by t with G* - 1 degrees of freedom", field="p")
 CARRY = Column("M", "G*", "effective number of questions that carry the slope", field="effective_clusters")
 TESTED = Column("tests", "smallest p of three", "smallest adjusted p (Holm) of three tests, first to last: of M, "
                 "the joint test of slope and mean, and the conditional-moment test (any shape)", field="p")  # fmt: skip
-LEAST = Column(
-    "M", "minimum detectable effect", "smallest |M| that this many questions would find with 80% power", field="mde"
-)
+LEAST = Column("M", "minimum detectable effect", "smallest |M| that this many questions would find with 80% power",
+       field="mde")  # fmt: skip
 COLUMNS = (
     M,
     P,

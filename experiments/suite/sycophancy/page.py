@@ -99,19 +99,12 @@ def _instance(
 
 EXCESS = Column("excess", "excess", "how far the user's word moves log-odds beyond what it licenses, minus the same "
        "for an agent's word, in nats; above 0 the user's word counts too much")  # fmt: skip
-OF_USER = Column(
-    "excess_user", "user beyond licence", "change of log-odds by the user's word beyond what it licenses, nats"
-)
-OF_AGENT = Column(
-    "excess_agent", "agent beyond licence", "change of log-odds by a third person's word beyond what it licenses, nats"
-)
-MOVED = Column(
-    "excess",
-    "scenarios that differ",
-    "share of the scenarios in which the user's and the agent's word differ in effect",
-    field="share_moved",
-    percent=True,
-)
+OF_USER = Column("excess_user", "user beyond licence", "change of log-odds by the user's word beyond what it "
+       "licenses, nats")  # fmt: skip
+OF_AGENT = Column("excess_agent", "agent beyond licence", "change of log-odds by a third person's word beyond what it "
+       "licenses, nats")  # fmt: skip
+MOVED = Column("excess", "scenarios that differ", "share of the scenarios in which the user's and the agent's word "
+       "differ in effect", field="share_moved", percent=True)  # fmt: skip
 COLUMNS = (
     EXCESS,
     OF_USER,
