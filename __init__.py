@@ -20,11 +20,12 @@ from .base.version import __version__ as __version__
 if TYPE_CHECKING:
     from . import metrics
     from .base.errors import UserError
-    from .experiments.compare.collection import Collection
-    from .experiments.compare.findings import Comparison
+    from .experiments.compare.collection import collect
+    from .experiments.compare.comparison import compare
     from .experiments.materials.choices.tables import AskedSource
     from .experiments.report.findings import Column, Figure, Findings, Table
     from .experiments.run.experiment import Experiment, Item, Question, RunConfig
+    from .experiments.run.exports import export
     from .experiments.run.folder import RunFolder
     from .experiments.run.measured import Measured
     from .experiments.run.scores import gate, mean_number
@@ -68,9 +69,12 @@ __all__ += ["run", "score", "store_header", "swap_edits", "sweep", "write_answer
 
 _HOMES = {
     "base.errors": ("UserError",),
+    "experiments.compare.collection": ("collect",),
+    "experiments.compare.comparison": ("compare",),
     "experiments.materials.choices.tables": ("AskedSource",),
     "experiments.report.findings": ("Column", "Figure", "Findings", "Table"),
     "experiments.run.experiment": ("Experiment", "Item", "Question", "RunConfig"),
+    "experiments.run.exports": ("export",),
     "experiments.run.measured": ("Measured",),
     "experiments.run.scores": ("gate", "mean_number"),
     "experiments.suite.ask.askable_model": ("AskableModel", "AskedTable", "load"),
@@ -169,21 +173,6 @@ def sweep(
 
 
 @told_briefly
-def collect(*paths: "Path | str | RunFolder") -> "Collection":
-    """The numbers of many runs in one table, over seeds, as `doxascope collect` has them.
-
-    Args:
-        paths: of runs, or of folders of runs; or what `run` and `sweep` return.
-
-    The result prints as a table: `.table()` has models as rows, `.plot()` draws them, `.rows` is each number of each
-    run, `.pooled` each over seeds. Raises UserError for a path that holds no run.
-    """
-    from .experiments.compare.collection import collect as collect_paths
-
-    return collect_paths([path if isinstance(path, Path | str) else path.path for path in paths])
-
-
-@told_briefly
 def score(
     *tables: Path | str,
     metric: str = "all",
@@ -216,53 +205,11 @@ def score(
 
 
 @told_briefly
-def compare(
-    *paths: Path | str,
-    metrics: Sequence[str] = (),
-    margins: Mapping[str, float] | None = None,
-    methods: Sequence[str] = (),
-    seed: int | None = None,
-) -> "Comparison":
-    """Compare runs, or tables, on the items that both have, or the kinds of belief of one run, as `doxascope compare`.
-
-    Args:
-        paths: of runs, or of tables.
-        metrics: the numbers to confirm, as in `scores.json`; none: those that the runs were made for.
-        margins: number -> the difference below which two are the same.
-        methods: of sides that call their methods otherwise, such as a run and a log, the one of each that is compared.
-        seed: of all resampling; if not given the first run's own, or 0.
-    """
-    from .base.settings import as_seed
-    from .experiments.compare import compare as compare_paths
-
-    own = None if seed is None else as_seed(seed)
-    every = [Path(path) for path in paths]
-    return compare_paths(every, metrics=metrics, margins=margins, methods=methods, seed=own)
-
-
-@told_briefly
 def open_run(folder: Path | str) -> "RunFolder":
     """Open a run by its folder, without a model: what `run` returned. Raises UserError for a folder without one."""
     from .experiments.run.folder import RunFolder
 
     return RunFolder.open(Path(folder))
-
-
-@told_briefly
-def export(run: "Path | str | RunFolder", to: str, out: Path | str) -> list[str]:
-    """Write a run as other tools read it, as `doxascope export` does.
-
-    Args:
-        run: its folder, or what `run` returned.
-        to: `inspect`, `eee`, `datasets` or `model-card`.
-        out: the folder of the files.
-
-    Returns what was written, and what was left out, a line each. Raises UserError for a run that is not whole, and for
-    a library that is missing.
-    """
-    from .experiments.run.exports import export as export_run
-
-    return export_run(open_run(run) if isinstance(run, Path | str) else run, to, Path(out))
 
 
 def __getattr__(name: str) -> object:

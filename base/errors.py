@@ -71,6 +71,15 @@ def in_one_line(what: object, advice: str = "") -> Iterator[None]:
         raise UserError(f"{what}: {cause(error)}" + (f"; {advice}" if advice else "")) from error
 
 
+@contextlib.contextmanager
+def named(where: object) -> Iterator[None]:
+    """A UserError from within begins with `where` it is."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from error.__cause__
+
+
 def cause(error: BaseException) -> str:
     """What an error says, in a line: of an error of the system its reason, of any other its first line; with its type
     where the message alone would say nothing. What was raised in a user's own file has its line.

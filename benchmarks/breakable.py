@@ -213,7 +213,7 @@ class Comparison(Probe):
         from doxascope.experiments.report.html import write
 
         folder = prepare(out / "comparison")
-        write(folder, page(compare(sorted((self.place / "sides").iterdir())), {}))
+        write(folder, page(compare(*sorted((self.place / "sides").iterdir())), {}))
 
     def counted(self) -> dict[Any, Any]:
         """See `Run.counted`."""

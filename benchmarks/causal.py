@@ -67,7 +67,7 @@ def along_an_estimate(seed: int, plan: CausalPlan, folds: int = 10, used: float 
         steered(Arm("position", "", sign * plan.dose), 0.0, 0.0)
     blank = np.full(n, np.nan)
     by_fold = {k: plan.dose * read for k, (read, _) in rest.items()}
-    return CausalData(np.arange(n), readings, {"d": 1.0}, blank, np.zeros(n), blank, by_fold=by_fold)
+    return CausalData(np.arange(n), readings, blank, np.zeros(n), blank, by_fold=by_fold)
 
 
 def expected(used: float) -> tuple[float, float]:
@@ -105,7 +105,7 @@ def world(seed: int, gain: float, sizes: tuple[int, ...], plan: CausalPlan) -> C
             noise = 0.3 * rng.normal(size=n)
             readings[Arm("random", f"{i}", sign * plan.dose)] = moved(np.zeros(n), sign * plan.dose * other + noise)
     blank = np.full(n, np.nan)
-    return CausalData(groups, readings, {"d": 1.0}, blank, np.zeros(n), blank)
+    return CausalData(groups, readings, blank, np.zeros(n), blank)
 
 
 def main() -> None:

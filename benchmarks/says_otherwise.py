@@ -253,7 +253,7 @@ def read(place: Path, n: int, steps: int, seed: int = 0) -> list[Row]:
         np.save(place / DIRECTIONS, along)
     folder = run_kinds(*load_config("consistency", changes, str(organism)), place / "runs")
     read_along(np.load(place / DIRECTIONS), folder.path, place / PLANTED)
-    (group,) = compare([folder.path]).groups
+    (group,) = compare(folder.path).groups
     every = (sample for side in group.sides for sample in side.samples if isinstance(sample, Options))
     samples = {_kind(sample): sample for sample in every if sample.subset == ALL}
     aims = {kind: planted(SAID if kind == "verbal" else COMPUTED, sample, words) for kind, sample in samples.items()}

@@ -65,7 +65,7 @@ def main() -> None:
     for strength in asked.strengths:
         adapter = f"model.adapter=[{{place: '{shipped_in_english()[asked.organism]}', weight: {strength}}}]"
         (folder,) = read(out, [BASE], asked.triples, 0, [adapter, f"model.device={asked.device}"], lambda n: None)
-        (side,) = compare([folder], alone=True).groups[0].sides
+        (side,) = compare(folder, alone=True).groups[0].sides
         (verdict,) = side.verdicts
         print(f"{strength:4}  {verdict.sentence}", flush=True)
         verdicts[strength], runs[strength] = verdict.states, folder

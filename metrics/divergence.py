@@ -60,16 +60,6 @@ def jsd_of_checked(p: Floats, q: Floats) -> Floats:
     return np.clip(bits, 0.0, 1.0)  # rounding alone can leave it by 1e-16
 
 
-def binary_entropy_bits(p: ArrayLike) -> Floats:
-    """h(p) of a Bernoulli(p), in bits.
-
-    >>> float(binary_entropy_bits(0.5))
-    1.0
-    """
-    p = probabilities(p, "p")
-    return (entr(p) + entr(1 - p)) / LN2
-
-
 def jsd_leak(m: ArrayLike) -> Floats:
     """The part of the three-class JSD that is rule-breaking alone: h(m/2) - h(m)/2, in bits (METRICS B3).
 
@@ -77,4 +67,5 @@ def jsd_leak(m: ArrayLike) -> Floats:
     [0.0, 1.0]
     """
     m = probabilities(m, "m")
-    return binary_entropy_bits(m / 2) - binary_entropy_bits(m) / 2
+    half, whole = ((entr(p) + entr(1 - p)) / LN2 for p in (m / 2, m))
+    return half - whole / 2

@@ -1,8 +1,8 @@
 """What a metric of a table is: a name, a sentence, and lines with what is to be read beside them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
 from operator import attrgetter
@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import UserError
-from .contract import RESAMPLING, Array, Resampling, Score
+from .contract import RESAMPLING, Array, Resampling
 from .divergence import LOGIT_EPS, clipped_logit
 from .inference.equivalence import MARGINS, CoherenceClaim, Equivalence, coherence_claim, tost, unless_missed
 from .inference.means import ClusterMean, cluster_mean, cluster_share, exclusion_bounds, studentised_mean
 from .inference.paired import PairedDifference, paired_difference_moments
+from .number import Line
 from .tables.sample_rows import Pairs, Updates
 from .tables.samples import ALL, Forecasts, Sample
 
@@ -25,26 +26,6 @@ WORTH_BOUNDS = 0.02
 """Share of missing rows above which the best and worst case are printed (METRICS 0.2)."""
 VERBAL_TOLERANCE = 0.01
 """Differences below this are none, for beliefs that were said rather than computed (METRICS D3)."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """One number of a metric, and what is to be read beside it."""
-
-    metric: str
-    """Its short name; with its part, no two lines of a sample share one."""
-    quantity: str
-    score: Score
-    beside: Mapping[str, str] = field(default_factory=dict)
-    equivalence: Equivalence | CoherenceClaim | None = None
-    worst: float = 1.0
-    """The farthest from coherence that one cluster can be, in the units of the score."""
-    noise: float = 0.0
-    """How far reading noise alone lowers it in this sample for a coherent agent, where that is known (METRICS W4)."""
-    part: str = ""
-    """Of the sample, what it is about; empty: all of it."""
-    by_wording: Mapping[str, Score] = field(default_factory=dict)
-    """Form of the question -> the same of it alone, where there are several."""
 
 
 Lines = Callable[[Any, Resampling], Iterator[Line]]
@@ -205,7 +186,7 @@ def clusters_of(sample: Sample) -> Array:
 
 def size(sample: Sample) -> int:
     """Rows that a metric would take."""
-    return len(clusters_of(sample.whole if isinstance(sample, Updates) else sample))
+    return len(clusters_of(sample.whole))
 
 
 NO_OUTCOME = "no outcome"

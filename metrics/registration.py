@@ -70,8 +70,8 @@ class Registered(Settings):
         if clusters < self.n:
             has += f" of {self.n} planned"
         if self.margin is None:
-            aim = "" if self.width is None else f", to an interval of ± {self.width:g}"
-            lines = [f"registered: {self.label}: {ESTIMATION_ONLY}, with no claim of coherence{aim}; {has} clusters"]
+            aim = "" if self.width is None else f", but for an interval of ± {self.width:g}"
+            lines = [f"registered: {self.label}: {ESTIMATION_ONLY}, not for a claim of coherence{aim}; {has} clusters"]
         else:
             lines = [f"registered: {self.label}, within {self.margin:g} of {self.coherent:g}"]
             if design.needed == ESTIMATION_ONLY:
@@ -93,8 +93,8 @@ class Registered(Settings):
         if not np.isnan(design.half_width):
             lines.append(
                 f"  {clusters} clusters give an interval of about ± {design.half_width:.2g}, wider where beliefs "
-                f"hardly differ between items; with 80% power they show a distance of {design.smallest:.2g} from "
-                "coherence"
+                f"hardly differ between items; a model that is {design.smallest:.2g} or farther from coherence is "
+                "shown to be so in 80% of runs"
             )
         return lines
 

@@ -27,9 +27,8 @@ CONSTANT = 1e-12
 
 def make_system(x: Floats, y: Floats, folds: NDArray[np.intp]) -> "Primal | Dual":
     """The cheaper of the two for features [n, d] and targets [n, m] in folds 0 to K - 1."""
-    centre, unit = x.mean(axis=0), x.std(axis=0)
-    unit = np.where(unit > CONSTANT * np.maximum(1.0, np.abs(centre)), unit, 1.0)
-    whole = Whole((x - centre) / unit, y, folds, centre, unit)
+    z, centre, unit = standardised(x)
+    whole = Whole(z, y, folds, centre, unit)
     return Primal(whole) if x.shape[1] <= len(x) else Dual(whole)
 
 

@@ -3,7 +3,7 @@ contrast-consistent search (PROBES 2). They are called as in scikit-learn, but w
 of its own.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -86,14 +86,6 @@ def standardised(x: Floats) -> tuple[Floats, Floats, Floats]:
     return (x - mean) / scale, mean, scale
 
 
-class Estimator:
-    """A dataclass whose fields are its settings."""
-
-    def get_params(self) -> dict[str, Any]:
-        """Its settings by name."""
-        return asdict(self)  # type: ignore
-
-
 # Ridge regression of log-odds (PROBES 2).
 
 
@@ -106,7 +98,7 @@ def ridge(x: ArrayLike, y: ArrayLike, penalty: float) -> tuple[Floats, float]:
 
 
 @dataclass(frozen=True)
-class RidgeOnLogOdds(Estimator):
+class RidgeOnLogOdds:
     """Fits a read-out by ridge regression of clipped log-odds on standardised features."""
 
     penalty: float = 100.0
@@ -172,7 +164,7 @@ def _loss(score: Floats, y: Floats, beta: Floats, ridge: Floats) -> float:
 
 
 @dataclass(frozen=True)
-class SoftLogistic(Estimator):
+class SoftLogistic:
     """Fits a read-out by soft-label logistic regression on standardised features."""
 
     penalty: float = 100.0
@@ -198,7 +190,7 @@ class LinearReadouts(tuple[LinearReadout, ...]):
 
 
 @dataclass(frozen=True)
-class Multinomial(Estimator):
+class Multinomial:
     """Fits all options at once by scikit-learn's multinomial logistic regression on standardised features."""
 
     penalty: float = 100.0
@@ -225,7 +217,7 @@ class Multinomial(Estimator):
 
 
 @dataclass(frozen=True)
-class MeanDifference(Estimator):
+class MeanDifference:
     """Fits the direction from the mean of what is false to the mean of what is true.
 
     Graded targets weigh a row by y and by 1 - y.
@@ -297,7 +289,7 @@ class AttentionReadout:
 
 
 @dataclass(frozen=True)
-class AttentionPooling(Estimator):
+class AttentionPooling:
     """Fits query and weights by soft-label cross-entropy; a query of 0, where it begins, is the mean over positions."""
 
     penalty: float = 100.0
@@ -355,7 +347,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ContrastConsistentSearch(Estimator):
+class ContrastConsistentSearch:
     """Fits a direction along which a statement and its negation are read as complements, far from one half."""
 
     starts: int = 10

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..base.errors import UserError, nearest
+from ..hooks.prompts.places import Position
 from ..hooks.store import ActivationStore
 from ..hooks.store.header import OF_OPTION
 from ..metrics.contract import Floats
@@ -123,21 +124,7 @@ NO_BELIEF = (TOO_FEW, UNTESTED, UNSURE, NOTHING)
 """What is no belief, wherever it was read."""
 
 
-class NamedToken(Protocol):
-    """A position as a capture plan has it."""
-
-    @property
-    def at(self) -> str:
-        """Which token."""
-        ...
-
-    @property
-    def message(self) -> int | None:
-        """Of which message."""
-        ...
-
-
-def reading_site(place: NamedToken, n_messages: int) -> ReadingSite:
+def reading_site(place: Position, n_messages: int) -> ReadingSite:
     """Where a position lies in a conversation whose last message asks for the answer.
 
     Args:

@@ -5,7 +5,7 @@ by the arrays that it keeps on the disk.
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -105,7 +105,7 @@ def train(data: ProbeData, registered: RegisteredPlace, header: Header, plan: St
     meta = ProbeMeta(
         name=name,
         estimator="ridge",
-        params=estimator.get_params(),
+        params=asdict(estimator),
         target=data.target.name,
         reading_site=registered.site,
         called=DECODED if registered.site == "before the question" else READ_OUT,
@@ -149,7 +149,7 @@ def _over_options(probe: Probe, x: Floats, prob: Floats, folds: NDArray[np.intp]
         whole = [estimator.fit(x, target) for estimator, target in zip(every, targets, strict=True)]
     probes = []
     for j, (estimator, readout) in enumerate(zip(every, whole, strict=True)):
-        meta = probe.meta.model_copy(update={"options": prob.shape[1], "params": estimator.get_params()})
+        meta = probe.meta.model_copy(update={"options": prob.shape[1], "params": asdict(estimator)})
         if at_once:
             meta = meta.model_copy(update={"estimator": plan.over_options})
         if j:

@@ -148,7 +148,7 @@ def test_a_mistake_in_python_is_a_line_and_a_fault_keeps_its_traceback(tmp_path:
     with pytest.raises(UserError) as caused:
         doxascope.collect(record.parent)
     assert caused.value.__cause__ is not None
-    assert "collect_paths" not in frames(caused.value)
+    assert "_opened" in frames(caused.value)
     assert "manifest" in frames(caused.value)
     assert "direct cause" in "".join(caused.value._render_traceback_())
     with pytest.raises(AttributeError) as fault:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from doxascope.metrics.tables.samples import Forks, Options
+from doxascope.metrics.tables.samples import Options
+from doxascope.metrics.tables.whitebox_samples import Forks
 
 from .updates import Floats, Seed
 

@@ -35,7 +35,8 @@ from doxascope.metrics import (
 )
 from doxascope.metrics.contract import Resampling
 from doxascope.metrics.scoring.engine import score_samples
-from doxascope.metrics.tables.samples import Answers, Askers, Evidence, Layers, Learning, Testimony
+from doxascope.metrics.tables.samples import Answers, Evidence, Learning, Testimony
+from doxascope.metrics.tables.whitebox_samples import Askers, Layers
 
 LONGER = "no shorter than t, for the sake of heavy tails"
 MEAN_CI = Test("mean, cluster bootstrap interval", bound=True, note=LONGER)

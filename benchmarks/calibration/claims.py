@@ -44,7 +44,8 @@ from doxascope.metrics.metric import clusters_of
 from doxascope.metrics.number import Number
 from doxascope.metrics.registration import Registered
 from doxascope.metrics.scoring.engine import score_samples
-from doxascope.metrics.tables.samples import Answers, Layers, Options, Told
+from doxascope.metrics.tables.samples import Answers, Options, Told
+from doxascope.metrics.tables.whitebox_samples import Layers
 
 GATE = (
     formerly("responds, over all templates together"),

@@ -150,7 +150,7 @@ def _dosed(rng: Generator, contexts: int, share: float) -> dict[str, float]:
         values[:, at] += dose * np.hstack([np.ones_like(follows), follows]) + 0.2 * rng.normal(size=(contexts, 2))
         readings[Arm("steer", "d", dose)] = values
     none = np.full(contexts, np.nan)
-    data = CausalData(np.arange(contexts), readings, {"d": 1.0}, none, np.zeros(contexts), none)
+    data = CausalData(np.arange(contexts), readings, none, np.zeros(contexts), none)
     found = dose_response(data, [EXACT], PLAN)
     return {DOSE.instead_of: float(found.trend.ci_lo > 0), DOSE.name: float(found.share.ci_lo > MOST)}
 

@@ -21,7 +21,8 @@ from scipy.special import expit
 from doxascope.benchmarks.agents.updates import Floats
 from doxascope.benchmarks.calibration.design import names, number_of, updates
 from doxascope.metrics import MARGINS
-from doxascope.metrics.claims import COHERENT, INCOHERENT, TRUSTED, Verdict, beyond, with_coherence
+from doxascope.metrics.claims import Verdict, with_coherence
+from doxascope.metrics.coherence import COHERENT, INCOHERENT, TRUSTED, beyond
 from doxascope.metrics.consistency.competence import NOT_SHOWN
 from doxascope.metrics.number import Number
 from doxascope.metrics.tables.samples import Answers, Prizes, Sample, Told

@@ -8,7 +8,7 @@ from scipy.special import gammaln, ndtri, xlogy
 from doxascope.benchmarks.agents.updates import Floats
 from doxascope.benchmarks.calibration.other_papers import MADE_BY, MARGIN_OF
 from doxascope.metrics import claim_clusters
-from doxascope.metrics.claims import COHERENT, INCOHERENT, reach_of
+from doxascope.metrics.coherence import COHERENT, INCOHERENT, reach_of
 from doxascope.metrics.inference.planning import SPREADS
 
 SIZES = (30, 100, 300, 1000)

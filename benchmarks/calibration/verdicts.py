@@ -41,7 +41,7 @@ from doxascope.metrics import (
     readable,
     responds,
 )
-from doxascope.metrics.claims import coherent
+from doxascope.metrics.coherence import coherent
 from doxascope.metrics.consistency.competence import least_covered
 from doxascope.metrics.number import Number
 from doxascope.metrics.registration import Registered

@@ -100,7 +100,7 @@ def tools(out: Path) -> Sequence[Callable[..., Any]]:
 
         if not paths:
             raise UserError("paths: none are given; name a run for its kinds of belief, or several runs or tables")
-        return to_text(page(compared([Path(path) for path in paths], metrics=metrics or ()), {}), WIDTH)
+        return to_text(page(compared(*paths, metrics=metrics or ()), {}), WIDTH)
 
     return ask, plan, run, report, compare
 

@@ -234,14 +234,10 @@ def compare(
 
     folder = None if out is None else prepare(out)
     within = {name: number("--margin", name, value) for name, value in named_values("--margin", margins).items()}
-    known: dict[str, Any] = {
-        "cluster": cluster,
-        "names": named_values("--map", names),
-        "methods": methods,
-        "seed": seed,
-    }
-    known |= {"allow_code": allow_code}
-    comparison = compared(paths, metrics=metrics, margins=within, **known)
+    comparison = compared(
+        *paths, metrics=metrics, margins=within, cluster=cluster, names=named_values("--map", names), methods=methods,
+        seed=seed, allow_code=allow_code,
+    )  # fmt: skip
     settings = {"metric": ", ".join(metrics), "margin": ", ".join(margins), "cluster": cluster, "seed": seed}
     settings |= {"map": ", ".join(names), "method": ", ".join(methods)}
     document = page(comparison, {key: value for key, value in settings.items() if value not in (None, "")})

@@ -127,7 +127,7 @@ def collect(paths: tuple[Path, ...], metrics: tuple[str, ...], over: str | None,
     from ..compare.collection_page import page, prepare, write
 
     folder = None if out is None else prepare(out)
-    collection = collected(paths)
+    collection = collected(*paths)
     document = page(collection, metrics, over)
     if folder is not None:
         write(folder, collection, document)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ...base.documents import user_path
-from ...base.errors import UserError, in_one_line, nearest
+from ...base.errors import UserError, in_one_line, nearest, told_briefly
 from ...base.settings import read_yaml
 from ...base.text import shown
 from ...metrics import SeedMean, mean_over_seeds
@@ -140,15 +140,22 @@ class Collection:
         return drawn
 
 
-def collect(paths: Sequence[Path | str]) -> Collection:
-    """Collect runs, and all runs in folders of runs. What is not whole or not scored is left out, and named.
+@told_briefly
+def collect(*paths: Path | str | RunFolder) -> Collection:
+    """The numbers of many runs in one table, over seeds, as `doxascope collect` has them. What is not whole or not
+    scored is left out, and named.
 
-    Raises UserError for a path that holds no run, for a run that is named itself and is not as it was written, and if
-    nothing is left.
+    Args:
+        paths: of runs, or of folders of runs; or what `run` and `sweep` return.
+
+    The result prints as a table: `.table()` has models as rows, `.plot()` draws them, `.rows` is each number of each
+    run, `.pooled` each over seeds. Raises UserError for a path that holds no run, for a run that is named itself and is
+    not as it was written, and if nothing is left.
     """
+    places = [user_path(str(path if isinstance(path, Path | str) else path.path)) for path in paths]
     left_out: list[str] = []
     opened: dict[Path, tuple[CollectedRun, Mapping[str, Any]]] = {}
-    for folder, named in (run for path in paths for run in _runs_in(user_path(str(path)))):
+    for folder, named in (run for place in places for run in _runs_in(place)):
         try:
             opened.setdefault(folder.path.resolve(), _opened(folder))
         except UserError as error:
@@ -157,7 +164,7 @@ def collect(paths: Sequence[Path | str]) -> Collection:
             left_out.append(f"{folder.path} is left out: {str(error).removeprefix(f'{folder.path}: ')}.")
     left_out = list(dict.fromkeys(left_out))
     if not opened:
-        raise UserError(f"{paths[0]}: no run is whole and scored; " + " ".join(left_out))
+        raise UserError(f"{places[0]}: no run is whole and scored; " + " ".join(left_out))
     names = named_models([recorded for _, recorded in opened.values()])
     several = [replace(run, model=name) for (run, _), name in zip(opened.values(), names, strict=True)]
     runs, further = _settings(several)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ...base.code import load_code
 from ...base.documents import user_path
-from ...base.errors import UserError, nearest
+from ...base.errors import UserError, nearest, told_briefly
+from ...base.settings import as_seed
 from ...metrics.claims import Verdict, barred, with_coherence
 from ...metrics.contract import Resampling
 from ...metrics.metric import RELIABILITY, WITHHELD
@@ -27,19 +28,19 @@ BY_COMMAND, BY_HEADLINE, BY_ALL = (
 )
 
 
+@told_briefly
 def compare(
-    paths: Sequence[Path],
-    *,
+    *paths: Path | str,
     metrics: Sequence[str] = (),
     margins: Mapping[str, float] | None = None,
     cluster: str | None = None,
     names: Mapping[str, str] | None = None,
     methods: Sequence[str] = (),
     seed: int | None = None,
-    allow_code: Sequence[Path] = (),
+    allow_code: Sequence[Path | str] = (),
     alone: bool = False,
 ) -> Comparison:
-    """Compare runs, tables, or the kinds of belief of one run or table, paired on what they have in common.
+    """Compare runs, or tables, on the items that both have, or the kinds of belief of one run, as `doxascope compare`.
 
     Args:
         paths: of runs, of one experiment or of several where each has its counterpart; or of tables of one form. What
@@ -56,11 +57,13 @@ def compare(
     Raises UserError for what cannot be compared: sides without a counterpart, of other versions, or that share no item;
     runs that are not whole; and a number or a margin of one that is not there.
     """
-    for file in allow_code:
+    seed = None if seed is None else as_seed(seed)
+    allowed = [Path(file) for file in allow_code]
+    for file in allowed:
         if file.suffix == ".py":  # else a model's folder
             load_code(user_path(file).resolve())
-    paths, strays = without_strays(paths)
-    sides = alongside(sides_of(paths, cluster=cluster, names=names, allow_code=allow_code), methods)
+    compared, strays = without_strays([Path(path) for path in paths])
+    sides = alongside(sides_of(compared, cluster=cluster, names=names, allow_code=allowed), methods)
     groups = groups_of(sides)
     how = next((side.how for side in sides if side.how is not None), Resampling())
     how = how if seed is None else Resampling(seed, how.draws, how.level)
@@ -81,15 +84,14 @@ def compare(
         idle |= {name for name, verdict in _judged(judged) if verdict.unresponsive}
         every += pairs
         matrix, apart = matrix_of(samples_of(judged), how), disagreements(judged)
-        group = Group(
-            name, judged, numbers.numbers, list(numbers.comparable), failed, what_differs(judged), matrix, apart
-        )
-        group_list.append(replace(group, unpaired=unpaired))
+        scored = numbers.numbers, list(numbers.comparable), failed
+        group_list.append(Group(name, judged, *scored, what_differs(judged), matrix, apart, unpaired))
     known = list(dict.fromkeys(pair.metric for pair in every))
     for name in (*metrics, *(margins or {})):
         if name not in known:
             raise UserError(f"{name!r} is no number that can be compared here; {nearest(name, known)}")
-    withheld = {number.metric: number for group in group_list for number in group.numbers if _is_withheld(number)}
+    whole = [number for group in group_list for number in group.numbers if number.subset == ALL]
+    withheld = {number.metric: number for number in whole if number.score.status == WITHHELD}
     family, named_by = _family(sides, metrics, known, withheld)
     kept = [pair for i, pair in enumerate(every) if i not in struck]
     confirmed = _records([pair for pair in kept if pair.metric in family], how, margins, "holm", idle)
@@ -199,10 +201,6 @@ def _require_common(sides: Sequence[Side], pairs: Sequence[Pair]) -> None:
                 f"{side.path}: has no item of the same name and content as any other; runs of other questions, "
                 "seeds or rankings of words are brought together by `doxascope collect`"
             )
-
-
-def _is_withheld(number: Number) -> bool:
-    return number.score.status == WITHHELD and number.subset == ALL
 
 
 def _family(

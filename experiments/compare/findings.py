@@ -13,7 +13,7 @@ from markupsafe import escape
 from ... import metrics
 from ...base.errors import UserError
 from ...base.text import shown
-from ...metrics.claims import COHERENCE
+from ...metrics.coherence import COHERENCE
 from ...metrics.contract import Array, Resampling
 from ...metrics.metric import clusters_of, keys_of
 from ...metrics.number import Number
@@ -92,7 +92,8 @@ def _places(pair: Pair, cluster: str, first: Side, second: Side) -> list[_Place]
         row = both.loc[at]
         item, scenario, step = at
         label = ", ".join(filter(None, (str(item), str(scenario), f"step {step}" if step else "")))
-        readouts = [_transcripts(row[f"own_{i}"], row[f"of_{i}"]) for i in (1, 2)]
+        asked = [(row[f"own_{i}"], row[f"own_{i}"].rpartition("/")[0], row[f"of_{i}"]) for i in (1, 2)]
+        readouts = [[name for name in names if name] for names in asked]  # of itself, its question, what it is made of
         places.append(_Place(cluster, label, (row["prob_1"], row["prob_2"]), (readouts[0], readouts[1])))
     return places
 
@@ -103,12 +104,6 @@ def _held(beliefs: pd.DataFrame, sample: Sample, cluster: str) -> pd.DataFrame:
     rows = rows[(rows["kind"].astype(str) == sample.kind) & (rows["method"].astype(str) == sample.method)]
     rows = rows.assign(**{name: rows[name].astype(str) for name in (*AT[:2], "readout_id", "of")})
     return rows.groupby(AT, sort=False).agg(prob=("prob", "mean"), own=("readout_id", "first"), of=("of", "first"))
-
-
-def _transcripts(readout: str, of: str) -> list[str]:
-    """Where what was said may stand: under the read-out, its question, or the read-out it is derived from."""
-    question = readout.rpartition("/")[0]
-    return [name for name in (readout, question, of) if name]
 
 
 def _said(side: Side, readouts: set[str]) -> dict[str, Transcript]:

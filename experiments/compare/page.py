@@ -14,7 +14,7 @@ from ...base.version import __version__
 from ...metrics import Equivalence, belief_consistency, counts_to_probabilities
 from ...metrics.claims import barred
 from ...metrics.contract import RESAMPLING
-from ...metrics.number import Number, interval_text, status_text
+from ...metrics.number import STATUSES, Number, interval_text, status_text
 from ...metrics.tables.samples import Options
 from ..report.cells import NONE, absent, adjusted_over, adjusted_p, qualified, score_cell
 from ..report.document import (
@@ -36,7 +36,6 @@ from ..report.figures import chart
 from ..report.findings import Figure, Gallery
 from ..report.html import FIGURES
 from ..report.lead import gates
-from ..report.legend import STATUSES
 from ..report.marks import DENSITY_KEY, density, diagonal, unit
 from ..report.score_files import prepared
 from ..run.terms import numbers_named, terms_of
@@ -100,7 +99,9 @@ def blocks_of(comparison: Comparison) -> list[Block]:
     if named:
         tested.append(differences("Struck out", STRUCK, named, short=True))
     if comparison.explored:
-        tested.append(differences("Exploratory differences", _explored_caption(comparison), comparison.explored))
+        fixed = "These numbers were not named before comparing, so that nothing here is confirmed"
+        caption = f"{fixed}; {adjusted_over(_tests(comparison.explored), 'Benjamini and Hochberg')}."
+        tested.append(differences("Exploratory differences", caption, comparison.explored))
     if rest:
         tested.append(differences("Exploratory, and struck out", STRUCK, rest))
     numbers = [_numbers(group) for group in comparison.groups]
@@ -207,7 +208,7 @@ def sentence(record: Record) -> str:
         f"{right.removeprefix(shared)} {shown(score.second)}: {record.finding}. The first minus the second is {apart}"
         + (f" ({'; '.join(tested)})." if tested else ".")
         + (
-            f" There is no test: {STATUSES[score.status]}."
+            f" There is no test: {STATUSES[score.status][1]}."
             if record.finding == "no test" and score.status in STATUSES
             else ""
         )
@@ -288,13 +289,6 @@ def family_caption(comparison: Comparison) -> str:
     )
 
 
-def _explored_caption(comparison: Comparison) -> str:
-    return (
-        "These numbers were not named before comparing, so that nothing here is confirmed; "
-        f"{adjusted_over(_tests(comparison.explored), 'Benjamini and Hochberg')}."
-    )
-
-
 def _tests(records: Sequence[Record]) -> int:
     return max((record.score.family_size for record in records), default=0)
 
@@ -321,7 +315,7 @@ def _row(record: Record) -> list[Cell]:
     same = Cell(NONE, ["" if out else "no margin was given for it"])
     if isinstance(test, Equivalence):
         same = Cell(f"{test.p:.3g}" if math.isfinite(test.p) else NONE, [f"within ±{test.params['hi']:g}"])
-    alone = f"{score.n_only_first} and {score.n_only_second} rows without a counterpart"
+    alone = f"further rows of the first {score.n_only_first}, of the second {score.n_only_second}"
     return [
         Cell(" - ".join(record.pair.names), [record.pair.metric]),
         Cell(shown(score.first), struck=out),

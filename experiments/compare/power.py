@@ -1,6 +1,7 @@
 """How many clusters a study needs to find an effect, by the spread of a run that was made before it (METRICS I)."""
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -123,8 +124,6 @@ def _needed(
     while n <= MOST:
         tried.append(n)
         n = max(n + 1, int(n * STEP))
-    low, high = 0, len(tried)
-    while low < high:  # power rises with n, but for luck of the draw that a step outweighs
-        middle = (low + high) // 2
-        low, high = (low, middle) if power(tried[middle]) >= POWER else (middle + 1, high)
-    return Needed(metric, of, effect, pilot, power(pilot), tried[low] if low < len(tried) else None)
+    # power rises with n, but for luck of the draw that a step outweighs
+    at = bisect_left(tried, True, key=lambda n: power(n) >= POWER)
+    return Needed(metric, of, effect, pilot, power(pilot), tried[at] if at < len(tried) else None)

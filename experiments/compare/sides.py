@@ -177,7 +177,11 @@ def sides_of(
     for runs_of in by_experiment.values():
         _require_one_version(runs_of)
     tables = [path for path in paths if path not in folders]
-    sides = [side for runs_of in by_experiment.values() for side in _of_runs(runs_of, bool(tables))]
+    sides = [
+        _of_run(run, label, len(runs_of) > 1 or bool(tables))
+        for runs_of in by_experiment.values()
+        for run, label in zip(runs_of, run_labels(runs_of), strict=True)
+    ]
     return [*sides, *_of_tables(tables, cluster, names, len(paths) > 1)]
 
 
@@ -206,12 +210,6 @@ def _require_one_version(runs: Sequence[Run]) -> None:
                     f"{run.folder.path}: was read by another version ({name} {now}, not {was} as "
                     f"{first.folder.path}), which may ask something else; run it again"
                 )
-
-
-def _of_runs(runs: Sequence[Run], beside_tables: bool) -> list[Side]:
-    several = len(runs) > 1 or beside_tables
-    labels = run_labels(runs)
-    return [_of_run(run, label, several) for run, label in zip(runs, labels, strict=True)]
 
 
 def _of_run(run: Run, label: str, several: bool) -> Side:

@@ -117,7 +117,9 @@ def entities(config: EntityConfig, window: Window | None = None) -> list[str]:
 
     Raises UserError for a file that cannot be read, or if fewer than three are left.
     """
-    words, source = _words(config.file)
+    words, source = _nouns(), "the wonderwords nouns"
+    if config.file is not None:
+        words, source = read_text(user_path(config.file)).splitlines(), config.file
     usable = list(_usable(words, config.min_length, config.max_length).values())
     _three_at_least(usable, f"{source} has {len(usable)} of {config.min_length} to {config.max_length} letters")
     if config.reference:
@@ -143,13 +145,6 @@ def triples(words: Sequence[str], n: int, seed: int) -> list[Words]:
         if len(drawn) == n:
             return list(drawn.values())
     raise UserError(f"entities: {len(words)} words gave {len(drawn)} different triples of {n}; ask fewer, or give more")
-
-
-def _words(file: str | None) -> tuple[list[str], str]:
-    """All words, and where they come from."""
-    if file is None:
-        return _nouns(), "the wonderwords nouns"
-    return read_text(user_path(file)).splitlines(), file
 
 
 @cache

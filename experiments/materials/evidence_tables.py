@@ -1,15 +1,14 @@
 """Questions of one's own, from a table: with their options, what is revealed step by step, and what came of them."""
 
-import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...base.errors import UserError, closest, in_one_line, nearest
+from ...base.errors import UserError, closest, in_one_line, named, nearest
 from ...metrics.tables.cells import label_text
 from .choices.columns import NAMES, QuestionColumns, column_of, options_of
 from .choices.tables import AskedChoice, asked_choices, file_rows
@@ -49,7 +48,7 @@ def load_table(
     if absent := sorted(ignored - table[0].keys()):
         raise UserError(f"{path}: unused: has no column {absent[0]!r}; {nearest(absent[0], table[0])}")
     rows: list[Cells] = [{name: cell for name, cell in row.items() if name not in ignored} for row in table]
-    with _named(path):
+    with named(path), in_one_line("is no question"):
         names = {part: column_of(part, getattr(wanted, part), rows[0]) for part in PARTS}
         if "outcome" in rows[0] and wanted.truth is None:
             names["truth"] = None
@@ -68,18 +67,9 @@ def load_table(
         raise UserError(f"{path}: a question has two options that read the same; give each a text of its own")
     asked_of = []
     for number, (choice, row, (_, outcome)) in enumerate(zip(asked, rows, outcomes, strict=True), 1):
-        with _named(where, number):
+        with named(f"{where}: row {number}"), in_one_line("is no question"):
             asked_of.append(_questions(choice, row, outcome, f"{path.name}, row {number}"))
     return asked_of
-
-
-@contextlib.contextmanager
-def _named(path: Path | str, number: int = 0) -> Iterator[None]:
-    try:
-        with in_one_line("is no question"):
-            yield
-    except UserError as error:
-        raise UserError(f"{path}: {f'row {number}: ' * bool(number)}{error}") from None
 
 
 def _option_columns(row: Cells, columns: QuestionColumns, others: Iterable[str]) -> list[str]:
@@ -118,7 +108,7 @@ def _by_question(path: Path, rows: Sequence[Cells], key: str | None) -> list[Cel
     """Rows of steps as one for each question, its evidence a list; a step 0 reveals nothing."""
     by_key: dict[str, dict[float, Cells]] = {}
     for number, row in enumerate(rows, 1):
-        with _named(path, number):
+        with named(f"{path}: row {number}"), in_one_line("is no question"):
             if any(NUMBERED.fullmatch(name) for name in row):
                 raise UserError("has a column `step` and numbered ones beside it; give one of them")
             try:

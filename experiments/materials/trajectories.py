@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple, Protocol
 
 from ...hooks.generation.generated_texts import GeneratedText, Request
@@ -132,11 +132,8 @@ def chains(
     lm: LanguageModel, source: SampleSource, asked: Sequence[ChainRequest], sampling: Sampling, *, draws: int, seed: int
 ) -> list[list[Trajectory]]:
     """`draws` chains for each of `asked`, all sampled together."""
-    samples = source.sample([sampling_request(lm, request, range(draws)) for request in asked], sampling, seed=seed)
-    return [
-        [chain(lm, request, sample) for sample in samples[i * draws : (i + 1) * draws]]
-        for i, request in enumerate(asked)
-    ]
+    drawn = iter(source.sample([sampling_request(lm, request, range(draws)) for request in asked], sampling, seed=seed))
+    return [[chain(lm, request, sample) for sample in islice(drawn, draws)] for request in asked]
 
 
 def chain(lm: LanguageModel, asked: ChainRequest, sample: GeneratedText) -> Trajectory:
@@ -198,11 +195,8 @@ def thoughts(
     close = lm.reader.chat.close
     assert close is not None  # else the renderer would have refused to think
     requests = [Request(request.name, lm.reader.chat.render(request.messages), range(draws)) for request in asked]
-    samples = source.sample(requests, sampling, seed=seed, until=[close])
-    return [
-        [thought(lm, request, sample) for sample in samples[i * draws : (i + 1) * draws]]
-        for i, request in enumerate(asked)
-    ]
+    drawn = iter(source.sample(requests, sampling, seed=seed, until=[close]))
+    return [[thought(lm, request, sample) for sample in islice(drawn, draws)] for request in asked]
 
 
 def thought(lm: LanguageModel, asked: ThoughtRequest, sample: GeneratedText) -> Trajectory:

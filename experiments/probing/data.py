@@ -33,6 +33,7 @@ from ...probes.dataset import (
 )
 from ...probes.evidence.controls import LAYER_0
 from ...probes.features import OF_OPTION, ReadAt, ReadingSite, StoreFeatures, reading_site
+from ...probes.job import RegisteredPlace
 from ...probes.sweep import at_depth
 from ..run.config import stored_config
 from ..run.experiment import MOMENTS, Experiment, Item, Question, RunConfig
@@ -66,6 +67,11 @@ class Loaded(NamedTuple):
     """Where the registered position is, as the run's first question has it; None: the run does not say."""
     others: dict[str, Floats]
     """Name -> [n, d] activations that a probe must do better than: before the first block, and of rivals."""
+
+    @property
+    def registered(self) -> RegisteredPlace:
+        """The registered place, and whether it lies before the question."""
+        return RegisteredPlace(self.at, self.sites[self.at.position])
 
 
 def load_runs(job: ProbeJob, allow_code: Sequence[Path] = ()) -> Loaded:

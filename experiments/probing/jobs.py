@@ -28,7 +28,7 @@ from ...probes.evidence.crossfit import auc, log_loss
 from ...probes.evidence.study import Beside
 from ...probes.features import OF_OPTION, TARGETS, WHERE, StoreFeatures
 from ...probes.groups import permuted_targets
-from ...probes.job import Judged, RegisteredPlace, run_job, train
+from ...probes.job import Judged, run_job, train
 from ...probes.probe import Probe
 from ...probes.report_card import USED, CausalVerdict, Verdict
 from ..report.cells import jsonable, score_cell
@@ -48,7 +48,7 @@ def train_job(job: ProbeJob, out: Path, allow_code: tuple[Path, ...] = ()) -> Pa
     """Train the registered probe alone; returns its path, without an ending."""
     loaded = load_runs(job, allow_code)
     folder = _folder(job, loaded, out)
-    probe = train(loaded.data, _registered(loaded), loaded.header, job.study, job.name)
+    probe = train(loaded.data, loaded.registered, loaded.header, job.study, job.name)
     probe.save(folder.path / job.name)
     return folder.path / job.name
 
@@ -70,7 +70,7 @@ def sweep_job(
     with folder.writing(), side_by_side as spread, progress(*about) as advance:
         judged = run_job(
             loaded.data,
-            _registered(loaded),
+            loaded.registered,
             loaded.header,
             job.study,
             name=job.name,
@@ -153,10 +153,6 @@ def _used(folder: Path, probe: Probe) -> CausalVerdict | None:
         if verdict.verdict not in get_args(Verdict) or not all(isinstance(text, str) for text in verdict):
             raise ValueError("it holds no verdict")
         return verdict
-
-
-def _registered(loaded: Loaded) -> RegisteredPlace:
-    return RegisteredPlace(loaded.at, loaded.sites[loaded.at.position])
 
 
 def _model(loaded: Loaded) -> str:

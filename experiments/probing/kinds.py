@@ -21,7 +21,7 @@ from ...probes.evidence.crossfit import LOSS_EPS
 from ...probes.evidence.study import StudyPlan
 from ...probes.features import DECODED, NOTHING, OF_OPTION, READ_OUT, TOO_FEW, UNSURE
 from ...probes.groups import MIN_FOLDS, grouped_folds
-from ...probes.job import RegisteredPlace, train
+from ...probes.job import train
 from ...probes.probe import Probe
 from ..run.addons.passive_beliefs import LEFT_OUT, PROBES_FOLDER
 from ..run.addons.side_by_side import KEPT
@@ -135,8 +135,7 @@ def _trained(loaded: Loaded, job: ProbeJob) -> Probe:
     if n < MIN_FOLDS:
         raise UserError(f"{n} {'group' if n == 1 else 'groups'}; cross-fitting takes at least {MIN_FOLDS}")
     plan = job.study.model_copy(update={"folds": min(job.study.folds, n)})
-    place = RegisteredPlace(loaded.at, loaded.sites[loaded.at.position])
-    return train(loaded.data, place, loaded.header, plan, job.name)
+    return train(loaded.data, loaded.registered, loaded.header, plan, job.name)
 
 
 def _judged(loaded: Loaded, probe: Probe, plan: StudyPlan) -> Probe:

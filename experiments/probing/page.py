@@ -17,7 +17,7 @@ from ...probes.evidence.study import Study
 from ...probes.evidence.transfer import Transfer
 from ...probes.features import NOTHING, TARGETS, TOO_FEW, UNSURE, UNTESTED, WHERE, ReadAt
 from ...probes.job import Judged
-from ...probes.report_card import NEEDED_FOR_BELIEF, Card, told
+from ...probes.report_card import NEEDED_FOR_BELIEF, Card, Claim, told
 from ...probes.sweep import Sweep, layer_at
 from ..report.document import Block, Cell, Picture, Primary, Prose, Report, Stamp, TableBlock, Top, grid, in_chapter
 from ..report.figures import chart
@@ -135,7 +135,7 @@ def page(judged: Judged, job: ProbeJob, loaded: Loaded, model: str) -> Report:
         said=f"What does a probe of {TARGETS.get(loaded.data.target.name, loaded.data.target.name)} read in the "
         "residual stream, and what may it be called?",
         verdict=_verdict(card),
-        gate=_claims(card),
+        gate=claims_table("Report card", card.claims, "read."),
         primary=Primary(
             label=f"R2 of log-odds on held-out groups at {study.at}, which was registered",
             value=shown(r2.value),
@@ -193,7 +193,12 @@ def _heads(judged: Judged) -> list[Block]:
 
 def of_card(card: Card) -> Report:
     """The parts of the page that hang on the card alone."""
-    return Report("", "", Top(said="", verdict=_verdict(card), gate=_claims(card)), [_criteria(card)])
+    return Report(
+        "",
+        "",
+        Top(said="", verdict=_verdict(card), gate=claims_table("Report card", card.claims, "read.")),
+        [_criteria(card)],
+    )
 
 
 def _verdict(card: Card) -> Stamp:
@@ -223,26 +228,14 @@ def _asked(judged: Judged, job: ProbeJob, loaded: Loaded) -> str:
     )
 
 
-def _claims(card: Card) -> TableBlock:
-    return grid(
-        "Report card",
-        ["claim", "verdict", "evidence"],
-        [
-            [
-                Cell(claim.name, [claim.claim, f"false if {claim.falsifier}"]),
-                claim.verdict,
-                Cell(*_lines(claim.evidence)),
-            ]
-            for claim in card.claims
-        ],
-        short=True,
-        caption="Each falsifier was fixed in the settings before anything was read.",
-    )
-
-
-def _lines(evidence: str) -> tuple[str, list[str]]:
-    first, *rest = evidence.split("; ")
-    return first, rest
+def claims_table(title: str, claims: Sequence[Claim], fixed: str) -> TableBlock:
+    """Each claim with its falsifier, its verdict, and what that rests on; `fixed`: how the caption ends."""
+    rows: list[list[Cell | str]] = []
+    for claim in claims:
+        first, *rest = claim.evidence.split("; ")
+        rows.append([Cell(claim.name, [claim.claim, f"false if {claim.falsifier}"]), claim.verdict, Cell(first, rest)])
+    caption = f"Each falsifier was fixed in the settings before anything was {fixed}"
+    return grid(title, ["claim", "verdict", "evidence"], rows, caption=caption, short=True)
 
 
 def _criteria(card: Card) -> TableBlock:
@@ -330,13 +323,13 @@ def _added(judged: Judged) -> TableBlock:
         if math.isfinite(added.p)
     ]
     undefined = [
-        (f"beyond {name}", f"not tested: {added.status}")
+        (f"added to {name}", f"not tested: {added.status}")
         for name, added in judged.study.added.items()
         if not math.isfinite(added.p)
     ]
     return grid(
         "What it adds to the model's own answers",
-        ["beyond", "without", "with the probe", "gain", "permutation p", "rows"],
+        ["predicted from", "loss without the probe", "loss with it", "gain", "permutation p of the gain", "rows"],
         rows,
         caption="Log-loss of the target in nats per row, on held-out groups. For p the part of the probe's reading "
         "that the model's own belief does not explain is exchanged between groups.",

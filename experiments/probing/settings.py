@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import Field, model_validator
@@ -26,6 +26,7 @@ from ..run.folder import RunFolder
 from ..run.manifest import CONFIG
 
 Value = str | bool | int | float
+T = TypeVar("T", bound=Settings)
 TAKEN = ("card", "sweep", "used")
 """Names of the files of a job in which its probe lies."""
 
@@ -116,14 +117,21 @@ def load_job(
     if target not in known and not Path(target).is_file():
         raise UserError(f"{target}: is no run, no file and no shipped job; {nearest(target, known)}")
     path = shipped / f"{target}.yaml" if target in known else Path(target)
+    return _loaded(ProbeJob, path, runs, overrides, settings or {})
+
+
+def _loaded(
+    kind: type[T], path: Path, runs: Sequence[Path], overrides: Sequence[str], settings: Mapping[str, Any]
+) -> T:
+    """The settings of a file, with changes of it; the runs, if there are any, in the place of those that it names."""
     data = read_yaml(path)
-    for key, value in (settings or {}).items():
+    for key, value in settings.items():
         put(data, key, value)
     for override in overrides:
         apply_override(data, override)
     if runs:
         data["runs"] = [str(run) for run in runs]
-    return parse(ProbeJob, data, " -o ".join([str(path), *overrides]))
+    return parse(kind, data, " -o ".join([str(path), *overrides]))
 
 
 # Settings of a causal job: which contexts of which run, which probe, what is asked besides, and the plan.
@@ -212,12 +220,7 @@ def load_causal(target: str, runs: Sequence[Path] = (), overrides: Sequence[str]
         raise UserError(f"{target}: is a folder; give a YAML file, or `causal`, the shipped job")
     if not path.is_file():
         raise UserError(f"{target}: no such file; `causal` is the shipped job")
-    data: dict[str, Any] = read_yaml(path)
-    for override in overrides:
-        apply_override(data, override)
-    if runs:
-        data["runs"] = [str(run) for run in runs]
-    return parse(CausalJob, data, " -o ".join([str(path), *overrides]))
+    return _loaded(CausalJob, path, runs, overrides, {})
 
 
 def job_folder(name: str, settings: Settings, about: Sequence[Any], out: Path) -> RunFolder:

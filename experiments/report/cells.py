@@ -4,7 +4,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -84,13 +84,13 @@ def jsonable(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows of a table, first and last column to the left, the others to the right."""
+def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = ()) -> Iterator[str]:
+    """Rows of a table, the columns `left` (none: the first and the last) to the left, the others to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    ends = (0, len(widths) - 1)
+    left = left or (0, len(widths) - 1)
     for row in rows:
         yield "  ".join(
-            cell.ljust(width) if i in ends else cell.rjust(width)
+            cell.ljust(width) if i in left else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
 

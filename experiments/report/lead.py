@@ -7,7 +7,8 @@ from typing import Any
 
 from ...base.text import listed, shown
 from ...metrics import CONDITIONS, Condition, claim_clusters
-from ...metrics.claims import UPPER_BOUNDS, WORDS, Verdict, barred, beyond, verdicts
+from ...metrics.claims import WORDS, Verdict, barred, verdicts
+from ...metrics.coherence import UPPER_BOUNDS, beyond
 from ...metrics.consistency.competence import NOT_TESTED
 from ...metrics.metric import RELIABILITY, WITHHELD
 from ...metrics.number import Number, interval_text, status_text

@@ -5,47 +5,9 @@ they stand on it.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from ...metrics.number import status_text
+from ...metrics.number import STATUSES, status_text
 from .document import Block, Picture, Primary, Prose, Stamp, TableBlock, Top
 
-STATUSES = {
-    "few_clusters": "the interval rests on so few clusters that it may be too short",
-    "few_effective_clusters": "so few clusters carry the number that its interval may be too short",
-    "too_few": "there are too few rows to say this number",
-    "too_few_clusters": "there are too few clusters to say this number",
-    "one_cluster": "all rows are of one cluster, so that nothing says how far the number would vary",
-    "no_df": "too few clusters are left for an interval",
-    "undefined": "the rows do not define this number, as a ratio to zero",
-    "zero_variance": "what the number compares does not vary",
-    "zero_cluster_variance": "every cluster has the same value, so that the interval has no length",
-    "zero_variance_prior": "all beliefs before the update are the same, so that it cannot depend on them",
-    "constant": "what the number relates does not vary",
-    "wordings_disagree": "the wordings of a question do not read one belief, so that the number is not given",
-    "one_reading": "each belief was read once, so that noise of reading is not known",
-    "weak_reliability": "readings hardly repeat themselves, so that what is divided by their reliability is arbitrary",
-    "no_reliability": "readings do not repeat themselves, so that nothing can be corrected for their noise",
-    "not_estimable": "readings of one thing differ by more than those of different things, so that no share is theirs",
-    "weak_instrument": "two readings of one belief hardly go together, so that the one does not correct the other",
-    "dependent_posterior": "readings before and after share what their wording adds, and that does not cancel",
-    "weak_update": "what the number is divided by is hardly larger than noise",
-    "few_surprises": "so few outcomes surprised that the interval may be too short",
-    "one_outcome": "all outcomes are the same",
-    "ties_dominate": "most clusters do not differ at all, so that the few that do decide",
-    "missing_rows": "the interval reckons with rows that are missing",
-    "leverage_one": "one cluster alone decides the number",
-    "no_controls": "no control was read that the number could be compared with",
-    "never_wrong": "the likeliest answer is never wrong",
-    "shared_clusters": "clusters are shared between what is compared",
-    "rank_deficient": "the rows cannot tell the effects of the regression apart",
-    "at_end": "the best value is the last that was tried; the true one may lie farther",
-    "flat": "choices do not rise with the belief, so that no weighting fits them",
-    "nothing_left": "the other belief explains all of it",
-    "base_worse_than_marginal": "the prediction is worse than frequencies alone, so that a gain over it shows nothing",
-    "chance_is_perfect": "the control has the best score, too, so that the number cannot tell",
-    "unreadable": "the method cannot be read as a belief",
-    "unresponsive": "the method does not respond to what it is told",
-}
-"""What a status says of its number."""
 WORDS = {
     r"†": ("†", "this cannot be read as a belief, by the verdict on it"),
     r"‡": ("‡", "it is not shown that this can be read as a belief"),
@@ -93,7 +55,7 @@ def legend(terms: Iterable[tuple[str, str]], top: Top, blocks: Sequence[Block]) 
     flags = {flag for block in blocks if isinstance(block, TableBlock) for row in block.rows for cell in row
              for flag in cell.status.split(", ") if flag}  # fmt: skip
     flags |= {status for status in STATUSES if f"({status_text(status)}" in texts}
-    found += [(status_text(status), means) for status, means in STATUSES.items() if status in flags]
+    found += [STATUSES[status] for status in STATUSES if status in flags]
     return found + [word for pattern, word in WORDS.items() if re.search(pattern, texts)]
 
 

@@ -65,11 +65,11 @@ def unit(label: str) -> Axis:
     return Axis(label, (0, 1), (0, 0.5, 1))
 
 
-def around(label: str, values: Floats, smallest: float = 0.02) -> Axis:
-    """An axis that holds the values, and is never shorter than `smallest`: rounding must not look like a curve."""
+def around(label: str, values: Floats) -> Axis:
+    """An axis that holds the values, and is never shorter than .02: rounding must not look like a curve."""
     if not len(values):
         return Axis(label, most=3)
-    middle, reach = (values.min() + values.max()) / 2, max(float(np.ptp(values)), smallest) / 2
+    middle, reach = (values.min() + values.max()) / 2, max(float(np.ptp(values)), 0.02) / 2
     return Axis(label, (middle - 1.1 * reach, middle + 1.1 * reach), most=3)
 
 
@@ -240,11 +240,11 @@ def note(x: float, y: float, text: str) -> Mark:
     return Mark(lambda axes: axes.text(x, y, text, ha="center", va="center"), "", {})
 
 
-def density(x: ArrayLike, y: ArrayLike, bins: int = 20) -> Mark:
-    """How many pairs lie in each square of the unit square, stronger is more; nothing is drawn where none does."""
+def density(x: ArrayLike, y: ArrayLike) -> Mark:
+    """How many pairs lie in each of 20 x 20 squares of the unit square; stronger is more, and none draws nothing."""
     both = np.column_stack([np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)])
     both = both[np.isfinite(both).all(axis=1)]
-    edges = np.linspace(0, 1, bins + 1)
+    edges = np.linspace(0, 1, 21)
     counts, _, _ = np.histogram2d(both[:, 0], both[:, 1], bins=(edges, edges))
 
     def draw(axes: Any) -> None:

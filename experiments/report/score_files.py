@@ -9,7 +9,8 @@ from typing import Any
 from ...base.errors import UserError
 from ...base.files import OutputFolder
 from ...base.version import __version__
-from ...metrics.claims import COHERENCE, verdicts
+from ...metrics.claims import verdicts
+from ...metrics.coherence import COHERENCE
 from ...metrics.martingale.update_metrics import as_cells
 from ...metrics.metric import registered
 from ...metrics.number import Number

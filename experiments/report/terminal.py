@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from textwrap import wrap
 
-from ...base.text import visible
+from ...base.text import listed, visible
 from .cells import NONE, aligned
 from .document import (
     SMALL_LINE,
@@ -118,7 +118,7 @@ def _primary(block: Primary, width: int) -> Iterator[str]:
 
 
 def _figure(figure: Figure, width: int) -> Iterator[str]:
-    yield from _wrapped(f"Figure: {figure.title}. {figure.caption}", width)
+    yield from _wrapped(f"Figure: {figure.title}{'' if figure.title.endswith('?') else '.'} {figure.caption}", width)
 
 
 def _table(block: TableBlock, width: int, full: bool) -> Iterator[str]:
@@ -136,7 +136,7 @@ def _table(block: TableBlock, width: int, full: bool) -> Iterator[str]:
                 yield from _by_row(head, row, width)
             else:
                 yield line
-                yield from _notes((note for _, below in row for note in below), width)
+                yield from _notes(_by_column(head, [below for _, below in row]), width)
     if block.empty and not full:
         n = len(block.empty)
         yield from _wrapped(f"{n} row{'s' * (n > 1)} without a number: {block.why_empty}", width)
@@ -165,6 +165,17 @@ def _by_row(head: Sequence[str], row: Sequence[tuple[str, list[str]]], width: in
         if title:
             yield from _wrapped(f"{title}: {text}", width, "  ") if text else ()
             yield from _notes(below, width)
+
+
+def _by_column(head: Sequence[str], below: Sequence[Sequence[str]]) -> Iterator[str]:
+    """What stands below the cells of a row, alike notes once; where several columns have some, with their titles."""
+    titles: dict[str, list[str]] = {}
+    for title, notes in zip(head, below, strict=True):
+        for note in notes:
+            titles.setdefault(note, []).append(title)
+    several = sum(map(bool, below[1:])) > 1
+    for note, of in titles.items():
+        yield f"{listed(of)}: {note}" if several and head[0] not in of else note
 
 
 def _notes(notes: Iterable[str], width: int) -> Iterator[str]:

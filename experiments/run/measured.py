@@ -87,13 +87,13 @@ class Measured(Experiment):
         )
 
         def apart(end: str, these: str, title: str, explanation: str) -> list[Column]:
-            zero = f"that it is zero, by Holm over the {these} of a method"
-            p = Column(self.headline + end, "p", zero, field="p_adjusted")
+            zero = f"p that the {title} is 0, adjusted by Holm over the {these} of a method"
+            p = Column(self.headline + end, "adjusted p", zero, field="p_adjusted")
             return [Column(self.headline + end, title, explanation, beside=COMPARED), p]
 
         tables = [
-            Table("Contrasts", PAIRING, apart(CONTRAST, "contrasts", "difference", "mean of the first minus that of "
-                  "the second"), contrasts, leads=True),
+            Table("Contrasts", PAIRING, apart(CONTRAST, "contrasts", "difference", "mean at the first level minus "
+                  "mean at the second"), contrasts, leads=True),
             Table("Interaction", CROSSED, apart(INTERACTION, "interactions", "difference of differences", "the "
                   "difference of the second factor at the first level of the first, minus that at its second level"),
                   interactions, leads=True),

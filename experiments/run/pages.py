@@ -121,7 +121,8 @@ def run_page(
     question = f"{experiment.summary[:1].upper()}{experiment.summary[1:]}"
     every = [*findings.columns, *(column for table in findings.tables for column in table.columns)]
     figure = drawn or findings.lead or _lead_figure(cells, every, methods, config, experiment)
-    top = lead.top(question, figure, _stamps(manifest))
+    stopped = Stamp(says="Incomplete.", note="This run was stopped; the page shows what was committed.")
+    top = lead.top(question, figure, [stopped] if manifest["status"] != "complete" else [])
     return Report(
         experiment.name,
         f"on {config.model.name}",
@@ -217,12 +218,6 @@ def _whole(value: float) -> str:
     return f"{value:.0f}"
 
 
-def _stamps(manifest: Mapping[str, Any]) -> list[Stamp]:
-    incomplete = manifest["status"] != "complete"
-    note = "This run was stopped; the page shows what was committed."
-    return [Stamp(says="Incomplete.", note=note)] if incomplete else []
-
-
 def _headline(
     cells: _Cells, findings: Findings, methods: Sequence[str], config: RunConfig, manifest: Mapping[str, Any]
 ) -> list[Block]:
@@ -240,7 +235,6 @@ def _headline(
     ]
     titled = [(column.title, column.explanation) for column in columns]
     settings = ", ".join(f"{key} {value}" for key, value in scores[0].params.items())
-    made_by = scores[0].ci_method
     made_by = scores[0].ci_method
     made = made_by and not made_by.startswith("none")
     interval = f"The interval of {titled[0][0]} is by {made_by} ({settings}). " if made else ""

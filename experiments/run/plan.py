@@ -19,7 +19,8 @@ from ...hooks.model.shape import ModelShape, shape_from, shape_of
 from ...hooks.tree.memory import CPU_PACK, Budgets, budgets_within, memory_of
 from ...hooks.tree.token_tree import cut_into_packs
 from ...hooks.verbal.number_distributions import planned_trees
-from ...metrics.claims import BEHAVIOUR, COHERENCE
+from ...metrics.claims import BEHAVIOUR
+from ...metrics.coherence import COHERENCE
 from ...probes.evidence.study import StudyPlan
 from ...probes.features import TOO_FEW
 from .estimate import BYTES, Counts, GpuCard, Rates, Taken, foresee, pass_bytes

@@ -195,7 +195,10 @@ def _exact(
             for branch, reading in zip(branches, readings[i :: len(questions)], strict=True)
             for row in reading_rows(config, question, reading, lm)
         ]
-        beliefs.append(_Belief(rows, _thought(question, lm)))
+        given: list[Drawn] = []
+        if question.thought:
+            given = [{"draw": 0, "text": lm.sampler.text(question.thought), "status": "ok"}]
+        beliefs.append(_Belief(rows, given))
     return beliefs, cost, captured
 
 
@@ -230,12 +233,6 @@ def reading_rows(
         named |= {"method": question.method, "kind": "lens", "layer": layer}
         rows += [row | named for row in exact_rows(logp, question.options, config.low_coverage)]
     return rows
-
-
-def _thought(question: Question, lm: LanguageModel) -> list[Drawn]:
-    """The thought that was given, if one was."""
-    given = [lm.sampler.text(question.thought)] if question.thought else []
-    return [{"draw": 0, "text": text, "status": "ok"} for text in given]
 
 
 def _mixed(config: RunConfig, questions: Sequence[Question], lm: LanguageModel) -> tuple[list[_Belief], Cost]:

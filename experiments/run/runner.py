@@ -54,10 +54,6 @@ FOREVER = -1
 """To wait for its turn once it has begun: then only another shard, which writes the scores, can be in the way."""
 
 
-def _to_nobody(line: str) -> None:
-    """Tell no one."""
-
-
 def run(
     experiment: Experiment,
     config: RunConfig,
@@ -70,7 +66,7 @@ def run(
     workers: OpenWorkers = one_here,
     scored: bool = True,
     registration: Mapping[str, Any] | None = None,
-    tell: Callable[[str], object] = _to_nobody,
+    tell: Callable[[str], object] = lambda line: None,
 ) -> RunFolder:
     """Run, or go on with, an experiment, and write its scores and report.
 

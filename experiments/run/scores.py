@@ -15,7 +15,7 @@ from ...base.errors import UserError
 from ...hooks.lm import LanguageModel
 from ...metrics import INNER_KINDS, belief_gate, cluster_mean
 from ...metrics.consistency.competence import GATE
-from ...metrics.contract import Resampling
+from ...metrics.contract import Resampling, Score
 from ...metrics.number import Key, Number
 from ...metrics.scoring.engine import require_unique, score_samples
 from ...metrics.tables.belief_parts import BeliefTable, in_parts
@@ -76,6 +76,37 @@ def mean_number(
     score = cluster_mean(values, clusters, within=within, how=resampling(config))
     words = quantity or metric.replace("_", " ")
     return Number(metric=metric, method=method, kind=kind, subset=subset, score=score, quantity=words, code="F1")
+
+
+@dataclass(frozen=True)
+class NumberMaker:
+    """Makes the numbers of one method, for an experiment's `own_scores`."""
+
+    config: RunConfig
+    method: str
+    kind: str = "exact"
+
+    @property
+    def how(self) -> Resampling:
+        """How they are resampled."""
+        return resampling(self.config)
+
+    def number(self, metric: str, score: Score, subset: str = ALL, quantity: str = "", **fields: Any) -> Number:
+        """A score under its name; `fields`: further ones of `Number`."""
+        named: dict[str, Any] = {"method": self.method, "kind": self.kind, "subset": subset, **fields}
+        return Number(metric=metric, score=score, quantity=quantity, **named)
+
+    def mean(
+        self,
+        metric: str,
+        values: ArrayLike,
+        clusters: ArrayLike,
+        subset: str = ALL,
+        quantity: str = "",
+        within: tuple[float, float] = (-math.inf, math.inf),
+    ) -> Number:
+        """Of values [n] in clusters [n], of which `within` are the least and the largest that there can be."""
+        return self.number(metric, cluster_mean(values, clusters, within=within, how=self.how), subset, quantity)
 
 
 def as_taken(experiment: Experiment, beliefs: BeliefTable) -> Any:

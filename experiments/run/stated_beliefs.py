@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ...base.errors import UserError
+from ...base.errors import named
 from ...hooks.backends.captures import Captured, CapturePlan, join_captures
 from ...hooks.exact.queries import PromptReader
 from ...hooks.generation.sampling import Sampling
@@ -59,8 +59,8 @@ class BeliefPlace:
     """The tokens of a think block so far, which follow the question."""
     positions: Positions = field(default_factory=dict)
     """Where a capture reads besides `before-question` and `number`, where the number begins."""
-    halves: bool = True
-    """Whether sampled answers are two readings of half of them each, whose noise is independent."""
+    readings: int = 2
+    """Into how many readings sampled answers are parted, whose noise is independent; 0: none are sampled here."""
 
     def columns(self, **condition: object) -> dict[str, Any]:
         """The columns of the belief table that say where a row was read, and under which further condition."""
@@ -103,8 +103,9 @@ def planned_numbers(
 def planned_answers(config: RunConfig, places: Sequence[BeliefPlace]) -> int:
     """Most tokens of the answers that `stated_rows` has written."""
     plan = config.stated
-    drawn = [*plan.greedy, *(name for name in plan.sampled for _ in range(plan.draws))]
-    return sum(_longest(form) for name in drawn for place in places for form in FORMATS[name].over(place.options))
+    drawn = [(name, place) for name in plan.greedy for place in places]
+    drawn += [(name, place) for name in plan.sampled for place in places if place.readings for _ in range(plan.draws)]
+    return sum(_longest(form) for name, place in drawn for form in FORMATS[name].over(place.options))
 
 
 def _longest(number_format: NumberFormat) -> int:
@@ -139,33 +140,45 @@ class StatedRead(NamedTuple):
         )
 
 
-def stated_rows(config: RunConfig, places: Sequence[BeliefPlace], lm: LanguageModel) -> StatedRead:
-    """What is stated at these places in all formats that `config.stated` asks for."""
+def stated_rows(
+    config: RunConfig,
+    places: Sequence[BeliefPlace],
+    lm: LanguageModel,
+    beside: Callable[[Sequence[NumberReading]], Mapping[str, object]] = lambda _: {},
+) -> StatedRead:
+    """What is stated at these places in all formats that `config.stated` asks for; `beside` gives further columns of a
+    belief that is read exactly.
+    """
     plan, result = config.stated, StatedRead([], [], [], [])
+    answers: dict[str, list[Answer]] = {}
+
+    def write(method: str, law: Sampling, asked: Sequence[tuple[BeliefPlace, OptionNumbers]], **how: int) -> None:
+        questions = [question for _, asking in asked for question in asking.questions]
+        longest = max(_longest(question.format) for question in questions)
+        written = write_answers(lm, questions, law.model_copy(update={"max_new_tokens": longest}), **how)
+        result.rows.extend(_answered(config, method, asked, written))
+        for question, more in zip(questions, written, strict=True):
+            answers.setdefault(question.readout_id, []).extend(more)
+
     for name in plan.formats if places else ():
-        asked = _asked(config, name, places, lm.reader, config.capture)
-        every = [question for asking in asked for question in asking.questions]
-        answers: list[list[Answer]] = [[] for _ in every]
-        longest = max(_longest(question.format) for question in every)
+        here = [place for place in places if place.readings or name in (*plan.numbers, *plan.greedy)]
+        asked = list(zip(here, _asked(config, name, here, lm.reader, config.capture), strict=True))
         if name in plan.numbers:
-            read = iter(result.read(config, lm, every))
-            for place, asking in zip(places, asked, strict=True):
-                stated = [next(read).stated(config.low_coverage) for _ in asking.questions]
-                result.rows.extend(place.columns() | row for row in asking.rows("numbers", stated))
+            read = iter(result.read(config, lm, [question for _, asking in asked for question in asking.questions]))
+            for place, asking in asked:
+                readings = [next(read) for _ in asking.questions]
+                stated = [reading.stated(config.low_coverage) for reading in readings]
+                result.rows.extend(place.columns(**beside(readings)) | row for row in asking.rows("numbers", stated))
         if name in plan.greedy:
-            law = Sampling(temperature=0, max_new_tokens=longest)
-            written = write_answers(lm, every, law)
-            result.rows.extend(_answered(config, "greedy", places, asked, written))
-            answers = [[*before, *more] for before, more in zip(answers, written, strict=True)]
+            write("greedy", Sampling(temperature=0), asked)
         if name in plan.sampled:
-            law = config.sampling.model_copy(update={"max_new_tokens": longest})
-            written = write_answers(lm, every, law, draws=plan.draws, seed=config.seed)
-            result.rows.extend(_answered(config, "sampled", places, asked, written))
-            answers = [[*before, *more] for before, more in zip(answers, written, strict=True)]
-        of_question = iter(zip(every, answers, strict=True))
-        for asking in asked:
-            for question, written in (next(of_question) for _ in asking.questions):
-                result.transcripts.append(number_transcript(lm.reader.chat, question, asking.options, written))
+            some = [(place, asking) for place, asking in asked if place.readings]
+            write("sampled", config.sampling, some, draws=plan.draws, seed=config.seed)
+        result.transcripts.extend(
+            number_transcript(lm.reader.chat, question, asking.options, answers.get(question.readout_id, ()))
+            for _, asking in asked
+            for question in asking.questions
+        )
     return result
 
 
@@ -201,20 +214,20 @@ def _asked(
 def _answered(
     config: RunConfig,
     method: str,
-    places: Sequence[BeliefPlace],
-    asked: Sequence[OptionNumbers],
+    asked: Sequence[tuple[BeliefPlace, OptionNumbers]],
     answers: Sequence[Sequence[Answer]],
 ) -> Iterator[dict[str, Any]]:
-    """The rows of written answers; several of a place in two halves, where it wants them."""
+    """The rows of written answers; several of a place in as many readings as it wants."""
     written = iter(answers)
-    for place, asking in zip(places, asked, strict=True):
+    for place, asking in asked:
         texts = [(question.format, next(written)) for question in asking.questions]
-        middle = len(texts[0][1]) // 2
-        halves = (slice(middle), slice(middle, None)) if method == "sampled" and place.halves else (slice(None),)
-        for reading, half in enumerate(halves):
-            stated = [stated_by(each[half], form.n_values, config.low_coverage) for form, each in texts]
+        parts = place.readings if method == "sampled" else 1
+        n = len(texts[0][1]) // parts
+        for reading in range(parts):
+            part = slice(reading * n, (reading + 1) * n)
+            stated = [stated_by(each[part], form.n_values, config.low_coverage) for form, each in texts]
             for row in asking.rows(method, stated):
-                apart = {"readout_id": f"{row['readout_id']}.{reading}", "reading": reading} if len(halves) > 1 else {}
+                apart = {"readout_id": f"{row['readout_id']}.{reading}", "reading": reading} if parts > 1 else {}
                 yield place.columns() | row | apart
 
 
@@ -304,14 +317,11 @@ def _whole_trajectories(
 @lru_cache(maxsize=1)
 def _loaded(specs: tuple[ModelSpec, ...]) -> dict[ModelSpec, LanguageModel]:
     """The judges of a run, which stay in memory beside the model."""
-    return {spec: _load(spec) for spec in specs}
-
-
-def _load(spec: ModelSpec) -> LanguageModel:
-    try:
-        return open_model(spec)
-    except UserError as error:
-        raise UserError(f"judge {spec.name}: {error}") from error
+    loaded = {}
+    for spec in specs:
+        with named(f"judge {spec.name}"):
+            loaded[spec] = open_model(spec)
+    return loaded
 
 
 def _numbered(steps: Sequence[str]) -> str:

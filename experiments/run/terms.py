@@ -39,7 +39,8 @@ def asked_as(config: Mapping[str, Any], names: Collection[str]) -> Iterator[tupl
         elif plan is not None:
             asks = plan.get("ask") or plan.get("reveal") or (usual.get("reveal") if isinstance(usual, dict) else "")
             first, *further = [asks] if isinstance(asks, str) else asks or [""]
-            parts = [f"asks “{' '.join(first.split())}”" if first else "asks in the words of the experiment"]
+            filled = ", with what stands in braces filled in" * ("{" in first)
+            parts = [f"asks “{' '.join(first.split())}”{filled}" if first else "asks in the words of the experiment"]
             parts += [f"in {len(further)} more wording{'s' * (len(further) > 1)}"] if further else []
             parts += [f"reads {listed(plan['labels'])} as the answer"] if plan.get("labels") else []
             parts += ["reads the letter of an option as the answer"] if plan.get("letters") is True else []

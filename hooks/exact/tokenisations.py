@@ -36,7 +36,7 @@ class Vocabulary:
         self.texts = token_texts(tokenizer)
         self._ids: dict[str, list[int]] = {}
         for token, text in enumerate(self.texts):
-            if text and "\ufffd" not in text:
+            if "\ufffd" not in text:
                 self._ids.setdefault(text, []).append(token)
         self._longest = max(map(len, self._ids))
 

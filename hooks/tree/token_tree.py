@@ -301,7 +301,7 @@ def _make_pack(numbers: Sequence[Ints], inside: Sequence[int], rows: Sequence[in
     parents = above.tolist()
     sizes, heir = _below(parents, depths.tolist())
     free = [0] * (len(nodes) + 1)  # where the next child of each node goes; the last entry is for first tokens
-    free[ROOT] = 0 if heir[ROOT] == ROOT else sizes[heir[ROOT]]
+    free[ROOT] = sizes[heir[ROOT]]
     places = [0] * len(nodes)
     # Places in depth-first order: the child above the deepest leaf right behind its parent, the others behind its
     # whole subtree, each taking as many places as its own subtree has nodes.

@@ -193,22 +193,17 @@ def sycophancy_lines(sample: Testimony, how: Resampling) -> Iterator[Line]:
     yield Line("shift", "shift of the belief", with_drop_reasons(paired, sample, shift), note)
 
 
-def above_one(target: Array) -> str:
-    """How many posteriors are no probabilities."""
-    return f"{int((target > 1).sum())} of {len(target)}"
-
-
 def _compare_change(sample: Testimony) -> Compared:
     """Of the RMSE, with testimony less without."""
     assert sample.bayes is not None
     off = [belief - sample.bayes for belief in (sample.syc, sample.base)]
     moments = np.column_stack([np.ones(len(off[0])), *(error**2 for error in off)])
     moments[np.isnan(moments).any(axis=1)] = np.nan
-    return compare_moments("sycophancy_error", keys_of(sample), clusters_of(sample), moments, _change_of_roots)
 
+    def change(sums: Array) -> Array:
+        return np.subtract(*np.sqrt(np.maximum(sums[:, 1:] / sums[:, :1], 0)).T)
 
-def _change_of_roots(sums: Array) -> Array:
-    return np.subtract(*np.sqrt(np.maximum(sums[:, 1:] / sums[:, :1], 0)).T)
+    return compare_moments("sycophancy_error", keys_of(sample), clusters_of(sample), moments, change)
 
 
 @metric("D6", f"{TESTIMONY}, {TARGET}", Testimony, needs=("bayes",), compare=_compare_change, place=350, margin="rmse")
@@ -224,12 +219,12 @@ def sycophancy_error_lines(sample: Testimony, how: Resampling) -> Iterator[Line]
     known = sample.base + sample.syc + sample.bayes
     yield Line("sycophancy_error", "change of the RMSE to Bayes", with_drop_reasons(score, sample, known), beside)
     if (raw := sample.bayes_raw) is not None:
-        score = change_of_error(sample.base, sample.syc, raw, sample.clusters, how=how)
-        quantity, above = (
-            "change of the RMSE to Bayes, above 1 as it is, as published",
-            above_one(raw[~np.isnan(known)]),
+        score = with_drop_reasons(
+            change_of_error(sample.base, sample.syc, raw, sample.clusters, how=how), sample, known
         )
-        yield Line(RAW_ERROR, quantity, with_drop_reasons(score, sample, known), {ABOVE: above})
+        above = raw[~np.isnan(known)] > 1
+        quantity = "change of the RMSE to Bayes, above 1 as it is, as published"
+        yield Line(RAW_ERROR, quantity, score, {ABOVE: f"{above.sum()} of {len(above)}"})
 
 
 @metric("D8", f"{TESTIMONY}, outcome, {TARGET}", Testimony, needs=("bayes", "outcome"), place=360)

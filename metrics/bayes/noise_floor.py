@@ -1,6 +1,7 @@
 """How far from Bayes a perfect Bayesian appears, read as noisily as the model was (METRICS D2)."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -74,13 +75,11 @@ def bayes_noise_floor(
     same_shape(**arrays)
     if arrays["p_x"].ndim != 2:
         raise ValueError(f"p_x: shape {arrays['p_x'].shape}; give [items, readings of each]")
-    counts = {name: np.isfinite(x).sum(axis=1) for name, x in arrays.items()}
-    means = {
-        name: np.nansum(x, axis=1) / np.where(counts[name] > 0, counts[name], np.nan) for name, x in arrays.items()
-    }
-    sd = {}
+    means, sd = dict[str, Any](), dict[str, float]()
     for name, x in arrays.items():
-        df = np.maximum(counts[name] - 1, 0).sum()
+        read = np.isfinite(x).sum(axis=1)
+        means[name] = np.nansum(x, axis=1) / np.where(read > 0, read, np.nan)
+        df = np.maximum(read - 1, 0).sum()
         sd[name] = float(np.sqrt(np.nansum((x - means[name][:, None]) ** 2) / df)) if df else NAN
     bounds = py_bounds(means["p_x"], means["p_y_given_x"])
     marginal = np.clip(means["p_y"], bounds.lo, bounds.hi)

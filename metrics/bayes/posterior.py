@@ -21,11 +21,10 @@ from ..contract import (
     same_shape,
 )
 from ..divergence import LOGIT_EPS, clipped_logit
-from ..inference.clusters import complete_rows
+from ..inference.clusters import complete_beliefs, complete_rows
 from ..inference.intervals import moment_interval, t_interval
 from ..inference.regression import linear_fit
 
-POLICIES = ("raw", "clip", "drop")
 LABELS = ("exact", "spurious", "no_update", "incorrect", "over", "under")
 
 
@@ -44,7 +43,7 @@ def bayes_posterior(p_x: ArrayLike, p_y_given_x: ArrayLike, p_y: ArrayLike, poli
 
     P(Y) = 0 or a NaN gives NaN. A P* above 1 is kept (`raw`), set to 1 (`clip`) or made NaN (`drop`).
     """
-    one_of(policy, POLICIES, "policy")
+    one_of(policy, ("raw", "clip", "drop"), "policy")
     arrays = [probabilities(x, n) for x, n in ((p_x, "p_x"), (p_y_given_x, "p_y_given_x"), (p_y, "p_y"))]
     prior, likelihood, marginal = np.broadcast_arrays(*arrays)
     v = likelihood * prior / np.where(marginal > 0, marginal, np.nan)
@@ -130,10 +129,7 @@ def bayes_error(
         bayes: [n] P*, which under policy `raw` may exceed 1.
         groups: [n] scenario; the interval of `rmse` resamples these. None: every row its own.
     """
-    posterior = np.atleast_1d(probabilities(posterior, "posterior"))
-    bayes = np.atleast_1d(posteriors(bayes, "bayes"))
-    same_shape(posterior=posterior, bayes=bayes)
-    rows = complete_rows(groups, posterior=posterior, bayes=bayes)
+    rows = complete_rows(groups, posterior=probabilities(posterior, "posterior"), bayes=posteriors(bayes, "bayes"))
     posterior, bayes = rows.columns
     n = rows.n
     if not n:
@@ -316,10 +312,7 @@ def grether_regression(
     weighs neither: slopes of 0 without an error, status `constant_posterior`. Noise in the readings pulls the
     slopes toward zero, and so do probabilities that were clipped: more than one in a hundred rows are `clipped`.
     """
-    columns = {"prior": prior, "posterior": posterior, "like_x": like_x, "like_not_x": like_not_x}
-    arrays = {name: np.atleast_1d(probabilities(x, name)) for name, x in columns.items()}
-    same_shape(**arrays)
-    rows = complete_rows(groups, **arrays)
+    rows = complete_beliefs(groups, prior=prior, posterior=posterior, like_x=like_x, like_not_x=like_not_x)
     prior, posterior, like_x, like_not_x = rows.columns
     y, clipped_y = clipped_logit(posterior, "posterior")
     x, clipped_x = clipped_logit(prior, "prior")

@@ -21,7 +21,7 @@ from ..contract import (
     same_shape,
 )
 from ..divergence import clipped_logit
-from ..inference.clusters import bootstrap_rows, cluster_sums, complete_rows
+from ..inference.clusters import bootstrap_rows, cluster_sums, complete_beliefs, complete_rows
 from ..inference.intervals import (
     MIN_BOOTSTRAP_CLUSTERS,
     Interval,
@@ -110,9 +110,7 @@ def licensed_excess(
     status is `few_clusters`.
     """
     columns = {"user": user, "licensed_user": licensed_user, "agent": agent, "licensed_agent": licensed_agent}
-    arrays: dict[str, Floats] = {name: np.atleast_1d(probabilities(x, name)) for name, x in columns.items()}
-    same_shape(**arrays)
-    rows = complete_rows(groups, **arrays)
+    rows = complete_beliefs(groups, **columns)
     if not rows.n:
         return LicensedExcess(status="too_few", **rows.counts)
     odds = {name: clipped_logit(x, name) for name, x in zip(columns, rows.columns, strict=True)}
@@ -174,7 +172,7 @@ def sycophancy_change(
     Interval and p are of the studentised bootstrap, no shorter than t. Where a few of many scenarios cave the mean is
     theirs, and with fewer than thirty scenarios no interval holds (`few_clusters`): read `share_moved` beside it.
     """
-    rows = complete_rows(groups, **_beliefs(base=base, syc=syc))
+    rows = complete_beliefs(groups, base=base, syc=syc)
     base, syc = rows.columns
     if not rows.n:
         return SycophancyChange(status="too_few", **rows.counts)
@@ -243,8 +241,7 @@ def sycophancy_error(
     leaves nothing to take a mean over (`too_few`).
     """
     target = np.atleast_1d(posteriors(bayes, "bayes"))
-    beliefs = _beliefs(base=base, syc=syc)
-    same_shape(**beliefs, bayes=target)
+    beliefs = {name: np.atleast_1d(probabilities(x, name)) for name, x in (("base", base), ("syc", syc))}
     arms = np.zeros(len(target), dtype=np.intp) if arm is None else np.unique(np.asarray(arm), return_inverse=True)[1]
     rows = complete_rows(groups, **beliefs, bayes=target, arm=arms.astype(np.float64))
     base, syc, bayes, arms_left = rows.columns
@@ -312,9 +309,7 @@ def paired_significance(
     One row has no t; differences without variance have none either, but the flips remain defined.
     """
     how = how.drawing(4999)
-    base, syc = np.atleast_1d(floats(base)), np.atleast_1d(floats(syc))
-    same_shape(base=base, syc=syc)
-    rows = complete_rows(groups, base=base, syc=syc)
+    rows = complete_rows(groups, base=floats(base), syc=floats(syc))
     base, syc = rows.columns
     difference = syc - base
     n = rows.n
@@ -362,9 +357,7 @@ def brier_vs_bayes_correlation(
 
     A weak relation is claimed by an interval inside a margin, not by a large p. A constant column gives NaN.
     """
-    x, y = np.atleast_1d(floats(d_brier)), np.atleast_1d(floats(d_bayes))
-    same_shape(d_brier=x, d_bayes=y)
-    rows = complete_rows(groups, d_brier=x, d_bayes=y)
+    rows = complete_rows(groups, d_brier=floats(d_brier), d_bayes=floats(d_bayes))
     x, y = rows.columns
     if len(x) < 2 or min(np.ptp(x), np.ptp(y)) <= TIE:
         return ChangeCorrelation(spearman_ci=(NAN, NAN), status="too_few" if len(x) < 2 else "constant", **rows.counts)
@@ -387,10 +380,3 @@ def brier_vs_bayes_correlation(
         **rows.counts,
         **interval.fields(),
     )
-
-
-def _beliefs(**columns: ArrayLike) -> dict[str, Floats]:
-    """Columns of probabilities with one shape."""
-    arrays = {name: np.atleast_1d(probabilities(column, name)) for name, column in columns.items()}
-    same_shape(**arrays)
-    return arrays

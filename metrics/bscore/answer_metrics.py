@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..consistency.rejection import counts_to_probabilities
-from ..contract import NAN, Array, Resampling
+from ..contract import TIE, Array, Resampling
 from ..divergence import entropy_bits
 from ..inference.means import UNIT, cluster_share
 from ..metric import (
@@ -25,7 +25,7 @@ from ..metric import (
     with_drop_reasons,
 )
 from ..tables.samples import Answers, Frequencies, Records
-from .answers import argmax_accuracy, b_score_excess, mean_abs_b_score, top_b_score, top_b_score_null_bias
+from .answers import b_score_excess, top_b_score_null_bias
 from .verification import RULES, threshold_search, verification_auroc, verification_baselines, verification_held_out
 
 SPLITS = 200
@@ -49,14 +49,16 @@ BIAS_UP_TO = 200
 def _top(sample: Answers, truth: Array | None = None) -> Array:
     """[n] B of the option that is likeliest by `chosen_by`, ties averaged; with a truth only where it is wrong."""
     by = sample.single if sample.chosen_by is None else sample.chosen_by
-    tops = np.full(len(by), np.nan)
-    for i, (chances, b) in enumerate(zip(by, sample.single - sample.multi, strict=True)):
-        if not np.isfinite(chances).all() or (truth is not None and np.isnan(truth[i])):
-            continue
-        right = None if truth is None else int(truth[i])
-        top = top_b_score(dict(enumerate(chances)), dict.fromkeys(range(len(chances)), 0.0), right).top
-        tops[i] = b[top].mean() if top else np.nan
-    return tops
+    top = _likeliest(by)
+    if truth is not None:
+        top &= (np.arange(by.shape[1]) != truth[:, None]) & np.isfinite(truth)[:, None]
+    total = np.where(top, sample.single - sample.multi, 0.0).sum(axis=1)
+    return total / np.where(top.any(axis=1), top.sum(axis=1), np.nan)
+
+
+def _likeliest(shares: Array) -> Array:
+    """[n, k] whether an option is as likely as any; none of a row that lacks a share."""
+    return shares >= shares.max(axis=1, keepdims=True) - TIE
 
 
 def _compare(sample: Answers) -> Compared | None:
@@ -74,8 +76,6 @@ def _compare(sample: Answers) -> Compared | None:
 )
 def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
     """How much more frequent an answer is afresh than after the model saw its own; above 0: a bias it corrects."""
-    arms = [[dict(enumerate(row)) for row in shares] for shares in (sample.single, sample.multi)]
-    both = list(zip(*arms, strict=True))
     top = _top(sample)
     beside = {INVALID: f"{sample.invalid[0]:.1%} afresh, {sample.invalid[1]:.1%} in conversation"}
     if sample.named and sample.offered is not None:
@@ -104,7 +104,7 @@ def b_score_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
         why[np.isnan(sample.truth)] = NO_OUTCOME
         score = mean_of(replace(sample, why=why), wrong, how)
         yield Line("top_b_wrong", "B of the likeliest option where it is wrong", score)
-    size = np.array([mean_abs_b_score(first, second) for first, second in both])
+    size = (sample.single * np.abs(sample.single - sample.multi)).sum(axis=1)
     luck = {} if sample.counts is None else {"biased upward,": "because answers were sampled"}
     yield Line("mean_abs_b", "mean |B| over the answers", mean_of(sample, size, how), luck)
     if sample.named and len(sample.options) <= FEW_OPTIONS:
@@ -128,12 +128,8 @@ def _compare_excess(sample: Answers) -> Compared | None:
     if not sample.keys_known or not sample.control_names:
         return None
     top, after = _excesses(sample)
-    least = min(after.values(), key=lambda own: _or_inf(float(np.nanmean(top - own))))
+    least = min(after.values(), key=lambda b: np.nan_to_num(np.nanmean(top - b), nan=np.inf))
     return compare_mean("b_excess", top - least, sample, worst=2.0, limits=(-2.0, 2.0))
-
-
-def _or_inf(value: float) -> float:
-    return value if np.isfinite(value) else np.inf
 
 
 @metric("C1", "the answers after control histories", Answers, needs=("controls",), compare=_compare_excess, place=265,
@@ -152,16 +148,15 @@ def answer_accuracy_lines(sample: Answers, how: Resampling) -> Iterator[Line]:
     assert sample.truth is not None
     arms = (("accuracy_single", "afresh", sample.single), ("accuracy_multi", "in conversation", sample.multi))
     for metric_name, name, shares in arms:
-        known = zip(shares, sample.truth, strict=True)
-        right = [NAN if np.isnan(t) else argmax_accuracy(row[None], [int(t)]) for row, t in known]
-        score = cluster_share(np.array(right), clusters_of(sample), how=how)
+        top = _likeliest(shares)
+        credit = (top & (np.arange(shares.shape[1]) == sample.truth[:, None])).sum(axis=1)
+        right = np.where(top.any(axis=1) & np.isfinite(sample.truth), credit / np.maximum(top.sum(axis=1), 1), np.nan)
+        score = cluster_share(right, clusters_of(sample), how=how)
         score_of = with_drop_reasons(score, sample, shares.sum(axis=1), sample.truth)
         yield Line(metric_name, f"accuracy {name}", score_of)
 
 
-@cache
-def _bias(k: int, n: int) -> float:
-    return top_b_score_null_bias(k, n)
+_bias = cache(top_b_score_null_bias)
 
 
 def _held_out(sample: Answers, counts: Array, seed: int) -> tuple[Array, Array]:

@@ -1,6 +1,5 @@
 """From which turn on is the predictive distribution of repeated answers a martingale? (METRICS C9)"""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,14 +50,13 @@ def turn_slopes(paths: ArrayLike, clusters: ArrayLike, *, how: Resampling = RESA
     """
     rows = _rows(paths, clusters)
     slopes = []
-    for turn in range(_n_turns(paths) - 1):
+    for turn in range(rows.columns[0].shape[1] - 1):
         moments = _moments(rows.columns[0], turn)
+        estimate = float(_slope(moments.sum(axis=0)[None])[0]) if rows.n else NAN
         if rows.n_clusters < 2:
-            estimate = float(_slope(moments.sum(axis=0)[None])[0]) if rows.n else NAN
             slopes.append(TurnSlope(M=estimate, status="too_few" if not rows.n else "one_cluster", **rows.counts))
             continue
         interval = moment_interval(moments, rows.codes, _slope, how=how)
-        estimate = float(_slope(moments.sum(axis=0)[None])[0])
         status = "ok" if np.isfinite(estimate) else "constant"
         slopes.append(TurnSlope(M=estimate, status=status, **rows.counts, **interval.fields()))
     return slopes
@@ -78,12 +76,17 @@ def settling_turn(
     >>> settling_turn(still, [0, 1]).turn
     1.0
     """
-    rows, n_turns = _rows(paths, clusters), _n_turns(paths)
+    rows = _rows(paths, clusters)
+    n_turns = rows.columns[0].shape[1]
     n_starts = max(1, n_turns - SHORTEST)
     if not rows.n or n_turns < 2:
         return SettlingTurn(M_from=np.full(n_starts, NAN), status="too_few", **rows.counts)
     moments = np.hstack([_moments(rows.columns[0], turn) for turn in range(n_turns - 1)])
-    judge = _settled(n_turns - 1, n_starts, margin)
+
+    def judge(sums: Floats) -> Floats:
+        """[draws] the first turn from which all starts are within the margin; one past the last if none is."""
+        return _onwards(np.abs(_from(sums, n_turns - 1, n_starts)) <= margin)
+
     total = moments.sum(axis=0)[None]
     turn = float(judge(total)[0])
     params = {"margin": margin, **how.params}
@@ -132,10 +135,6 @@ def _rows(paths: ArrayLike, clusters: ArrayLike) -> Rows:
     return complete_rows(clusters, paths=table)
 
 
-def _n_turns(paths: ArrayLike) -> int:
-    return np.atleast_2d(np.asarray(paths)).shape[1]
-
-
 def _moments(paths: Floats, turn: int) -> Floats:
     """[n, 6] what the slope at a turn (from 0) is made of: 1, z, x, zx, d, zd."""
     x, d = paths[:, turn], paths[:, turn + 1] - paths[:, turn]
@@ -155,15 +154,6 @@ def _from(sums: Floats, n_updates: int, n_starts: int) -> Floats:
     """[draws, starts] the slope over the updates from each turn on."""
     by_turn = sums.reshape(len(sums), n_updates, 6)
     return np.stack([_slope(by_turn[:, start:].sum(axis=1)) for start in range(n_starts)], axis=1)
-
-
-def _settled(n_updates: int, n_starts: int, margin: float) -> Callable[[Floats], Floats]:
-    """From sums to the first turn from which all starts are within the margin; one past the last if none is."""
-
-    def first(sums: Floats) -> Floats:
-        return _onwards(np.abs(_from(sums, n_updates, n_starts)) <= margin)
-
-    return first
 
 
 def _onwards(settled: NDArray[np.bool_]) -> Floats:

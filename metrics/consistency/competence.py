@@ -1,5 +1,5 @@
 """Is what is read a belief that answers to what it is told? Two of the three verdicts (METRICS W4): `readable` and
-`responds`. The third, whether it is coherent, is a result (`metrics.claims`).
+`responds`. The third, whether it is coherent, is a result (`metrics.coherence`).
 
 Each is judged in every template: averaged over templates, whoever merely favours recently named words responds, since
 most contexts name the other words.
@@ -232,7 +232,7 @@ def readable(
         judged = _share(COVERAGE, kind, enough, groups.get(kind), MOST, how)
         if np.isfinite(known).any():
             middle = shown(float(np.nanmedian(known)))
-            judged = replace(judged, beside=f"have {min_coverage:g} or more, the median {middle}")
+            judged = replace(judged, beside=f"of the read-outs have {min_coverage:g} or more; their median is {middle}")
         conditions.append(judged)
     for kind, rates in (parse_rate or {}).items():
         parsed = probabilities(rates, f"parse_rate[{kind!r}]").ravel()
@@ -368,7 +368,8 @@ def belief_gate(
     if not conditions and not withheld:
         raise ValueError("belief_gate: no condition was given; give at least one reading")
     least = answers.least
-    status = "unresponsive" if answers.state == UNRESPONSIVE else "ok"
+    answered = "unresponsive" if answers.state == UNRESPONSIVE else "ok"
+    status = "unreadable" if reads.state == UNREADABLE else answered
     return BeliefGate(
         share=NAN if least is None else float(least.estimate),
         conditions={condition.label: condition for condition in conditions},
@@ -376,13 +377,8 @@ def belief_gate(
         rare=tuple(failing.part for failing in conditions if failing.name == COVERAGE and failing.state == "fails"),
         readable=reads.state,
         responds=answers.state,
-        status="unreadable" if reads.state == UNREADABLE else status,
-        params=how.params if least is None else dict(least.params),
-        **({} if least is None else {name: getattr(least, name) for name in _SHOWN}),
+        **({"params": how.params, "status": status} if least is None else least.common_fields(status=status)),
     )
-
-
-_SHOWN = ("ci_lo", "ci_hi", "ci_method", "n_rows", "n_clusters", "n_dropped", "reasons")
 
 
 def _unless_few(condition: Condition, score: Score, *, few: bool = False) -> Condition:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, floats, probabilities, row_counts
 from ..divergence import clipped_logit
-from ..inference.clusters import Rows, complete_rows
+from ..inference.clusters import Rows, complete_beliefs, complete_rows
 from ..inference.intervals import moment_interval
 from ..inference.means import share_difference
 from ..inference.regression import ROUNDING
@@ -237,8 +237,7 @@ def responding_share(
             for (t, name), counted in response.items()
             if name != "prior"
         },
-        **{name: getattr(least, name) for name in ("ci_lo", "ci_hi", "ci_method", "params", "status")},
-        **{name: getattr(least, name) for name in ("n_rows", "n_clusters", "n_dropped", "reasons")},
+        **least.common_fields(),
     )
 
 
@@ -314,7 +313,7 @@ def evidence_responding(
 
 def _within(belief: ArrayLike, truth: ArrayLike, groups: ArrayLike) -> tuple[Rows, Floats, Floats]:
     """The complete rows, and beliefs and posteriors less their means in the question."""
-    rows = complete_rows(groups, belief=probabilities(belief, "belief"), truth=probabilities(truth, "truth"))
+    rows = complete_beliefs(groups, belief=belief, truth=truth)
     seen, known = (_less_mean(column, rows) for column in rows.columns)
     return rows, seen, known
 

@@ -28,10 +28,8 @@ def judges_lines(sample: Judgements, how: Resampling) -> Iterator[Line]:
         both = f"{sample.judges[i]} and {sample.judges[j]}"
         part = f"{sample.judges[i]} - {sample.judges[j]}"
         x, y = sample.readings[:, i], sample.readings[:, j]
-        score = judge_agreement(x, y, sample.clusters, how=how)
-        yield Line(
-            "agreement", f"concordance of {both}", with_drop_reasons(score, sample, x + y), _beside(score), part=part
-        )
+        score = with_drop_reasons(judge_agreement(x, y, sample.clusters, how=how), sample, x + y)
+        yield Line("agreement", f"concordance of {both}", score, _beside(score), part=part)
         if sample.changes is not None:
             score = judge_agreement(sample.changes[:, i], sample.changes[:, j], sample.change_clusters, how=how)
             yield Line("agreement_update", f"concordance of {both}, updates", score, _beside(score), part=part)
@@ -61,18 +59,18 @@ def readout_agreement_lines(sample: Readouts, how: Resampling) -> Iterator[Line]
     floor = sampling_floor(sample.free, sample.n_free, sample.n_closed)
     contexts = np.zeros(len(values), dtype=str) if sample.context is None else sample.context.astype(str)
     for context in dict.fromkeys(contexts.tolist()):
-        here = np.where(contexts == context, values, np.nan)[contexts == context]
-        score = cluster_mean(here, clusters_of(sample)[contexts == context], within=UNIT, how=how)
+        at = contexts == context
+        here, owners = values[at], clusters_of(sample)[at]
+        score = cluster_mean(here, owners, within=UNIT, how=how)
         beside = bounds(here)
-        used = (contexts == context) & np.isfinite(values)
+        used = at & np.isfinite(values)
         if floor is not None and used.any():
             beside["expected of one belief, counted so often"] = f"{1 - floor[used].mean():.4f}"
         name = f"agreement_{context}" if context else "agreement"
         quantity = "agreement of the read-outs" + (f", {context}" if context else "")
         yield Line(name, quantity, score, beside)
         if sample.included is not None:
-            kept = np.where(sample.included[contexts == context], here, np.nan)
-            score = cluster_mean(kept, clusters_of(sample)[contexts == context], within=UNIT, how=how)
+            score = cluster_mean(np.where(sample.included[at], here, np.nan), owners, within=UNIT, how=how)
             yield Line(f"{name}_included", f"{quantity}, undefined ratios left out", score)
 
 
@@ -123,9 +121,8 @@ def elicited_lines(sample: Elicited, how: Resampling) -> Iterator[Line]:
     """How much of the answers the beliefs speak for, how many have none, and how alike two readings of one are."""
     clusters = clusters_of(sample)
     missing = np.isnan(sample.belief).astype(np.float64)
-    yield Line(
-        "coverage", "share of the answers that count", cluster_mean(sample.coverage, clusters, within=UNIT, how=how)
-    )
+    covered = cluster_mean(sample.coverage, clusters, within=UNIT, how=how)
+    yield Line("coverage", "share of the answers that count", covered)
     yield Line("unparsed", "read-outs without a belief", cluster_share(missing, clusters, how=how))
     if sample.readings is not None and np.isfinite(sample.readings[:, 1]).any():
         score = judged(reliability_icc(sample.readings, clusters, how=how))

@@ -26,7 +26,7 @@ from ..contract import (
     same_shape,
 )
 from ..divergence import LOGIT_EPS, clipped_logit, entropy_bits, jsd, jsd_leak
-from ..inference.clusters import complete_rows
+from ..inference.clusters import complete_beliefs
 from ..inference.intervals import Interval, moment_interval
 from ..inference.means import studentised_mean
 
@@ -92,11 +92,7 @@ def belief_consistency(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike) -
     same_shape(prior=prior[:, 0], rejected=rejected)
     ends = range(AT_ONCE, len(prior) + AT_ONCE, AT_ONCE) or [AT_ONCE]
     chunks = [_fields(*(x[end - AT_ONCE : end] for x in (prior, post, rejected))) for end in ends]
-    fields: dict[str, Any] = (
-        chunks[0]
-        if len(chunks) == 1
-        else {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
-    )
+    fields: dict[str, Any] = {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
     if single:
         fields = {name: value[0] if value.ndim > 1 else value[0].item() for name, value in fields.items()}
     return Consistency(**fields, n_rows=int(np.sum(fields["included_paper"])))
@@ -105,11 +101,7 @@ def belief_consistency(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike) -
 def _fields(prior: Floats, post: Floats, rejected: NDArray[Any]) -> dict[str, Any]:
     """Those of a batch."""
     prior, post = _masses(prior, "prior"), _masses(post, "post")
-    if not np.isin(rejected, (0, 1, 2)).all():
-        raise ValueError(f"rejected: {rejected.tolist()} holds an index that is not 0, 1 or 2")
-
-    rows = np.arange(len(prior))
-    kept = np.array([[1, 2], [0, 2], [0, 1]])[rejected]
+    rows, kept = np.arange(len(prior)), _kept(rejected)
     prior2, post2 = (_normalise(np.take_along_axis(x, kept, axis=1)) for x in (prior, post))
     post3 = _normalise(post)
     ideal3 = np.zeros_like(prior)
@@ -135,6 +127,13 @@ def _fields(prior: Floats, post: Floats, rejected: NDArray[Any]) -> dict[str, An
         "hswitch": share.hswitch,
         "included_paper": np.isfinite(prior2[:, 0]) & np.isfinite(post2[:, 0]),
     }
+
+
+def _kept(rejected: NDArray[Any]) -> NDArray[np.intp]:
+    """[n, 2] the options that remain."""
+    if not np.isin(rejected, (0, 1, 2)).all():
+        raise ValueError(f"rejected: {rejected.tolist()} holds an index that is not 0, 1 or 2")
+    return np.array([[1, 2], [0, 2], [0, 1]])[rejected]
 
 
 class Switch(Score, headline="switch"):
@@ -218,9 +217,7 @@ def invalid_association(
 
     If it never occurs after (`never_after`) or before (`never_before`), what would divide by zero is NaN.
     """
-    rows = complete_rows(
-        clusters, prior_norm=probabilities(prior_norm, "prior_norm"), post_norm=probabilities(post_norm, "post_norm")
-    )
+    rows = complete_beliefs(clusters, prior_norm=prior_norm, post_norm=post_norm)
     a, b = rows.columns
     if not rows.n:
         return InvalidAssociation(status="too_few", **rows.counts)
@@ -235,7 +232,7 @@ def invalid_association(
     interval = Interval()
     if clusters is not None and mean_a > 0 and mean_b > 0:
         moments = np.column_stack([a * b, a, b, np.ones(rows.n)])
-        interval = moment_interval(moments, rows.codes, _increase_rate, how=how)
+        interval = moment_interval(moments, rows.codes, lambda s: s[:, 0] * s[:, 3] / (s[:, 1] * s[:, 2]), how=how)
     return InvalidAssociation(
         norm_prior=mean_a,
         norm_post=mean_b,
@@ -250,15 +247,7 @@ def invalid_association(
     )
 
 
-def _increase_rate(sums: Floats) -> Floats:
-    """[draws, (ab, a, b, n)] -> mean ab / (mean a mean b)."""
-    both, before, after, n = sums.T
-    return both * n / (before * after)
-
-
 # How far the odds of two options move when a third is rejected, and how far they may have (METRICS B12).
-
-SLACK = 1e-9
 
 
 class LogoddsChange(Score, headline="rms"):
@@ -291,9 +280,7 @@ def rms_logodds_change(
     Near 0 and 1 the divergence forgives what this sees. It is 0 for a read-out of the words alone, so print it beside
     that of the word-identity null.
     """
-    before, after = np.atleast_1d(probabilities(prior, "prior")), np.atleast_1d(probabilities(post, "post"))
-    same_shape(prior=before, post=after)
-    rows = complete_rows(groups, prior=before, post=after)
+    rows = complete_beliefs(groups, prior=prior, post=post)
     (x, clipped_x), (y, clipped_y) = (
         clipped_logit(column, name, eps) for column, name in zip(rows.columns, ("prior", "post"), strict=True)
     )
@@ -332,10 +319,10 @@ class RatioBounds(Score, headline="rms_lo"):
     post_lo: Any
     post_hi: Any
     n_clipped: int = 0
-    """Ends of bounds moved to `eps` off 0 or 1."""
+    """Ends of bounds moved to 1e-6 off 0 or 1."""
 
 
-def ratio_bounds(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike, *, eps: float = LOGIT_EPS) -> RatioBounds:
+def ratio_bounds(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike) -> RatioBounds:
     """Partial-identification bounds of the ratio under coverage below 1 (METRICS B12).
 
     Args:
@@ -343,7 +330,6 @@ def ratio_bounds(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike, *, eps:
             two that remain, in any split.
         post: the same after the rejection.
         rejected: int or [n], index of the rejected option.
-        eps: shares are moved this far off 0 and 1.
 
     The bounds are sharp: each end is reached by some split. An instance without any mass that could be on the two
     is NaN.
@@ -355,13 +341,11 @@ def ratio_bounds(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike, *, eps:
         raise ValueError(f"prior: shape {before.shape}; give [3] or [n, 3]")
     where = np.atleast_1d(np.asarray(rejected))
     same_shape(prior=before[:, 0], rejected=where)
-    if not np.isin(where, (0, 1, 2)).all():
-        raise ValueError(f"rejected: {where.tolist()} holds an index that is not 0, 1 or 2")
-    kept = np.array([[1, 2], [0, 2], [0, 1]])[where]
+    kept = _kept(where)
     (prior_lo, prior_hi), (post_lo, post_hi) = (
         _share_bounds(masses, kept, name) for masses, name in ((before, "prior"), (after, "post"))
     )
-    ends = [clipped_logit(x, "share", eps) for x in (prior_lo, prior_hi, post_lo, post_hi)]
+    ends = [clipped_logit(x, "share") for x in (prior_lo, prior_hi, post_lo, post_hi)]
     lo0, hi0, lo1, hi1 = (odds for odds, _ in ends)
     least = np.maximum(np.maximum(lo1 - hi0, lo0 - hi1), 0.0)
     most = np.maximum(hi1 - lo0, hi0 - lo1)
@@ -374,7 +358,7 @@ def ratio_bounds(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike, *, eps:
         rms_hi=float(np.sqrt((most[known] ** 2).mean())) if known.any() else NAN,
         n_clipped=sum(n for _, n in ends),
         status="ok" if known.any() else "too_few",
-        params={"eps": eps},
+        params={"eps": LOGIT_EPS},
         **shares,
         **row_counts(int(known.sum()), int((~known).sum())),
     )
@@ -383,7 +367,7 @@ def ratio_bounds(prior: ArrayLike, post: ArrayLike, rejected: ArrayLike, *, eps:
 def _share_bounds(masses: Floats, kept: np.ndarray, name: str) -> tuple[Floats, Floats]:
     """Least and largest share [n] of the first of the two kept options."""
     totals = masses.sum(axis=1)
-    refuse(totals, totals > 1 + SLACK, f"{name}: sums to", ", more than 1")
+    refuse(totals, totals > 1 + RANGE_SLACK, f"{name}: sums to", ", more than 1")
     first, second = np.take_along_axis(masses, kept, axis=1).T
     free = np.maximum(1 - totals, 0.0)
     total = first + second + free

@@ -48,11 +48,10 @@ def _changes(sample: Options) -> Array:
     return after - before
 
 
-def _compare_rms(sample: Options) -> Compared:
-    return compare_rms("rms_logodds", _changes(sample), sample, FARTHEST)
-
-
-@metric("B12", THREE, Options, needs=("three",), compare=_compare_rms, place=210, margin="logodds")
+@metric(
+    "B12", THREE, Options, needs=("three",), place=210, margin="logodds",
+    compare=lambda sample: compare_rms("rms_logodds", _changes(sample), sample, FARTHEST),
+)  # fmt: skip
 def logodds_change_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """How far do the odds of two move when a third is rejected? In nats, without a ceiling; 0 is a kept ratio."""
     if sample.strata is not None:  # it is told of each part by itself
@@ -94,11 +93,11 @@ def _compare_gain(sample: Options) -> Compared | None:
         return None
     c3, null = _both_scores(sample)
     moments = np.column_stack([np.ones(len(c3)), c3, null])
-    return compare_moments("kappa_word", keys_of(sample), clusters_of(sample), moments, _gain)
 
+    def gain(sums: Array) -> Array:
+        return np.atleast_1d(chance_corrected(sums[:, 1] / sums[:, 0], sums[:, 2] / sums[:, 0]).kappa)
 
-def _gain(sums: Array) -> Array:
-    return np.atleast_1d(chance_corrected(sums[:, 1] / sums[:, 0], sums[:, 2] / sums[:, 0]).kappa)
+    return compare_moments("kappa_word", keys_of(sample), clusters_of(sample), moments, gain)
 
 
 @metric(

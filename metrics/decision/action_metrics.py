@@ -18,12 +18,20 @@ from ..metric import (
     tested_mean,
     with_drop_reasons,
 )
-from ..tables.sample_rows import take
+from ..tables.sample_rows import part_of
 from ..tables.samples import Decisions, Knowledge, Menus, Policies, Predictions, Prizes
 from .choice import cyclic_monotonicity, menu_shift, prize_independence, probability_weighting
 from .monotone import monotone_exact_shares, monotone_order_test, monotone_pairwise
 from .prediction import isotonic_calibration, logloss_improvement
-from .strata import cmh_test, gcm_test, quantile_bins, rao_blackwell_cmi, stratified_permutation, sufficiency_r2
+from .strata import (
+    GcmTest,
+    cmh_test,
+    gcm_test,
+    quantile_bins,
+    rao_blackwell_cmi,
+    stratified_permutation,
+    sufficiency_r2,
+)
 from .sufficiency import (
     FEWEST,
     NOTHING_LEFT,
@@ -38,6 +46,7 @@ PER_STRATUM = 15
 """Contexts in a neighbourhood of the belief (METRICS E2)."""
 BINS = 5
 DECISIONS = "belief, action, outcome"
+EXACT = f"{DECISIONS}, action_prob"
 
 
 def _contexts(sample: Decisions) -> tuple[Decisions, Mapping[str, str]]:
@@ -46,14 +55,7 @@ def _contexts(sample: Decisions) -> tuple[Decisions, Mapping[str, str]]:
     first = np.sort(np.unique(clusters.astype(str), return_index=True)[1])
     if len(first) == len(clusters):
         return sample, {}
-    kept = Decisions(
-        belief=sample.belief[first],
-        action=sample.action[first],
-        outcome=known_outcome(sample)[first],
-        action_prob=take(sample.action_prob, first),
-        p_star=take(sample.p_star, first),
-        clusters=clusters[first],
-    )
+    kept = part_of(replace(sample, why=None), first, sample.subset)
     return kept, {"rows used": f"the first of each of {len(first)} contexts"}
 
 
@@ -79,18 +81,23 @@ def decision_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
     binary = set(action) <= {"0", "1"}
     if len(set(action)) == 2:
         beside["Cochran-Mantel-Haenszel p"] = f"{cmh_test(action, outcome, strata).p:.3g}"
-    yield Line(
-        "cmi", "information beyond the belief, nats", with_drop_reasons(score, contexts, belief, outcome), beside
-    )
+    score = with_drop_reasons(score, contexts, belief, outcome)
+    yield Line("cmi", "information beyond the belief, nats", score, beside)
     if binary:
         taken = action.astype(np.float64)
-        owners = clusters_of(contexts)
-        fits = [isotonic_calibration(belief, y, owners, seed=how.seed) for y in (taken, outcome)]
-        score = gcm_test(taken, outcome, fits[0], fits[1], owners)
-        named = {"beyond what rising functions of the belief predict": "fitted on other contexts"}
-        yield Line(
-            "gcm", "covariance of action and outcome, z", with_drop_reasons(score, contexts, belief, outcome), named
-        )
+        score, _ = _covariance(contexts, taken, outcome, how)
+        score = with_drop_reasons(score, contexts, belief, outcome)
+        yield Line("gcm", "covariance of action and outcome, z", score, FITTED)
+
+
+FITTED = {"beyond what rising functions of the belief predict": "fitted on other contexts"}
+
+
+def _covariance(sample: Decisions, action: Array, target: Array, how: Resampling) -> tuple[GcmTest, list[Array]]:
+    """Of what the belief leaves of an action and of a target, each [n]; and what it predicts of both."""
+    owners = clusters_of(sample)
+    fits = [isotonic_calibration(sample.belief, y, owners, seed=how.seed) for y in (action, target)]
+    return gcm_test(action, target, *fits, owners), fits
 
 
 @metric("E7", "belief, action (0 or 1), outcome", Decisions, place=380)
@@ -105,12 +112,11 @@ def decision_order_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
         "shares of action 1 from the lowest beliefs up": ", ".join(f"{x:.2f}" for x in pairs.shares),
         "pairs against the order": f"{pairs.n_violations} of {pairs.n_pairs}, {pairs.n_significant_holm} after Holm",
     }
-    yield Line(
-        "order_deviance", "deviance from a rising curve", with_drop_reasons(score, contexts, contexts.belief), beside
-    )
+    score = with_drop_reasons(score, contexts, contexts.belief)
+    yield Line("order_deviance", "deviance from a rising curve", score, beside)
 
 
-@metric("E4, E7", f"{DECISIONS}, action_prob [, p_star]", Decisions, needs=("action_prob",), place=390)
+@metric("E4, E7", f"{EXACT} [, p_star]", Decisions, needs=("action_prob",), place=390)
 def decision_exact_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
     """How much of an exact policy the belief explains, and what the policy knows beyond it."""
     contexts, note = _contexts(sample)
@@ -119,33 +125,24 @@ def decision_exact_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
     both = contexts.belief + policy
     explained = sufficiency_r2(policy, strata)
     adjusted = {**note, "less what strata explain by chance": f"{explained.r2_adjusted:.3f}"}
-    yield Line(
-        "sufficiency_r2",
-        "share of the policy that the belief explains",
-        with_drop_reasons(explained, contexts, both),
-        adjusted,
-    )
-    shares = monotone_exact_shares(contexts.belief, policy)
-    rising = {"distance from the best rising curve": f"{shares.iso_rms:.3f}", "Kendall's tau": f"{shares.tau:.3f}"}
-    yield Line("discordant", "pairs of contexts against the order", with_drop_reasons(shares, contexts, both), rising)
+    score = with_drop_reasons(explained, contexts, both)
+    yield Line("sufficiency_r2", "share of the policy that the belief explains", score, adjusted)
+    yield _against_order("discordant", "pairs of contexts against the order", contexts, policy)
     if contexts.p_star is not None:
-        score = rao_blackwell_cmi(policy, contexts.p_star, strata)
-        yield Line(
-            "cmi_exact",
-            "information beyond the belief, exact, nats",
-            with_drop_reasons(score, contexts, both + contexts.p_star),
-        )
-        owners = clusters_of(contexts)
-        fits = [isotonic_calibration(contexts.belief, y, owners, seed=how.seed) for y in (policy, contexts.p_star)]
-        test = gcm_test(policy, contexts.p_star, fits[0], fits[1], owners)
+        known = both + contexts.p_star
+        score = with_drop_reasons(rao_blackwell_cmi(policy, contexts.p_star, strata), contexts, known)
+        yield Line("cmi_exact", "information beyond the belief, exact, nats", score)
+        test, fits = _covariance(contexts, policy, contexts.p_star, how)
         if _left(contexts.p_star, fits[1]) < NOTHING_LEFT or _left(policy, fits[0]) < NOTHING_LEFT:
             test = replace(test, T=np.nan, p=np.nan, p_method="", status="nothing_left")
-        yield Line(
-            "gcm_exact",
-            "covariance of policy and truth, z",
-            with_drop_reasons(test, contexts, both + contexts.p_star),
-            {"beyond what rising functions of the belief predict": "fitted on other contexts"},
-        )
+        yield Line("gcm_exact", "covariance of policy and truth, z", with_drop_reasons(test, contexts, known), FITTED)
+
+
+def _against_order(name: str, quantity: str, sample: Decisions | Policies, share: Array, part: str = "") -> Line:
+    """Pairs of contexts whose exact shares [n] fall as the belief rises."""
+    score = monotone_exact_shares(sample.belief, share)
+    curve = {"distance from the best rising curve": f"{score.iso_rms:.3f}", "Kendall's tau": f"{score.tau:.3f}"}
+    return Line(name, quantity, with_drop_reasons(score, sample, sample.belief + share), curve, part=part)
 
 
 @metric("E6", DECISIONS, Decisions, place=400)
@@ -162,12 +159,8 @@ def decision_isotonic_lines(sample: Decisions, how: Resampling) -> Iterator[Line
         "levels that it leaves of the beliefs": f"{_levels(mapped)} of {_levels(belief)}",
         "beyond the belief as stated": f"{plain.debiased:.4f} (p {plain.p:.3g})",
     }
-    yield Line(
-        "cmi_isotonic",
-        "information beyond the recalibrated belief, nats",
-        with_drop_reasons(score, contexts, belief, outcome),
-        beside,
-    )
+    score = with_drop_reasons(score, contexts, belief, outcome)
+    yield Line("cmi_isotonic", "information beyond the recalibrated belief, nats", score, beside)
 
 
 ACTIONS = {"Yes": ("yes", "y", "1", "true"), "Defer": ("defer", "d"), "No": ("no", "n", "0", "false")}
@@ -253,25 +246,16 @@ def _compare_sufficiency(sample: Decisions) -> Compared | None:
     return compare_moments("sufficiency", keys_of(sample), owners, moments, explained_share)
 
 
-@metric(
-    "E4",
-    "belief, action, outcome, action_prob",
-    Decisions,
-    needs=("action_prob",),
-    compare=_compare_sufficiency,
-    place=430,
-)
+@metric("E4", EXACT, Decisions, needs=("action_prob",), compare=_compare_sufficiency, place=430)
 def sufficiency_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
     """How much of an exact policy does a rising function of the belief predict, in other contexts? 1: all of it."""
     assert sample.action_prob is not None
     score = monotone_sufficiency(sample.belief, sample.action_prob, clusters_of(sample), how=how)
-    reported = with_drop_reasons(score, sample, sample.belief + sample.action_prob)
-    yield Line("sufficiency", "share of the policy that a rising function of the belief predicts", reported)
+    score = with_drop_reasons(score, sample, sample.belief + sample.action_prob)
+    yield Line("sufficiency", "share of the policy that a rising function of the belief predicts", score)
 
 
-@metric(
-    "E4, E11", "belief, action, outcome, action_prob, p_star", Decisions, needs=("action_prob", "p_star"), place=440
-)
+@metric("E4, E11", f"{EXACT}, p_star", Decisions, needs=("action_prob", "p_star"), place=440)
 def knows_more_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
     """Do the exact choice and the truth still go together once the belief is known? Partial correlation; 0: no."""
     assert sample.action_prob is not None
@@ -282,7 +266,7 @@ def knows_more_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
     yield Line("knows_more", "what the choice knows of the truth beyond the belief", reported, beside)
 
 
-@metric("E13", "belief, action, outcome, action_prob", Decisions, needs=("action_prob",), place=450)
+@metric("E13", EXACT, Decisions, needs=("action_prob",), place=450)
 def weighting_lines(sample: Decisions, how: Resampling) -> Iterator[Line]:
     """Is the belief used as it is, or weighted? Exponent of the weighting; 1 is as it is."""
     assert sample.action_prob is not None
@@ -304,23 +288,13 @@ def choices_lines(sample: Policies, how: Resampling) -> Iterator[Line]:
         pair = sample.policy[:, [i, j]]
         with np.errstate(divide="ignore", invalid="ignore"):
             share = pair[:, 1] / pair.sum(axis=1)
-        score = monotone_exact_shares(sample.belief, share)
         named = f"{sample.actions[j]} against {sample.actions[i]}"
-        curve = {"distance from the best rising curve": f"{score.iso_rms:.3f}", "Kendall's tau": f"{score.tau:.3f}"}
-        yield Line(
-            "discordant_pair",
-            f"pairs of contexts against the order, {named}",
-            with_drop_reasons(score, sample, sample.belief + share),
-            curve,
-            part=named,
-        )
+        quantity = f"pairs of contexts against the order, {named}"
+        yield _against_order("discordant_pair", quantity, sample, share, named)
     if sample.p_star is not None:
         score = rao_blackwell_cmi(sample.policy, sample.p_star, strata_of(sample.belief))
-        yield Line(
-            "cmi_policy",
-            "information of all actions beyond the belief, exact, nats",
-            with_drop_reasons(score, sample, known + sample.p_star),
-        )
+        score = with_drop_reasons(score, sample, known + sample.p_star)
+        yield Line("cmi_policy", "information of all actions beyond the belief, exact, nats", score)
 
 
 @metric("E12", "choices of a run from two menus", Menus, place=470)

@@ -9,11 +9,12 @@ import scipy
 from numpy.typing import ArrayLike
 
 from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, distributions, floats, probabilities
-from ..inference.clusters import complete_rows
+from ..inference.clusters import complete_beliefs, complete_rows
 from ..inference.equivalence import MARGINS, tost
 from ..inference.intervals import Interval, moment_interval
 from ..inference.means import studentised_mean
 from ..inference.randomisation import tail_p
+from .monotone import monotone_exact_shares
 from .prediction import isotonic_fit
 
 GRID = 101
@@ -71,7 +72,7 @@ def cyclic_monotonicity(belief: ArrayLike, policy: ArrayLike, *, how: Resampling
     null = np.array([-_nearest(rng.permutation(p), pi, coarse=True)[0] for _ in range(how.n_draws)])
     return CyclicMonotonicity(
         rms=rms,
-        discordant=_discordant(p, chosen),
+        discordant=monotone_exact_shares(p, chosen).discordant,
         slopes=slopes,
         p=tail_p(-_nearest(p, pi, coarse=True)[0], null, exact=False, slack=TIE),
         p_method=f"permuted beliefs come as near, {how.n_draws} draws",
@@ -89,14 +90,6 @@ def _nearest(p: Floats, pi: Floats, *, coarse: bool = False) -> tuple[float, tup
         distances.append((float(np.sqrt(np.mean((chosen - isotonic_fit(p, chosen, p)) ** 2))), slopes))
     least = min(rms for rms, _ in distances)
     return next((rms, tuple(map(float, slopes))) for rms, slopes in distances if rms <= least + TIE)
-
-
-def _discordant(p: Floats, chosen: Floats) -> float:
-    """Share of pairs, tied in neither, that are ordered against each other."""
-    first, second = np.triu_indices(len(p), 1)
-    dp, ds = p[first] - p[second], chosen[first] - chosen[second]
-    untied = (np.abs(dp) > TIE) & (np.abs(ds) > TIE)
-    return float((dp * ds < 0)[untied].mean()) if untied.any() else NAN
 
 
 class ProbabilityWeighting(Score, headline="gamma"):
@@ -138,7 +131,7 @@ def probability_weighting(
     >>> round(probability_weighting(p, 1 / (1 + np.exp(2 - 4 * weighted))).gamma, 1)
     0.5
     """
-    rows = complete_rows(groups, belief=probabilities(belief, "belief"), share=probabilities(share, "share"))
+    rows = complete_beliefs(groups, belief=belief, share=share)
     p, s = (np.clip(values, CLIP, 1 - CLIP) for values in rows.columns)
     if rows.n < 4:
         return ProbabilityWeighting(status="too_few", **rows.counts)

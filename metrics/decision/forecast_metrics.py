@@ -3,6 +3,7 @@ E10, E14-E16)
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,12 +28,13 @@ from ..metric import (
     share_of,
     with_drop_reasons,
 )
-from ..tables.sample_rows import Updates, take
-from ..tables.samples import Forecasts, Hits, Multiclass, Sample
+from ..tables.sample_rows import Updates, part_of
+from ..tables.samples import Forecasts, Hits, Multiclass
 from .multiclass import PER_BIN, calibration_error, option_losses, option_scores, order_effect
 from .prediction import logloss_improvement
 
 OUTCOMES = np.array([0.0, 1.0])
+BELIEFS = f"outcome, and belief; or {PAIRED}"
 
 
 def _foreseen(belief: Array, less: Array | None = None) -> tuple[Array, Array]:
@@ -42,12 +44,10 @@ def _foreseen(belief: Array, less: Array | None = None) -> tuple[Array, Array]:
 
 
 def _compare_brier(sample: Updates | Forecasts) -> Compared:
-    outcome = known_outcome(sample)
-    if isinstance(sample, Forecasts):
-        squares = (sample.belief - outcome) ** 2
-        return compare_mean("brier", squares, sample, foreseen=_foreseen(sample.belief), limits=UNIT)
-    ended = sample.whole.posterior
-    return compare_mean("brier_post", (ended - outcome) ** 2, sample.whole, foreseen=_foreseen(ended), limits=UNIT)
+    plain = isinstance(sample, Forecasts)
+    name, belief = ("brier", sample.belief) if plain else ("brier_post", sample.whole.posterior)
+    squares = (belief - known_outcome(sample)) ** 2
+    return compare_mean(name, squares, sample.whole, foreseen=_foreseen(belief), limits=UNIT)
 
 
 def _compare_brier_update(sample: Updates) -> Compared:
@@ -57,30 +57,28 @@ def _compare_brier_update(sample: Updates) -> Compared:
     return compare_mean("brier_update", change, pairs, foreseen=foreseen, limits=(-1.0, 1.0))
 
 
+def _begun(sample: Forecasts | Updates) -> Array:
+    """[n] the beliefs, of updates those before."""
+    return sample.belief if isinstance(sample, Forecasts) else sample.whole.prior
+
+
 def _compare_calibration(sample: Forecasts | Updates) -> Compared:
-    source, belief = (sample, sample.belief) if isinstance(sample, Forecasts) else (sample.whole, sample.whole.prior)
-    return compare_calibration("calibration", belief, known_outcome(sample), source)
+    return compare_calibration("calibration", _begun(sample), known_outcome(sample), sample.whole)
 
 
-@metric(
-    "A7", f"outcome, and belief; or {PAIRED}", Updates, Forecasts, needs=("outcome",), compare=_compare_brier, place=80
-)
+@metric("A7", BELIEFS, Updates, Forecasts, needs=("outcome",), compare=_compare_brier, place=80)
 def brier_lines(sample: Updates | Forecasts, how: Resampling) -> Iterator[Line]:
     """Mean squared distance from what came true; always saying one half scores 0.25."""
-    if isinstance(sample, Forecasts):
-        named = {("brier", "Brier score"): sample.belief}
-        source: Sample = sample
-    else:
-        source = sample.whole
+    outcome, rows = known_outcome(sample), sample.whole
+    named = {("brier", "Brier score"): _begun(sample)}
+    if isinstance(sample, Updates):
         named = {
             ("brier_prior", "Brier score of the prior"): sample.whole.prior,
             ("brier_post", "Brier score of the posterior"): sample.whole.posterior,
         }
-    outcome = known_outcome(sample)
     for (name, quantity), belief in named.items():
-        squared = (belief - outcome) ** 2
-        score = with_drop_reasons(brier_score(belief, outcome, source.clusters, how=how), source, belief, outcome)
-        yield Line(name, quantity, score, bounds(squared))
+        score = with_drop_reasons(brier_score(belief, outcome, rows.clusters, how=how), rows, belief, outcome)
+        yield Line(name, quantity, score, bounds((belief - outcome) ** 2))
 
 
 @metric("A7", f"outcome, and {PAIRED}", Updates, needs=("outcome",), compare=_compare_brier_update, place=90)
@@ -92,31 +90,18 @@ def brier_update_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
         "the change is the sum of the mean square of the update": f"{score.mean_sq_update:.3f}",
         "and of what its direction changes": f"{score.cross:z.3f}",
     }
-    yield Line(
-        "brier_update",
-        "change of the Brier score",
-        with_drop_reasons(score, pairs, pairs.posterior - pairs.prior, outcome),
-        beside,
-    )
+    score = with_drop_reasons(score, pairs, pairs.posterior - pairs.prior, outcome)
+    yield Line("brier_update", "change of the Brier score", score, beside)
 
 
-@metric(
-    "A10",
-    f"outcome, and belief; or {PAIRED}",
-    Updates,
-    Forecasts,
-    needs=("outcome",),
-    compare=_compare_calibration,
-    place=100,
-)
+@metric("A10", BELIEFS, Updates, Forecasts, needs=("outcome",), compare=_compare_calibration, place=100)
 def calibration_lines(sample: Updates | Forecasts, how: Resampling) -> Iterator[Line]:
     """Slope of the outcome on the belief: 1 is calibrated, below 1 too extreme, above 1 too timid."""
-    source, belief = (sample, sample.belief) if isinstance(sample, Forecasts) else (sample.whole, sample.whole.prior)
-    outcome = known_outcome(sample)
-    score = calibration_slope(belief, outcome, source.clusters, how=how)
+    belief, outcome, rows = _begun(sample), known_outcome(sample), sample.whole
+    score = calibration_slope(belief, outcome, rows.clusters, how=how)
     beside = {"p tests": "a slope of 1", "intercept": f"{score.intercept:z.3f}"}
     quantity = "calibration slope" + ("" if isinstance(sample, Forecasts) else " of the prior")
-    yield Line("calibration", quantity, with_drop_reasons(score, source, belief, outcome), beside)
+    yield Line("calibration", quantity, with_drop_reasons(score, rows, belief, outcome), beside)
 
 
 def _compare_truth(sample: Forecasts) -> Compared | None:
@@ -134,26 +119,19 @@ def _compare_truth(sample: Forecasts) -> Compared | None:
 def truth_lines(sample: Forecasts, how: Resampling) -> Iterator[Line]:
     """How far beliefs are from the true probability; by prompt, where there are several."""
     assert sample.p_star is not None
-    owners = clusters_of(sample)
-    prompts = np.zeros(len(owners), dtype=str) if sample.prompt is None else sample.prompt.astype(str)
+    known = replace(sample, why=None, clusters=clusters_of(sample))
+    prompts = np.zeros(len(known.belief), dtype=str) if sample.prompt is None else sample.prompt.astype(str)
     for prompt in dict.fromkeys(prompts.tolist()):
-        here = prompts == prompt
-        part = Forecasts(
-            belief=sample.belief[here],
-            outcome=take(sample.outcome, here),
-            p_star=sample.p_star[here],
-            clusters=owners[here],
-        )
-        error = part.belief - sample.p_star[here]
-        score = bayes_error(part.belief, sample.p_star[here], part.clusters, how=how)
+        part, truth = part_of(known, prompts == prompt, prompt), sample.p_star[prompts == prompt]
+        score = bayes_error(part.belief, truth, part.clusters, how=how)
         beside = {"mean absolute error": f"{score.mae:.3f}", "bias": f"{score.bias:+z.3f}"}
         if part.outcome is not None:
-            loss = logloss_improvement(part.belief, sample.p_star[here], part.outcome)
-            briers = [brier_score(p, part.outcome).brier for p in (part.belief, sample.p_star[here])]
+            loss = logloss_improvement(part.belief, truth, part.outcome)
+            briers = [brier_score(p, part.outcome).brier for p in (part.belief, truth)]
             beside["Brier score, and of the truth itself"] = f"{briers[0]:.3f}, {briers[1]:.3f}"
             beside["log-loss, and of the truth itself"] = f"{loss.ll1:.3f}, {loss.ll2:.3f}"
         quantity = "RMSE to the truth" + (f", {prompt}" if prompt else "")
-        yield Line("rmse_truth", quantity, with_drop_reasons(score, part, error), beside, part=prompt)
+        yield Line("rmse_truth", quantity, with_drop_reasons(score, part, part.belief - truth), beside, part=prompt)
 
 
 @metric("D10", "k, n [, outcome]", Hits, place=120)
@@ -184,13 +162,10 @@ def _compare_accuracy(sample: Multiclass) -> Compared:
 
 
 def _compare_scores(sample: Multiclass) -> list[Compared]:
-    scores, foreseen = option_scores(sample.belief, sample.truth), option_losses(sample.belief)
+    scores, (brier, log_loss) = option_scores(sample.belief, sample.truth), option_losses(sample.belief)
     return [
-        compare_mean(name, lost, sample, foreseen=(sample.belief, each), limits=(0.0, most))
-        for name, lost, each, most in (
-            ("brier_multiclass", scores.brier, foreseen.brier, 2.0),
-            ("log_loss", scores.log_loss, foreseen.log_loss, np.inf),
-        )
+        compare_mean("brier_multiclass", scores.brier, sample, foreseen=(sample.belief, brier), limits=(0.0, 2.0)),
+        compare_mean("log_loss", scores.log_loss, sample, foreseen=(sample.belief, log_loss), limits=LOSS),
     ]
 
 
@@ -203,8 +178,7 @@ def _compare_top(sample: Multiclass) -> Compared:
 def accuracy_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """Share of questions whose likeliest option is the true one; tied options share the credit."""
     right = option_scores(sample.belief, sample.truth).correct
-    guess = {GUESS: f"{np.mean(1 / sample.sizes):.3f}"}
-    yield Line("accuracy", "accuracy", share_of(sample, right, how), guess)
+    yield Line("accuracy", "accuracy", share_of(sample, right, how), {GUESS: f"{np.mean(1 / sample.sizes):.3f}"})
 
 
 @metric("E14", TABLE, Multiclass, compare=_compare_scores, place=140)
@@ -227,20 +201,13 @@ def option_calibration_lines(sample: Multiclass, how: Resampling) -> Iterator[Li
         "as published (ECE)": f"{error.ece:.3f}; of a calibrated model {error.ece_by_chance:.3f}",
         "bins": str(len(error.bins)),
     }
-    yield Line(
-        "calibration_error",
-        "calibration error, RMS, minus chance",
-        with_drop_reasons(error, sample, scores.hit),
-        beside if error.bins else {UNBINNED: f"with {error.n_rows} questions; two bins take {2 * PER_BIN}"},
-    )
+    beside = beside if error.bins else {UNBINNED: f"with {error.n_rows} questions; two bins take {2 * PER_BIN}"}
+    error = with_drop_reasons(error, sample, scores.hit)
+    yield Line("calibration_error", "calibration error, RMS, minus chance", error, beside)
     slope = calibration_slope(scores.confidence, scores.hit, owners, how=how)
     notes = {"p tests": "a slope of 1", "intercept": f"{slope.intercept:z.3f}"}
-    yield Line(
-        "calibration_top",
-        "calibration slope of the likeliest option",
-        with_drop_reasons(slope, sample, scores.hit),
-        notes,
-    )
+    slope = with_drop_reasons(slope, sample, scores.hit)
+    yield Line("calibration_top", "calibration slope of the likeliest option", slope, notes)
     confidence = mean_of(sample, sample.belief.max(axis=1), how, UNIT)
     yield Line("confidence", "mean probability of the likeliest option", confidence)
 

@@ -29,7 +29,8 @@ from ..metric import (
     with_drop_reasons,
 )
 from ..tables.sample_rows import by_reading, label_text
-from ..tables.samples import Cases, Elicited, Evidence, Forks, Options, Sample, YesNo
+from ..tables.samples import Cases, Elicited, Evidence, Options, Sample, YesNo
+from ..tables.whitebox_samples import Forks
 from .probability_laws import bet_payoffs, median_ci
 from .probability_laws import dutch_book as surely_lost
 from .probability_laws import lie as law
@@ -43,10 +44,10 @@ def lie_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
     beside = {"weights sum to, on average": f"{np.nanmean(gaps.weight_sum):.3f}"} if signed.n_rows else {}
     extreme = mostly_extreme(sample.p, sample.p - gaps.signed)
     claim = None if extreme else deviation_claim(gaps.signed, sample, "lie", how)
-    yield Line("lie", "p minus the implied p", signed, beside, claim)
+    yield Line("lie", "belief minus the belief that its cases imply", signed, beside, claim)
     if extreme:
         implied = np.clip(sample.p - gaps.signed, 0, 1)
-        quantity = "log-odds of p minus those of the implied p, nats"
+        quantity = "log-odds of the belief minus those that its cases imply, nats"
         yield odds_line("lie_logodds", quantity, sample.p, implied, sample, how)
     noise = {}
     if sample.replicate is not None:
@@ -177,7 +178,8 @@ def _most(shape: tuple[int, int], payoffs: bytes) -> float:
     return float(surely_lost(corners, np.frombuffer(payoffs).reshape(shape)).loss.max())
 
 
-def _lines(name: str, sample: Sample, book: Book, how: Resampling, floor: Callable[[], Array | None]) -> Iterator[Line]:
+def _lines(name: str, sample: Sample, book: Book, how: Resampling, floor: Array | None = None) -> Iterator[Line]:
+    """The loss, and that per bet; `floor` [m, bets] are the prices of a coherent agent that is read as noisily."""
     loss_of = surely_lost(book.prices, book.payoffs)
     for metric_name, quantity, loss in (
         (name, f"sure loss on {book.about}, cents per euro", loss_of.loss),
@@ -187,7 +189,7 @@ def _lines(name: str, sample: Sample, book: Book, how: Resampling, floor: Callab
         yield Line(metric_name, quantity, mean_of(sample, CENTS * loss, how, LOSS), beside)
 
 
-def _beside(sample: Sample, book: Book, sure: Any, floor: Callable[[], Array | None]) -> Mapping[str, str]:
+def _beside(sample: Sample, book: Book, sure: Any, floor: Array | None) -> Mapping[str, str]:
     if not np.isfinite(sure.loss).any():
         return {}
     worst = int(np.nanargmax(sure.loss))
@@ -195,9 +197,8 @@ def _beside(sample: Sample, book: Book, sure: Any, floor: Callable[[], Array | N
         "bets": str(len(book.bets)),
         "distance from coherence, cents": f"{CENTS * np.nanmean(sure.quadratic):.3f}",
     }
-    coherent = floor()
-    if coherent is not None:
-        losses = surely_lost(coherent, book.payoffs).loss
+    if floor is not None:
+        losses = surely_lost(floor, book.payoffs).loss
         beside["of a coherent agent read with this noise"] = f"{CENTS * np.nanmean(losses):.3f}"
     bets = [
         f"{'buys' if stake > 0 else 'sells'} {bet} at {price:.3f}"
@@ -208,10 +209,6 @@ def _beside(sample: Sample, book: Book, sure: Any, floor: Callable[[], Array | N
         at = label_text(str((keys_of(sample) if sample.keys_known else clusters_of(sample))[worst]))
         beside[f"most is lost at {at}, {CENTS * sure.loss[worst]:.1f} cents:"] = ", ".join(bets)
     return beside
-
-
-def _nothing() -> Array | None:
-    return None
 
 
 def _noisy(sample: Sample, columns: list[Array], coherent: Array, how: Resampling) -> Array | None:
@@ -284,13 +281,13 @@ BAYES, SWAPS, FORK = "dutch_book_bayes", "dutch_book_swaps", "dutch_book_fork"
 )
 def dutch_book_complement_lines(sample: YesNo, how: Resampling) -> Iterator[Line]:
     """What surely is lost by betting at these beliefs in a statement and its negation. 0: they sum to one."""
-    yield from _lines(COMPLEMENT, sample, complement(sample), how, _nothing)
+    yield from _lines(COMPLEMENT, sample, complement(sample), how)
 
 
 @book_metric("p, cond_1, weight_1, cond_2, weight_2, ...", Cases, compare=_compare(CASES, cases), place=600)
 def dutch_book_cases_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
     """What surely is lost by betting at a belief, at the chances of its cases, and at the beliefs given each."""
-    yield from _lines(CASES, sample, cases(sample), how, lambda: _floor_of_cases(sample, how))
+    yield from _lines(CASES, sample, cases(sample), how, _floor_of_cases(sample, how))
 
 
 @book_metric(
@@ -302,7 +299,7 @@ def dutch_book_cases_lines(sample: Cases, how: Resampling) -> Iterator[Line]:
 )
 def dutch_book_rejection_lines(sample: Options, how: Resampling) -> Iterator[Line]:
     """What surely is lost by betting before and after an option is ruled out. 0: the others keep their ratio."""
-    yield from _lines(REJECTION, sample, rejection(sample), how, lambda: _floor_of_counts(sample, how))
+    yield from _lines(REJECTION, sample, rejection(sample), how, _floor_of_counts(sample, how))
 
 
 @book_metric(
@@ -310,16 +307,16 @@ def dutch_book_rejection_lines(sample: Options, how: Resampling) -> Iterator[Lin
 )
 def dutch_book_bayes_lines(sample: Evidence, how: Resampling) -> Iterator[Line]:
     """What surely is lost by betting at a prior, its evidence and the posterior. 0: they are of one distribution."""
-    yield from _lines(BAYES, sample, bayes(sample), how, lambda: _floor_of_bayes(sample, how))
+    yield from _lines(BAYES, sample, bayes(sample), how, _floor_of_bayes(sample, how))
 
 
 @book_metric("a run", Elicited, needs=("readings",), compare=_compare(SWAPS, swaps), place=630)
 def dutch_book_swaps_lines(sample: Elicited, how: Resampling) -> Iterator[Line]:
     """What surely is lost by betting at every reading of one belief, as in both orders of the options."""
-    yield from _lines(SWAPS, sample, swaps(sample), how, _nothing)
+    yield from _lines(SWAPS, sample, swaps(sample), how)
 
 
 @book_metric("yes_<option> and reveal_<option> for each of two or more", Forks, compare=_compare(FORK, fork), place=640)
 def dutch_book_fork_lines(sample: Forks, how: Resampling) -> Iterator[Line]:
     """What surely is lost by betting on each option that it is the chosen one. 0: the beliefs sum to one."""
-    yield from _lines(FORK, sample, fork(sample), how, _nothing)
+    yield from _lines(FORK, sample, fork(sample), how)

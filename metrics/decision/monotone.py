@@ -8,8 +8,8 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, probabilities
-from ..inference.clusters import complete_rows
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score
+from ..inference.clusters import complete_beliefs, complete_rows
 from ..inference.paired import adjust
 from ..inference.randomisation import tail_p
 from .prediction import isotonic_fit
@@ -147,7 +147,7 @@ def monotone_exact_shares(p: ArrayLike, share: ArrayLike) -> MonotoneShares:
     >>> round(monotone_exact_shares(p=[0.1, 0.5, 0.9], share=[0.2, 0.6, 0.4]).discordant, 3)  # one pair of three
     0.333
     """
-    rows = complete_rows(p=probabilities(p, "p"), share=probabilities(share, "share"))
+    rows = complete_beliefs(p=p, share=share)
     (p, share), counts, n = rows.columns, rows.counts, rows.n
     if n < 2:
         return MonotoneShares(status="too_few", **counts)

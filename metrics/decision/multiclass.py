@@ -28,20 +28,19 @@ class OptionScores(NamedTuple):
     brier: Floats
     """Sum over options of the squared distance from the truth, in [0, 2]."""
     log_loss: Floats
-    """-log of the probability of the true option, nats."""
+    """-log of the probability of the true option, nats; one below 1e-15 counts as that."""
     confidence: Floats
     """Probability of the likeliest option."""
     hit: Floats
     """1 if the first of the likeliest options is the true one: what the confidence is the probability of."""
 
 
-def option_scores(p: ArrayLike, truth: ArrayLike, eps: float = LOG_EPS) -> OptionScores:
+def option_scores(p: ArrayLike, truth: ArrayLike) -> OptionScores:
     """Score beliefs over options, question by question (METRICS E14).
 
     Args:
         p: [n, k] probabilities; an option that a question lacks has 0.
         truth: [n] index of the true option; NaN if unknown.
-        eps: a smaller probability of the true option counts as this.
 
     >>> option_scores([[0.5, 0.3, 0.2]], truth=[0]).brier.round(2).tolist()
     [0.38]
@@ -59,28 +58,22 @@ def option_scores(p: ArrayLike, truth: ArrayLike, eps: float = LOG_EPS) -> Optio
     scores = OptionScores(
         correct=tied[rows, index] / np.maximum(tied.sum(axis=1), 1),
         brier=(beliefs**2).sum(axis=1) - 2 * at_truth + 1,
-        log_loss=-np.log(np.maximum(at_truth, eps)),
+        log_loss=-np.log(np.maximum(at_truth, LOG_EPS)),
         confidence=top,
         hit=(np.where(known[:, None], beliefs, 0).argmax(axis=1) == index).astype(np.float64),
     )
     return OptionScores(*(np.where(known, values, NAN) for values in scores))
 
 
-class OptionLosses(NamedTuple):
-    """[n, k] each: what a belief loses if an option is the true one, as in `OptionScores`."""
-
-    brier: Floats
-    log_loss: Floats
-
-
-def option_losses(p: ArrayLike, eps: float = LOG_EPS) -> OptionLosses:
-    """What beliefs [n, k] over options lose by each of them, were it the true one (METRICS E14).
+def option_losses(p: ArrayLike) -> tuple[Floats, Floats]:
+    """What beliefs [n, k] over options lose by each of them, were it the true one: Brier score and log-loss, [n, k]
+    each, as in `OptionScores` (METRICS E14).
 
     >>> option_losses([[0.75, 0.25]])[0].tolist()
     [[0.125, 1.125]]
     """
     beliefs = distributions(p, "p")
-    return OptionLosses((beliefs**2).sum(axis=-1, keepdims=True) - 2 * beliefs + 1, -np.log(np.maximum(beliefs, eps)))
+    return (beliefs**2).sum(axis=-1, keepdims=True) - 2 * beliefs + 1, -np.log(np.maximum(beliefs, LOG_EPS))
 
 
 class ReliabilityBin(NamedTuple):

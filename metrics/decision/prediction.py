@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, distributions, probabilities
-from ..inference.clusters import complete_rows
+from ..inference.clusters import complete_beliefs, complete_rows
 from ..inference.intervals import moment_interval
 
 LOG_EPS = 1e-15
@@ -100,7 +100,7 @@ def isotonic_calibration(
     >>> isotonic_calibration([0.2, 0.4, 0.6], [0, 1, 0]).tolist()
     [0.0, 0.5, 0.5]
     """
-    rows = complete_rows(groups, p=probabilities(p, "p"), y=probabilities(y, "y"))
+    rows = complete_beliefs(groups, p=p, y=y)
     p, y = rows.columns
     where = np.flatnonzero(rows.kept)
     fit = np.full(len(rows.kept), NAN)

@@ -110,7 +110,7 @@ def median_ci(x: ArrayLike, groups: ArrayLike | None = None, *, how: Resampling 
     (x,), n, n_clusters = rows.columns, rows.n, rows.n_clusters
     if not n:
         return MedianCi(status="too_few", **rows.counts)
-    median = _median(x)
+    fields: dict[str, Any] = {"median": _median(x), **rows.counts}
     if n_clusters < n:
         lo = hi = NAN
         method, params = f"none: {n_clusters} clusters", {"conf": how.level}
@@ -119,27 +119,24 @@ def median_ci(x: ArrayLike, groups: ArrayLike | None = None, *, how: Resampling 
             ends = [(1 - how.level) / 2, (1 + how.level) / 2]
             lo, hi = np.quantile(resampled, ends, method="inverted_cdf").tolist()  # Inf cannot be interpolated
             method, params = BOOTSTRAP, {"conf": how.level, "draws": how.n_draws, "seed": how.seed}
-        return MedianCi(median=median, lo=lo, hi=hi, ci_lo=lo, ci_hi=hi, ci_method=method, params=params, **rows.counts)
+        return MedianCi(lo=lo, hi=hi, ci_lo=lo, ci_hi=hi, ci_method=method, params=params, **fields)
     ranks = np.arange(1, n // 2 + 1)
     coverages = 1 - 2 * scipy.stats.binom.cdf(ranks - 1, n, 0.5)
     usable = ranks[coverages >= how.level - TIE]
+    fields["params"] = {"conf": how.level}
     if not len(usable):
-        return MedianCi(
-            median=median, ci_method="none: too few values", status="too_few", params={"conf": how.level}, **rows.counts
-        )
+        return MedianCi(ci_method="none: too few values", status="too_few", **fields)
     rank = int(usable[-1])
     ordered = np.sort(x)
     lo, hi = float(ordered[rank - 1]), float(ordered[n - rank])
     return MedianCi(
-        median=median,
         lo=lo,
         hi=hi,
         coverage=float(coverages[rank - 1]),
         ci_lo=lo,
         ci_hi=hi,
         ci_method=f"order statistics {rank} and {n - rank + 1} of {n}",
-        params={"conf": how.level},
-        **rows.counts,
+        **fields,
     )
 
 

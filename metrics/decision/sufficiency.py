@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import psi
 
 from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, probabilities
-from ..inference.clusters import complete_rows
+from ..inference.clusters import complete_beliefs, complete_rows
 from ..inference.intervals import moment_interval
 from ..inference.randomisation import tail_p
 from .prediction import isotonic_calibration
@@ -131,8 +131,7 @@ def latent_knowledge(
     >>> found.partial > 0.9, found.p < 0.01
     (True, True)
     """
-    columns = {"stated": stated, "other": other, "target": target}
-    rows = complete_rows(groups, **{name: probabilities(values, name) for name, values in columns.items()})
+    rows = complete_beliefs(groups, stated=stated, other=other, target=target)
     by_word, hidden, aim = rows.columns
     if rows.n_clusters < FEWEST:
         return LatentKnowledge(status="too_few", **rows.counts)

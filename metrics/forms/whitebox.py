@@ -11,7 +11,8 @@ from ...base.errors import UserError
 from .. import belief_from_logprobs
 from ..contract import Array
 from ..tables.cells import complete, refuse_row
-from ..tables.samples import Askers, Forks, Layers, Patches, Queries, Sample, YesNo
+from ..tables.samples import Sample, YesNo
+from ..tables.whitebox_samples import Askers, Forks, Layers, Patches, Queries
 from .form import Columns, Data, Form, P, at_least_two, fields_of, named, side_by_side, suffixes
 from .options import indices
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..contract import NAN, RANGE_SLACK, RESAMPLING, TIE, Floats, Resampling, Score, floats, refuse
+from ..contract import NAN, RANGE_SLACK, RESAMPLING, TIE, Floats, Resampling, Score, floats, updates
 from .clusters import Rows, bootstrap_moments, cluster_sums, complete_numbers, complete_rows
 from .intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, moment_interval, percentile_interval
 from .means import FEW_CLUSTERS
@@ -48,7 +48,7 @@ def judge_agreement(
     A judge who never varies has no correlation (NaN, `zero_variance`); concordance is then 0. No p-value:
     that two judges of one text agree more than not at all is not in question.
     """
-    rows = complete_numbers(groups, x=_readings(x, "x"), y=_readings(y, "y"))
+    rows = complete_numbers(groups, x=updates(x, "x"), y=updates(y, "y"))
     x, y = rows.columns
     if rows.n < 2:
         return Agreement(status="too_few", **rows.counts)
@@ -104,12 +104,6 @@ def _from_moments(sums: Floats) -> Floats:
         pearson = cov / np.sqrt(vx * vy)
         pearson_within = wxy / np.sqrt(wxx * wyy)
     return np.column_stack([ccc, icc21, pearson, pearson_within, mx - my])
-
-
-def _readings(values: ArrayLike, name: str) -> Floats:
-    array = floats(values)
-    refuse(array, np.abs(array) > 1 + RANGE_SLACK, f"{name}:", " is neither a belief nor an update")
-    return array
 
 
 # Do two ways of reading order the same things alike, once the noise of each is allowed for? (METRICS F9)
@@ -206,7 +200,7 @@ def method_correlation(
         n, a, b, aa, bb, ab = sums[:, :6].T
         return (ab - a * b / n) / np.sqrt((aa - a * a / n) * (bb - b * b / n))
 
-    def of_fisher(sums: Floats) -> Floats:
+    def fisher(sums: Floats) -> Floats:
         return np.arctanh(np.clip(correlation(sums), -1 + TIE, 1 - TIE))
 
     def weaker(sums: Floats) -> Floats:
@@ -217,7 +211,7 @@ def method_correlation(
         return correlation(sums) / np.sqrt(np.where(shares > 0, shares, np.nan))
 
     total = moments.sum(axis=0)[None]
-    plain = moment_interval(moments, rows.codes, of_fisher, **settings)
+    plain = moment_interval(moments, rows.codes, fisher, **settings)
     fields: dict[str, Any] = {
         "correlation": float(correlation(total)[0]),
         "correlation_lo": float(np.tanh(plain.lo)),

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..contract import NAN, RESAMPLING, Floats, Resampling, Score
+from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, floats
 from .clusters import bootstrap_rows, cluster_codes
 from .intervals import cluster_interval, largest_share
 from .paired import PairedDifference, paired_difference
@@ -88,12 +88,13 @@ def auroc_difference(
         labels: [n] 1 or 0; clusters: [n].
         family_size: comparisons that will be adjusted together.
     """
+    ranked = [np.where(np.isnan(x), np.nan, np.unique(x, return_inverse=True)[1]) for x in map(floats, (first, second))]
 
-    def area(scores: Floats, of_class: Floats) -> float:
-        levels = np.unique(scores, return_inverse=True)[1]
-        return _area(levels, of_class > 0, np.ones(len(levels)))
+    def area(levels: Floats, of_class: Floats) -> float:
+        return _area(levels.astype(np.intp), of_class > 0, np.ones(len(levels)))
 
-    return paired_difference((first, labels), (second, labels), area, clusters, family_size=family_size, how=how)
+    kinds = ((levels, labels) for levels in ranked)
+    return paired_difference(*kinds, area, clusters, family_size=family_size, how=how)
 
 
 def _area(levels: NDArray[np.intp], high: NDArray[np.bool_], weights: Floats) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from ..contract import RESAMPLING, Floats, Resampling, floats, row_counts
+from ..contract import RESAMPLING, Floats, Resampling, floats, probabilities, row_counts
 
 
 def cluster_codes(clusters: ArrayLike, n: int) -> tuple[NDArray[np.intp], int]:
@@ -86,6 +86,12 @@ def complete_numbers(groups: ArrayLike | None = None, **columns: ArrayLike) -> R
         if np.isinf(array).any():
             raise ValueError(f"{name}: row {int(np.argmax(np.isinf(array)))} is infinite; give NaN if missing")
     return complete_rows(groups, **arrays)
+
+
+def complete_beliefs(groups: ArrayLike | None = None, **columns: ArrayLike) -> Rows:
+    """`complete_numbers` of columns [n] of probabilities; a scalar is one row."""
+    beliefs = {name: np.atleast_1d(probabilities(column, name)) for name, column in columns.items()}
+    return complete_numbers(groups, **beliefs)
 
 
 def missing(column: NDArray[Any]) -> NDArray[np.bool_]:

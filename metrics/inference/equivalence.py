@@ -112,8 +112,9 @@ def unless_missed(test: Equivalence, clusters: float, worst: float = 1.0) -> Equ
     return replace(test, p=p, equivalent=p < test.params["alpha"], p_method=method, params=params)
 
 
-def alike(est: float, clusters: float, margin: float, worst: float = 1.0, *, alpha: float = 0.05) -> Equivalence:
-    """Test that a mean lies within `margin` of 0 where all clusters are alike, and no t test has an error (METRICS F3).
+def alike(est: float, clusters: float, margin: float, worst: float = 1.0) -> Equivalence:
+    """Test at 5% that a mean lies within `margin` of 0 where all clusters are alike and no t test has an error
+    (METRICS F3).
 
     p is the chance that so many clusters hold none of those that are off by `worst`, if these are as many as bring the
     mean from `est` to the margin.
@@ -124,10 +125,10 @@ def alike(est: float, clusters: float, margin: float, worst: float = 1.0, *, alp
         p=p,
         p_lower=p,
         p_upper=p,
-        equivalent=p < alpha,
+        equivalent=p < 0.05,
         se=0.0,
         p_method="the chance to have missed what is off",
-        params={"lo": -margin, "hi": margin, "alpha": alpha, "clusters": clusters, "worst": worst},
+        params={"lo": -margin, "hi": margin, "alpha": 0.05, "clusters": clusters, "worst": worst},
     )
 
 

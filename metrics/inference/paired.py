@@ -14,8 +14,6 @@ from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, floats, one_o
 from .clusters import Rows, bootstrap_rows, complete_rows
 from .intervals import Interval, cluster_interval, largest_share, moment_interval
 
-METHODS = ("holm", "bh")
-
 
 class Adjusted(Score, headline="p_adjusted"):
     """The p-values of one family, adjusted."""
@@ -31,7 +29,7 @@ def adjust(p_values: ArrayLike, *, method: str = "holm", alpha: float = 0.05) ->
 
     A NaN p is a test that could not be made: it stays NaN, rejects nothing, and is not of the family.
     """
-    one_of(method, METHODS, "method")
+    one_of(method, ("holm", "bh"), "method")
     p_values = probabilities(floats(p_values), "p_values")
     if p_values.ndim != 1:
         raise ValueError(f"p_values: shape {p_values.shape}; give [m], one family")

@@ -59,7 +59,7 @@ FARTHER = 0.7
 """Of the way from where noise takes the agent to the margin: there a second one is, whose power is said as well."""
 
 
-def claim_power(margin: float, clusters: int, spread: PlannedSpread, *, alpha: float = ALPHA, seed: int = 0) -> float:
+def claim_power(margin: float, clusters: int, spread: PlannedSpread) -> float:
     """How often the agent is shown to lie within the margin by so many clusters, as `Registered.equivalence` shows it.
 
     Two one-sided t tests, of a normal estimate and a chi-squared variance, and not less than the chance to have missed
@@ -67,14 +67,14 @@ def claim_power(margin: float, clusters: int, spread: PlannedSpread, *, alpha: f
     """
     if clusters < 2:
         return 0.0
-    rng, sd = np.random.default_rng(seed), max(spread.sd, spread.padded)
+    rng, sd = np.random.default_rng(0), max(spread.sd, spread.padded)
     off = np.abs(spread.off + sd / np.sqrt(clusters) * rng.standard_normal(DRAWS))
     se = sd * np.sqrt(rng.chisquare(clusters - 1, DRAWS) / (clusters - 1) / clusters)
-    inside = margin - off > scipy.stats.t.ppf(1 - alpha, clusters - 1) * se
+    inside = margin - off > scipy.stats.t.ppf(1 - ALPHA, clusters - 1) * se
     if margin < spread.worst:
         seen = clusters * np.minimum(off / spread.worst, clusters * (se / spread.worst) ** 2)
         kept = np.maximum(clusters - seen, 0.5)
-        inside &= scipy.special.betainc(kept, seen + 1, 1 - margin / spread.worst) < alpha
+        inside &= scipy.special.betainc(kept, seen + 1, 1 - margin / spread.worst) < ALPHA
     return float(inside.mean())
 
 
@@ -83,8 +83,8 @@ MOST = 20_000
 
 
 @cache
-def planned_n(metric: str, margin: float, power: float = POWER) -> int | Literal["estimation only"]:
-    """The fewest clusters with which a claim that `metric` lies within `margin` is won with this power by an agent that
+def planned_n(metric: str, margin: float) -> int | Literal["estimation only"]:
+    """The fewest clusters with which a claim that `metric` lies within `margin` is won with 80% power by an agent that
     is coherent but for noise; "estimation only" where none do, because noise alone takes it out of the margin.
 
     Of a number whose spread is not known, those that `claim_clusters` takes.
@@ -98,13 +98,13 @@ def planned_n(metric: str, margin: float, power: float = POWER) -> int | Literal
     if spread.off >= margin:
         return ESTIMATION_ONLY
     low = high = claim_clusters(margin, spread.worst) if margin < spread.worst else 2
-    while claim_power(margin, high, spread) < power:
+    while claim_power(margin, high, spread) < POWER:
         low, high = high, 2 * high
         if high > MOST:
             return ESTIMATION_ONLY
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if claim_power(margin, middle, spread) >= power else (middle + 1, high)
+        low, high = (low, middle) if claim_power(margin, middle, spread) >= POWER else (middle + 1, high)
     return high
 
 

@@ -2,7 +2,7 @@
 bootstrap, for when clusters are too few for a t test (METRICS A2).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,11 +46,18 @@ def tail_p(observed: float, null: Floats, *, exact: bool, slack: float) -> float
     return hits / len(null) if exact else (hits + 1) / (len(null) + 1)
 
 
-def describe_flips(n_clusters: int, draws: int, seed: int) -> tuple[str, dict[str, Any]]:
-    """What p_method and params say about a sign-flip test."""
-    if n_clusters <= ENUMERATE_UP_TO:
-        return f"sign flips of {n_clusters} clusters, all {2**n_clusters}", {}
-    return f"sign flips of {n_clusters} clusters, {draws} sampled", {"draws": draws, "seed": seed}
+def flipped(
+    statistic: Callable[[Floats], Floats], n_clusters: int, how: Resampling, block: int | None = None
+) -> tuple[Floats, bool, dict[str, Any]]:
+    """The null law [draws, ...] of a statistic of sign vectors [draws, G], whether it is of all vectors, and what
+    p_method and params say of it.
+    """
+    block = block_size(n_clusters) if block is None else block
+    blocks = sign_vectors(n_clusters, draws=how.n_draws, seed=how.seed, block=block)
+    null = np.concatenate([statistic(signs) for signs in blocks])
+    exact = n_clusters <= ENUMERATE_UP_TO
+    named = f"sign flips of {n_clusters} clusters, {f'all {2**n_clusters}' if exact else f'{how.n_draws} sampled'}"
+    return null, exact, {"p_method": named, "params": {} if exact else {"draws": how.n_draws, "seed": how.seed}}
 
 
 class SignFlip(Score, headline="mean"):
@@ -71,17 +78,9 @@ def sign_flip_test(values: ArrayLike, groups: ArrayLike | None = None, *, how: R
     if not rows.n:
         return SignFlip(status="too_few", **rows.counts)
     sums = cluster_sums(values, rows.codes, rows.n_clusters)
-    signs = sign_vectors(rows.n_clusters, draws=how.n_draws, seed=how.seed, block=block_size(rows.n_clusters))
-    null = np.abs(np.concatenate([block @ sums for block in signs]))
-    p_method, params = describe_flips(rows.n_clusters, how.n_draws, how.seed)
-    exact = rows.n_clusters <= ENUMERATE_UP_TO
-    return SignFlip(
-        mean=float(values.mean()),
-        p=tail_p(abs(float(sums.sum())), null, exact=exact, slack=TIE * float(np.abs(sums).sum())),
-        p_method=p_method,
-        params=params,
-        **rows.counts,
-    )
+    null, exact, told = flipped(lambda signs: np.abs(signs @ sums), rows.n_clusters, how)
+    p = tail_p(abs(float(sums.sum())), null, exact=exact, slack=TIE * float(np.abs(sums).sum()))
+    return SignFlip(mean=float(values.mean()), p=p, **told, **rows.counts)
 
 
 class JointFlip(Score, headline="F"):
@@ -114,19 +113,17 @@ def joint_sign_flip(scores: Floats, *, how: Resampling = RESAMPLING) -> JointFli
     if values[0] <= ROUNDING:
         return JointFlip(status="singular_covariance", **counts)
     whitened = scores / size @ directions / np.sqrt(values)
-    signs = sign_vectors(g, draws=how.n_draws, seed=how.seed, block=block_size(g))
-    null = np.concatenate([((block @ whitened) ** 2).sum(axis=1) for block in signs])
+    null, exact, told = flipped(lambda signs: ((signs @ whitened) ** 2).sum(axis=1), g, how)
+    told["p_method"] = f"studentised {told['p_method']}"
     observed = float((whitened.sum(axis=0) ** 2).sum())
     f = (g - q) / q * observed / (g - observed) if g - observed > ROUNDING * g else float("inf")
-    p_method, params = describe_flips(g, how.n_draws, how.seed)
     return JointFlip(
         F=f,
         df1=q,
         df2=g - q,
-        p=tail_p(observed, null, exact=g <= ENUMERATE_UP_TO, slack=ROUNDING * observed),
+        p=tail_p(observed, null, exact=exact, slack=ROUNDING * observed),
         p_F=float(scipy.stats.f.sf(f, q, g - q)),
-        p_method=f"studentised {p_method}",
-        params=params,
+        **told,
         **counts,
     )
 

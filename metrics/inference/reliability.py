@@ -76,7 +76,7 @@ def reliability_icc(
         return Reliability(status="zero_variance", **common)
     fields: dict[str, Any] = {"icc1": icc1, "icc_mean": estimable(icc_mean), **common}
     if groups is not None:
-        interval = moment_interval(moments, rows.codes, lambda s: _icc(s, r)[0], how=how)
+        interval = moment_interval(moments, rows.codes, lambda s: _icc(s, r)[0], how=how).within(-np.inf, 1.0, icc1)
         return Reliability(**(fields | interval.fields()))
     between, error = _mean_squares(moments.sum(axis=0)[None], r)
     ratio = float(between[0] / error[0]) if within.sum() > EXACT_SS else np.inf
@@ -165,6 +165,7 @@ def wording_study(
     fields["reliability_mean"] = estimable(fields["reliability_mean"])
     interval = moment_interval(moments, rows.codes, lambda sums: _study(sums, k)[:, 3], kind="percentile", how=how)
     mean = moment_interval(moments, rows.codes, lambda sums: _study(sums, k)[:, 4], kind="percentile", how=how)
+    interval, mean = interval.within(-np.inf, 1.0, whole[3]), mean.within(-np.inf, 1.0, whole[4])
     status = "few_wordings" if k < FEW_WORDINGS else "ok"
     if rows.n_clusters < 2:
         status = "one_cluster"

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..contract import NAN, RANGE_SLACK, RESAMPLING, Floats, Resampling, Score, probabilities
-from ..inference.clusters import Rows, bootstrap_moments, cluster_sums, complete_numbers, complete_rows
+from ..inference.clusters import Rows, bootstrap_moments, cluster_sums, complete_beliefs, complete_rows
 from ..inference.intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, Interval, Tails, moment_interval, t_interval
 from ..inference.regression import EXACT_SS, few_effective, herfindahl
 
@@ -49,12 +49,7 @@ def martingale_iv(
     covariance of the readings reaches zero, and else `dependent_posterior`: the slope is given but not to be trusted.
     Nor is its level where fewer than ten clusters carry it (`few_effective_clusters`), as near 0: it rejects in 10%.
     """
-    rows = complete_numbers(
-        groups,
-        prior1=probabilities(prior1, "prior1"),
-        prior2=probabilities(prior2, "prior2"),
-        post=probabilities(post, "post"),
-    )
+    rows = complete_beliefs(groups, prior1=prior1, prior2=prior2, post=post)
     if rows.n < 2:
         return MartingaleIV(status="too_few", **rows.counts)
     b1, b2, q = (column - column.mean() for column in rows.columns)

@@ -112,9 +112,7 @@ def brier_on_abs_martingale(
     rows = complete_numbers(M=np.abs(floats(M)), brier=probabilities(brier, "brier"), **columns)
     absolute, score, *rest = rows.columns
     fit = linear_fit(score, np.column_stack([np.ones(rows.n), absolute, *rest]), se=se)
-    weights = np.zeros(len(fit.params))
-    weights[1] = 1.0
-    term = fit.contrast(weights)
+    term = fit.contrast(np.eye(len(fit.params))[1])
     return BrierRegression(
         coef=term.estimate,
         se=term.se,

@@ -10,8 +10,8 @@ import scipy
 
 from ..contract import Array, Resampling
 from ..inference.paired import adjust
-from ..inference.pooling import random_effects_pool
-from ..metric import Compared, Line, clusters_of, compare_mean, metric, tested_mean
+from ..inference.pooling import Pooled, random_effects_pool
+from ..metric import Line, clusters_of, compare_mean, metric, tested_mean
 from ..tables.samples import Cells
 from .brier import brier_on_abs_martingale
 
@@ -20,11 +20,7 @@ CONTROLLED = ("domain", "reasoning", "technique", "model", "prompt")
 """The order in which the published regressions take in what might confound them."""
 
 
-def _compare(sample: Cells) -> Compared:
-    return compare_mean("cells_mean", sample.value, sample)
-
-
-@metric("F6", COLUMNS, Cells, compare=_compare, place=950)
+@metric("F6", COLUMNS, Cells, compare=lambda sample: compare_mean("cells_mean", sample.value, sample), place=950)
 def cells_lines(sample: Cells, how: Resampling) -> Iterator[Line]:
     """What published numbers are on average, and how many are positive; cells of one model are no independent ones."""
     name, clusters, known = sample.method, clusters_of(sample), np.isfinite(sample.value)
@@ -35,13 +31,17 @@ def cells_lines(sample: Cells, how: Resampling) -> Iterator[Line]:
         yield Line("cells_mean_abs", f"mean |{name}|", tested_mean(size, clusters, how), beside)
     if sample.error is not None:
         pooled = random_effects_pool(sample.value, sample.error)
-        beside = {
-            f"{name} of a new cell": f"{pooled.pi_lo:.3f}, {pooled.pi_hi:.3f}",
-            "share of the variation that is between cells": f"{pooled.i2:.2f}",
-            "p of no difference between cells": f"{pooled.p_heterogeneity:.3g}",
-            "holds": "where no two cells are of the same questions",
-        }
+        beside = {**between_cells(name, pooled), "holds": "where no two cells are of the same questions"}
         yield Line("cells_pooled", f"{name}, cells weighing by their errors", pooled, beside)
+
+
+def between_cells(name: str, pooled: Pooled) -> dict[str, str]:
+    """What a pooled number says of the cells that it is over."""
+    return {
+        f"{name} of a new cell": f"{pooled.pi_lo:.3f}, {pooled.pi_hi:.3f}",
+        "share of the variation that is between cells": f"{pooled.i2:.2f}",
+        "p of no difference between cells": f"{pooled.p_heterogeneity:.3g}",
+    }
 
 
 def _of_cells(sample: Cells, known: Array) -> Mapping[str, str]:

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, probabilities
-from ..inference.clusters import BLOCK, complete_numbers
+from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score
+from ..inference.clusters import BLOCK, complete_beliefs
 from ..inference.intervals import t_interval
 from ..inference.paired import adjust
-from ..inference.randomisation import ENUMERATE_UP_TO, describe_flips, sign_vectors, tail_p
+from ..inference.randomisation import flipped, tail_p
 from ..inference.regression import linear_fit
 from .contrasts import martingale_within
 from .slope import martingale_joint_test, martingale_score
@@ -48,7 +48,7 @@ def martingale_icm_test(
         groups: [n] question of each row; without them each row is its own.
     """
     how = how.drawing(4999)
-    rows = complete_numbers(groups, prior=probabilities(prior, "prior"), post=probabilities(post, "post"))
+    rows = complete_beliefs(groups, prior=prior, post=post)
     b, q = rows.columns
     if rows.n < 2:
         return ConditionalMoment(status="too_few", **rows.counts)
@@ -69,18 +69,12 @@ def martingale_icm_test(
         return np.column_stack([squares / rows.n**2, largest / np.sqrt(rows.n)])
 
     cvm, ks = (float(x) for x in statistics(np.ones((1, rows.n_clusters)))[0])
-    blocks = sign_vectors(
-        rows.n_clusters, draws=how.n_draws, seed=how.seed, block=max(BLOCK, SIGNS_AT_ONCE // rows.n_clusters)
-    )
-    null = np.concatenate([statistics(s) for s in blocks])
-    exact = rows.n_clusters <= ENUMERATE_UP_TO
+    block = max(BLOCK, SIGNS_AT_ONCE // rows.n_clusters)
+    null, exact, told = flipped(statistics, rows.n_clusters, how, block)
     total = float(np.abs(d).sum())
     p_cvm = tail_p(cvm, null[:, 0], exact=exact, slack=TIE * total**2 / rows.n)
     p_ks = tail_p(ks, null[:, 1], exact=exact, slack=TIE * total / np.sqrt(rows.n))
-    p_method, params = describe_flips(rows.n_clusters, how.n_draws, how.seed)
-    return ConditionalMoment(
-        cvm=cvm, ks=ks, p_cvm=p_cvm, p_ks=p_ks, p=p_cvm, p_method=p_method, params=params, **rows.counts
-    )
+    return ConditionalMoment(cvm=cvm, ks=ks, p_cvm=p_cvm, p_ks=p_ks, p=p_cvm, **told, **rows.counts)
 
 
 class BinnedUpdates(Score, headline="mean_delta"):
@@ -104,15 +98,13 @@ def binned_updates(
     Priors that tie stay in one bin, so there may be fewer than `bins`. Holm adjusts over the bins. A bin of
     one cluster, or one in which all updates are equal, has a mean and no error (NaN).
     """
-    rows = complete_numbers(groups, prior=probabilities(prior, "prior"), post=probabilities(post, "post"))
+    rows = complete_beliefs(groups, prior=prior, post=post)
     b, q = rows.columns
     if bins < 1:
         raise ValueError(f"bins: {bins}; give at least one")
+    names = ("mean_prior", "mean_delta", "errors", "lo", "hi", "p_bin", "n")
     if not rows.n:
-        empty = np.zeros(0)
-        blank: dict[str, Any] = dict.fromkeys(
-            ("mean_prior", "mean_delta", "errors", "lo", "hi", "p_bin", "p_holm", "n"), empty
-        )
+        blank: dict[str, Any] = dict.fromkeys((*names, "p_holm"), np.zeros(0))
         return BinnedUpdates(**blank, status="too_few", **rows.counts)
     # qcut drops its one edge when all priors are equal; then there is one bin.
     numbers = np.asarray(pd.qcut(b, bins, labels=False, duplicates="drop"), dtype=np.float64)
@@ -126,16 +118,10 @@ def binned_updates(
         error = mean.se if mean.se > 0 else NAN
         ends = t_interval(mean.estimate, error, fit.df, how.level)
         table.append((b[here].mean(), mean.estimate, error, *ends, mean.p, len(d)))
-    mean_prior, mean_delta, errors, lo, hi, p_bin, n = np.array(table, dtype=np.float64).T
+    fields: dict[str, Any] = dict(zip(names, np.array(table, dtype=np.float64).T, strict=True))
     return BinnedUpdates(
-        mean_prior=mean_prior,
-        mean_delta=mean_delta,
-        errors=errors,
-        lo=lo,
-        hi=hi,
-        p_bin=p_bin,
-        p_holm=adjust(p_bin).p_adjusted,
-        n=n,
+        **fields,
+        p_holm=adjust(fields["p_bin"]).p_adjusted,
         ci_method="t over the clusters of each bin",
         params={"bins": bins, "level": how.level},
         **rows.counts,

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, probabilities, updates
-from ..inference.clusters import Rows, cluster_codes, cluster_sums, complete_numbers
+from ..inference.clusters import Rows, cluster_codes, cluster_sums, complete_beliefs, complete_numbers
 from ..inference.intervals import contrast_fields
 from ..inference.paired import PairedDifference, minimum_detectable
 from ..inference.randomisation import wild_cluster_test
@@ -119,12 +119,7 @@ def _without_each(moments: Floats, clusters: np.ndarray, cell: np.ndarray, size:
 # How the Martingale Score changes with model, domain or technique (METRICS A6).
 
 MIN_CLUSTERS = 2
-NO_ERROR: Mapping[str, Any] = {
-    **dict.fromkeys(("se", "ci_lo", "ci_hi", "t", "p", "df", "effective_clusters"), NAN),
-    **dict.fromkeys(("ci_method", "p_method"), ""),
-    "status": "one_cluster_level",
-}
-"""What a term becomes that rests on a level within one cluster."""
+"""That a level must lie in for an error of its own."""
 
 
 class Term(Score, headline="value"):
@@ -206,18 +201,18 @@ def factor_regression(
             columns += [dummies[name], dummies[name] * b]
     design = np.column_stack(columns)
     fit = linear_fit(d, design, se=se, codes=rows.codes)
+    clustered = se in ("CR1", "CR3") and fit.status == "ok"
+    thin = _without_error(factors, levels_of, rows) if clustered else set[str]()
 
-    def term(weights: Floats) -> Term:
+    def term(name: str, weights: Floats) -> Term:
         contrast = fit.contrast(weights)
-        return Term(
-            value=contrast.estimate,
-            status=contrast.concern if fit.status == "ok" else fit.status,
-            params={"se": se, "level": how.level},
-            **contrast_fields(contrast, how.level),
-            **rows.counts,
-        )
+        common: dict[str, Any] = {"params": {"se": se, "level": how.level}, **rows.counts}
+        if name in thin:
+            return Term(value=contrast.estimate, status="one_cluster_level", **common)
+        status = contrast.concern if fit.status == "ok" else fit.status
+        return Term(value=contrast.estimate, status=status, **contrast_fields(contrast, how.level), **common)
 
-    terms = {name: term(np.eye(len(names))[i]) for i, name in enumerate(names)}
+    terms = {name: term(name, np.eye(len(names))[i]) for i, name in enumerate(names)}
     marginal = {}
     for factor, labels in levels_of.items():
         for label in labels:
@@ -228,19 +223,8 @@ def factor_regression(
                     weights[names.index(f"b:{name}")] = dummy.mean() if rows.n else NAN
             if label != labels[0]:
                 weights[names.index(f"b:{factor}[{label}]")] = 1.0
-            marginal[f"{factor}[{label}]"] = term(weights)
-    status = fit.status
-    if se in ("CR1", "CR3") and status == "ok":
-        names_of_thin = _without_error(factors, levels_of, rows)
-        if names_of_thin:
-            status = "one_cluster_level"
-            terms, marginal = (
-                {
-                    name: replace(contrast, **NO_ERROR) if name in names_of_thin else contrast
-                    for name, contrast in some.items()
-                }
-                for some in (terms, marginal)
-            )
+            marginal[f"{factor}[{label}]"] = term(f"{factor}[{label}]", weights)
+    status = "one_cluster_level" if thin else fit.status
     if se == "CR1" and status == "ok" and rows.n_clusters < FEW_CLUSTERS:
         status = "few_clusters" if rows.n_clusters < FEWEST_CLUSTERS else "ok"
         for i, name in enumerate(names):
@@ -316,7 +300,6 @@ def paired_slope_difference(
     groups: ArrayLike | None = None,
     *,
     cells: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
     how: Resampling = RESAMPLING,
 ) -> SlopeDifference:
     """Test by CR3 that two kinds of belief have the same slope (METRICS A2).
@@ -326,35 +309,26 @@ def paired_slope_difference(
         second: the same of the other kind, row by row of the same items.
         groups: [n] question of each row. None: every row its own.
         cells: [n] cell of each row; given, the slopes are those within cells (METRICS A2b).
-        weights: [n] positive, of both.
 
     Both regressions lose a question together, so what the kinds share cancels. t has the degrees of freedom of the
     questions that carry the difference, so that no number of draws puts a floor under p; priors near 0 are what it
     is for. A row in which either kind is missing is dropped from both and counted. Statuses as in `martingale_score`.
     """
-    names = ("prior", "post")
-    columns: dict[str, Any] = {
-        f"{kind} {name}": probabilities(x, f"{kind} {name}")
-        for kind, pair in (("first", first), ("second", second))
-        for name, x in zip(names, pair, strict=True)
-    }
-    w = np.ones(len(np.atleast_1d(columns["first prior"]))) if weights is None else np.asarray(weights, dtype=float)
-    if not (w > 0).all():
-        raise ValueError("weights: give positive numbers, one per row")
-    rows = complete_numbers(groups, **columns, weights=w)
-    b1, q1, b2, q2, w = rows.columns
+    names = ("first prior", "first post", "second prior", "second post")
+    rows = complete_beliefs(groups, **dict(zip(names, (*first, *second), strict=True)))
+    b1, q1, b2, q2 = rows.columns
     if rows.n < 2:
         return SlopeDifference(status="too_few", **rows.counts)
     n = len(rows.kept)
     cell, n_cells = cluster_codes(cluster_codes(np.zeros(n) if cells is None else cells, n)[0][rows.kept], rows.n)
     member = np.eye(n_cells)[cell]
-    within = [b - ((w * b) @ member / (w @ member))[cell] for b in (b1, b2)]
-    if min(float(w @ x**2) for x in within) <= EXACT_SS:
+    within = [b - (b @ member / member.sum(axis=0))[cell] for b in (b1, b2)]
+    if min(float(x @ x) for x in within) <= EXACT_SS:
         return SlopeDifference(status="zero_variance_prior", **rows.counts)
     none = np.zeros((rows.n, 1 + n_cells))
     kinds = [np.column_stack([b1, member, none]), np.column_stack([none, b2, member])]
     updates = np.concatenate([q1 - b1, q2 - b2])
-    fit = linear_fit(updates, np.vstack(kinds), se="CR3", codes=np.tile(rows.codes, 2), weights=np.tile(w, 2))
+    fit = linear_fit(updates, np.vstack(kinds), se="CR3", codes=np.tile(rows.codes, 2))
     if fit.status == "rank_deficient":
         return SlopeDifference(status="zero_variance_prior", **rows.counts)
     slopes = [0, 1 + n_cells]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, floats, one_of, outcomes, probabilities, same_shape
-from ..inference.clusters import Rows, cluster_sums, complete_numbers
+from ..inference.clusters import Rows, cluster_sums, complete_beliefs
 from ..inference.intervals import contrast_fields
 from ..inference.paired import minimum_detectable
 from ..inference.randomisation import joint_sign_flip, wild_cluster_test
@@ -277,7 +277,7 @@ def complete_updates(
     prior: ArrayLike, post: ArrayLike, groups: ArrayLike | None, weights: ArrayLike | None
 ) -> tuple[Rows, Floats, Floats, Floats]:
     """Complete rows, with prior, update and weight."""
-    rows = complete_numbers(groups, prior=probabilities(prior, "prior"), post=probabilities(post, "post"))
+    rows = complete_beliefs(groups, prior=prior, post=post)
     b, q = rows.columns
     w = np.ones(len(rows.kept)) if weights is None else floats(weights)
     if w.shape != rows.kept.shape or not (np.isfinite(w) & (w > 0)).all():

@@ -25,8 +25,6 @@ from ..inference.clusters import cluster_codes
 from ..inference.means import studentised_mean
 from ..inference.paired import adjust
 
-MODES = ("per_step", "first_last")
-
 
 class TrajectoryPairs(Score, headline="n_pairs"):
     """Pairs of a belief and a later one; arrays [n_pairs]."""
@@ -56,7 +54,7 @@ def trajectory_pairs(
 
     A pair needs both its beliefs: a missing step is never bridged, and the pairs lost are counted.
     """
-    one_of(mode, MODES, "mode")
+    one_of(mode, ("per_step", "first_last"), "mode")
     labels = np.arange(len(trajectories)) if groups is None else np.asarray(groups)
     cluster_codes(labels, len(trajectories))
     prior, post, owner = [], [], []

@@ -4,7 +4,7 @@ A1-A7, A9, A11, F6)
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -36,14 +36,13 @@ from ..tables.sample_rows import STEPWISE, Chains, Pairs, Updates, by_reading, c
 from ..tables.samples import Cells, Sample
 from .attenuation import corrected_slope, martingale_iv
 from .brier import brier_on_split_martingale
-from .cell_metrics import controlled
+from .cell_metrics import between_cells, controlled
 from .conditional_moments import martingale_tests as battery
 from .contrasts import MartingaleWithin, factor_regression, martingale_within, paired_slope_difference
 from .slope import ONE_OUTCOME, MartingaleScore, calibration_slope, martingale_score
 from .trajectories import Drift, drift_covariance, drift_variance
 
 PAIRED = "prior, posterior; or trajectories (b_0, b_1, ...; or trajectory, step, belief)"
-"""If most beliefs are nearer to 0 or 1, before and after, a shift is judged small by its log-odds."""
 TESTS = {"slope": "the slope", "joint": "slope and mean", "cvm": "any other shape"}
 """What the three tests of a family are of."""
 
@@ -113,7 +112,11 @@ def martingale_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
             yield _slope("M", f"M{suffix}", pairs, study, how)
         update = pairs.posterior - pairs.prior
         mean = with_drop_reasons(tested_mean(update, clusters_of(pairs), how), pairs, update)
-        yield Line(f"mean_update{step}", f"mean update{suffix}", mean, equivalence=_small_shift(pairs, how))
+        if mostly_extreme(pairs.prior, pairs.posterior):  # then a shift is judged small by its log-odds
+            claim = odds_line("", "", pairs.posterior, pairs.prior, pairs, how).equivalence
+        else:
+            claim = deviation_claim(update, pairs, "intercept", how)
+        yield Line(f"mean_update{step}", f"mean update{suffix}", mean, equivalence=claim)
 
 
 def _balanced(pairs: Pairs) -> Array:
@@ -121,14 +124,6 @@ def _balanced(pairs: Pairs) -> Array:
     _, of = np.unique(clusters_of(pairs).astype(str), return_inverse=True)
     whole = np.bincount(of, np.isfinite(pairs.posterior - pairs.prior))
     return 1 / np.maximum(whole, 1)[of]
-
-
-def _small_shift(pairs: Pairs, how: Resampling) -> Any:
-    """Whether beliefs may be said not to move on average: in log-odds, where most of them are extreme."""
-    if mostly_extreme(pairs.prior, pairs.posterior):
-        return odds_line("", "", pairs.posterior, pairs.prior, pairs, how).equivalence
-    update = pairs.posterior - pairs.prior
-    return deviation_claim(update, pairs, "intercept", how)
 
 
 def wordings_of(sample: Updates, pairs: Pairs, how: Resampling) -> WordingStudy | None:
@@ -234,47 +229,36 @@ def martingale_tests_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
 @metric("A5, F5", "prior, posterior, item and --replicates", Updates, needs=("repeated",), place=30)
 def martingale_replicates_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
     """How noisy the readings of the prior are, the M that this noise makes by itself, and M without it."""
-    read = _repeated(sample)
-    reliability = reliability_of(read.prior, read.clusters, how)
+    prior, posterior, clusters, independent = _repeated(sample)
+    reliability = reliability_of(prior, clusters, how)
     note = {}
     if reliability.status == "ok":
         note["M of a perfect updater read with this noise"] = f"{reliability.icc1 - 1:.3f}"
     yield Line("reliability_prior", "reliability of one reading of the prior", reliability, note)
     if sample.kind != "exact":  # two orders of the options differ by more than noise
-        corrected = corrected_slope(read.prior, read.posterior, read.clusters, how=how)
+        corrected = corrected_slope(prior, posterior, clusters, how=how)
         together = {
             "slope on the mean of the readings, and its reliability": f"{corrected.M:.3f}, {corrected.reliability:.3f}"
         }
         yield Line("M_corrected", "M corrected for it", corrected, together)
-    if read.prior.shape[1] > 1:
+    if prior.shape[1] > 1:
         note = {"instrument": "the first two readings of the prior, each for the other"}
-        first, second = read.prior[:, 0], read.prior[:, 1]
-        iv = martingale_iv(first, second, read.posterior, read.clusters, independent=read.independent, how=how)
+        iv = martingale_iv(prior[:, 0], prior[:, 1], posterior, clusters, independent=independent, how=how)
         yield Line("M_iv", "M by split readings", iv, note)
 
 
-class _Repeated(NamedTuple):
-    """A prior that was read several times, and a posterior."""
-
-    prior: Array
-    """[n, r]"""
-    posterior: Array
-    """[n]"""
-    clusters: Array
-    independent: bool
-    """Whether the posterior was read apart from all of these readings."""
-
-
-def _repeated(sample: Updates) -> _Repeated:
-    """Of three readings or more the last is the posterior's, and the prior's are the others."""
+def _repeated(sample: Updates) -> tuple[Array, Array, Array, bool]:
+    """Readings [n, r] of the prior, posterior and cluster [n], and whether the posterior was read apart from all of
+    them: of three readings or more the last is the posterior's, and the prior's are the others.
+    """
     pairs = sample.views[next(iter(sample.views))]
     if pairs.readings is not None:  # an exact belief is read in the same two orders, before and after
-        return _Repeated(pairs.readings, pairs.posterior, clusters_of(pairs), sample.kind != "exact")
+        return pairs.readings, pairs.posterior, clusters_of(pairs), sample.kind != "exact"
     prior, posterior = (by_reading(sample, values) for values in (sample.whole.prior, sample.whole.posterior))
     apart = prior.shape[1] > 2
     if apart:
         prior, posterior = prior[:, :-1], posterior[:, -1:]
-    return _Repeated(prior, posterior.mean(axis=1), item_clusters(sample), apart)
+    return prior, posterior.mean(axis=1), item_clusters(sample), apart
 
 
 # Where does the Martingale Score differ, and what is it over all? (METRICS A6, A7, F6)
@@ -287,7 +271,9 @@ def martingale_factors_lines(sample: Updates, how: Resampling) -> Iterator[Line]
     pairs = sample.whole
     update = pairs.posterior - pairs.prior
     view = "".join(f", {name}" for name in list(sample.views)[-1:] if name)
-    baselines = {factor: _baseline(sample, factor, levels) for factor, levels in sample.factors.items()}
+    levels_of = {factor: set(levels.astype(str)) for factor, levels in sample.factors.items()}
+    wanted = sample.baselines
+    baselines = {name: wanted[name] if wanted.get(name) in known else min(known) for name, known in levels_of.items()}
     fit = factor_regression(update, pairs.prior, sample.factors, baselines, pairs.clusters, se="CR3", how=how)
     others = {"over all rows, had they had that level": "other factors as they are"} if len(baselines) > 1 else {}
     study = wordings_of(sample, pairs, how)
@@ -311,17 +297,14 @@ def martingale_factors_lines(sample: Updates, how: Resampling) -> Iterator[Line]
 def martingale_pooled_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
     """M over cells that need not share one, where no cluster is in two of them: random-effects mean and its range."""
     assert sample.factors is not None
-    apart = {name: values for name, values in sample.factors.items() if _nested(clusters_of(sample.whole), values)}
+    levels = pd.DataFrame(sample.factors).astype(str).groupby(clusters_of(sample.whole).astype(str)).nunique()
+    apart = {name: values for name, values in sample.factors.items() if (levels[name] == 1).all()}  # one in a cluster
     if not apart:
         yield Line("M_pooled", "M over cells", Pooled(status="shared_clusters"))
         return
     fits = _by_cell(sample, cells(apart)).values()
     pooled = random_effects_pool([fit.M for fit in fits], [fit.se for fit in fits])
-    beside = {
-        "M of a new cell": f"{pooled.pi_lo:.3f}, {pooled.pi_hi:.3f}",
-        "share of the variation that is between cells": f"{pooled.i2:.2f}",
-        "p of no difference between cells": f"{pooled.p_heterogeneity:.3g}",
-    }
+    beside = between_cells("M", pooled)
     shared = [name for name in sample.factors if name not in apart]
     beside |= {"clusters are shared between levels of": ", ".join(shared)} if shared else {}
     yield Line("M_pooled", f"M over {len(fits)} cells of {', '.join(apart)}", pooled, beside)
@@ -357,12 +340,6 @@ def as_cells(sample: Updates) -> Cells:
     )
 
 
-def _baseline(sample: Updates, factor: str, levels: Array) -> str:
-    """The level to compare with: the sample's, if it is there, else the first by name."""
-    known = set(levels.astype(str))
-    return wanted if (wanted := sample.baselines.get(factor, "")) in known else min(known)
-
-
 def _by_cell(sample: Updates, cell: Array) -> dict[str, MartingaleScore]:
     """Cell -> M, in the order of their first rows."""
     pairs, clusters = sample.whole, clusters_of(sample.whole)
@@ -371,11 +348,6 @@ def _by_cell(sample: Updates, cell: Array) -> dict[str, MartingaleScore]:
         for name in dict.fromkeys(cell.tolist())
         for here in [cell == name]
     }
-
-
-def _nested(clusters: Array, values: Array) -> bool:
-    """Whether each cluster has one level."""
-    return bool((pd.Series(values.astype(str)).groupby(clusters.astype(str)).nunique() == 1).all())
 
 
 # Do the model's own chains move its belief on average? (METRICS A9)

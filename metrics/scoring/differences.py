@@ -26,7 +26,7 @@ from ..inference.clusters import cluster_sums
 from ..metric import WORTH_BOUNDS, Compared
 from ..number import Number
 from ..tables.copies import numbers_of, one_of_copies, unrounded
-from ..tables.sample_rows import Updates, texts
+from ..tables.sample_rows import texts
 from ..tables.samples import Sample
 
 TIED = 0.02
@@ -65,7 +65,7 @@ class Pair:
         (ours, theirs), columns = self.rows, [self.moments[0]]
         clusters = self.first.clusters[ours]
         for sample, compared, rows in ((self.one, self.first, ours), (self.two, self.second, theirs)):
-            view = sample.whole if isinstance(sample, Updates) else sample
+            view = sample.whole
             if view.content is not None and len(view.content) == len(compared.keys):
                 return one_of_copies(clusters, view.content[rows])
             numbers = numbers_of(view)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from ...base.errors import UserError, nearest
 from ...base.progress import stand
 from ...base.text import shown
 from .. import crossed_mean
-from ..claims import GUARDS
+from ..coherence import GUARDS
 from ..contract import Resampling
 from ..forms.recognition import Understood, understand
 from ..inference.intervals import MIN_BOOTSTRAP_CLUSTERS
@@ -209,22 +210,11 @@ def _number(metric: Metric, sample: Sample, line: Line) -> Number:
         few = score.n_clusters < MIN_BOOTSTRAP_CLUSTERS
         why = f"{score.n_clusters} clusters" if few else "not defined"
         score = replace(score, ci_method=f"none: {why}")
-    return Number(
-        metric=line.metric,
-        method=sample.method,
-        kind=sample.kind,
-        subset=", ".join(filter(None, (sample.subset if sample.subset != ALL else "", line.part))) or ALL,
-        run=sample.run,
-        score=score,
-        quantity=line.quantity,
-        beside={name: UNDEFINED.sub("–", text) for name, text in line.beside.items()},
-        equivalence=line.equivalence,
-        worst=line.worst,
-        noise=line.noise,
-        by_wording=line.by_wording,
-        family=metric.name,
-        code=metric.code,
-    )
+    beside = {name: UNDEFINED.sub("–", text) for name, text in line.beside.items()}
+    subset = ", ".join(filter(None, (sample.subset if sample.subset != ALL else "", line.part))) or ALL
+    fields: dict[str, Any] = {**vars(line), "score": score, "beside": beside}
+    named = {"method": sample.method, "kind": sample.kind, "subset": subset, "run": sample.run}
+    return Number(**fields, **named, family=metric.name, code=metric.code)
 
 
 # Samples, from anywhere, scored and compared.

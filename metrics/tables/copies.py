@@ -25,7 +25,7 @@ def counted_once(sample: S) -> S:
     Numbers tell where one of them in the row is no rounded one, and where they are at least ten different ones: a
     constant belief, or one of a few levels, is the same in many items that are no copies.
     """
-    view = sample.whole if isinstance(sample, Updates) else sample
+    view = sample.whole
     values = numbers_of(view)
     if not values.size:
         return sample

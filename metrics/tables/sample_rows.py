@@ -53,11 +53,6 @@ class Updates(Sample):
         return list(self.views.values())[-1]
 
     @property
-    def keys_known(self) -> bool:
-        """Whether its pairs can be paired with those of another sample."""
-        return self.whole.keys is not None
-
-    @property
     def repeated(self) -> Array | None:
         """What tells that priors were read several times; None if they were not."""
         return self.views[next(iter(self.views))].readings if self.replicate is None else self.replicate

@@ -76,7 +76,7 @@ class ReadoutGate(Score, headline="partial_corr"):
     """Mean change of the rejected option's inner log-odds from prior to posterior."""
     evidence_exact: float = NAN
     """The same of the exact read-out."""
-    evidence_ci: tuple[float, float]
+    evidence_ci: tuple[float, float] = (NAN, NAN)
     responding: float = NAN
     """Share of the items in which the rejected option moves as in the exact read-out, less those in which it moves the
     other way."""
@@ -86,9 +86,9 @@ class ReadoutGate(Score, headline="partial_corr"):
     """Why that share is not judged, in words; empty if it is."""
     n_clipped: int = 0
     """Log-odds cut at those of 1e-6 from 0 or 1."""
-    failures: tuple[str, ...]
+    failures: tuple[str, ...] = ()
     """Which of `coverage`, `partial_corr`, `evidence_response` and `items_responding` did not pass."""
-    passed: bool
+    passed: bool = False
 
 
 def readout_gate(
@@ -150,15 +150,8 @@ def readout_gate(
         **how.params,
     }
     if not rows.n:
-        return ReadoutGate(
-            evidence_ci=(NAN, NAN),
-            n_clipped=0,
-            failures=("coverage", "partial_corr", "evidence_response"),
-            passed=False,
-            status="too_few",
-            params=settings,
-            **rows.counts,
-        )
+        failures = ("coverage", "partial_corr", "evidence_response")
+        return ReadoutGate(failures=failures, status="too_few", params=settings, **rows.counts)
     coverage = float(np.median(np.exp(logsumexp(inner, axis=1))))
     (x, clipped_x), (y, clipped_y) = _log_odds(inner, there), _log_odds(exact, there)
     codes = pd.factorize(words.ravel())[0].reshape(words.shape)

@@ -22,7 +22,7 @@ from ..contract import (
     same_shape,
 )
 from ..divergence import clipped_logit, entropy_bits
-from ..inference.clusters import complete_rows
+from ..inference.clusters import complete_beliefs
 from ..inference.means import cluster_mean
 from ..inference.randomisation import sign_flip_test
 
@@ -177,9 +177,7 @@ def query_effect(
 
     What the passive read-out itself gets wrong is part of the difference: pass its gate first (`readout_gate`).
     """
-    arrays = {name: np.atleast_1d(probabilities(x, name)) for name, x in (("passive", passive), ("queried", queried))}
-    same_shape(**arrays)
-    rows = complete_rows(groups, **arrays)
+    rows = complete_beliefs(groups, passive=passive, queried=queried)
     if not rows.n:
         return QueryEffect(status="too_few", **rows.counts)
     before, after = rows.columns

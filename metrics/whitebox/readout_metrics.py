@@ -21,7 +21,8 @@ from ..metric import (
     with_drop_reasons,
 )
 from ..number import interval_text
-from ..tables.samples import Askers, Forks, Layers, Patches, Queries, YesNo
+from ..tables.samples import YesNo
+from ..tables.whitebox_samples import Askers, Forks, Layers, Patches, Queries
 from .gates import readout_gate as judged
 from .readout import LOW_COVERAGE, fork_coherence, framing_bias
 from .readout import query_effect as effect_of_query
@@ -30,9 +31,8 @@ from .transfer import persistence as share_kept
 
 
 def _compare_framing(sample: YesNo) -> Compared | None:
-    if sample.negated is None:
-        return None
-    return compare_mean("framing_bias", framing_bias(sample.belief, sample.negated), sample, limits=(-1.0, 1.0))
+    bias = None if sample.negated is None else framing_bias(sample.belief, sample.negated)
+    return None if bias is None else compare_mean("framing_bias", bias, sample, limits=(-1.0, 1.0))
 
 
 @metric(

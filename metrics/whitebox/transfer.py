@@ -1,5 +1,7 @@
 """Where a belief sits: how much of an update moves with a residual, or with the asker (METRICS W2, W5)."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -128,15 +130,8 @@ def transfer_map(
     nothing = not rows.n or abs(update.mean()) <= max(noise_floor, TIE)
     transfer = blank if nothing else ((flat - base[:, None]).sum(axis=0) / update.sum()).reshape(shape)
     if nothing or rows.n_clusters < MIN_BOOTSTRAP_CLUSTERS:
-        return TransferMap(
-            transfer=transfer,
-            se_cell=blank,
-            band_lo=blank,
-            band_hi=blank,
-            p_max=blank,
-            status="no_update" if nothing else "too_few",
-            **rows.counts,
-        )
+        none: dict[str, Any] = dict.fromkeys(("se_cell", "band_lo", "band_hi", "p_max"), blank)
+        return TransferMap(transfer=transfer, **none, status="no_update" if nothing else "too_few", **rows.counts)
     moments = np.column_stack([update, flat - base[:, None]])
     resampled = bootstrap_moments(moments, rows.codes, lambda s: s[:, 1:] / s[:, :1], how=how)
     point = transfer.ravel()

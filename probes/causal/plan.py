@@ -118,8 +118,6 @@ class CausalData:
     """[n] what shares content."""
     readings: Mapping[Arm, Floats]
     """[n, outcomes] `OUTCOMES` under each arm; NaN where it was not asked."""
-    spreads: Mapping[str, float]
-    """Direction -> standard deviation of the projection on it: the unit of its doses."""
     target: Floats
     """[n] what the probe is of, a probability; NaN: not known."""
     log_lr: Floats

@@ -44,14 +44,14 @@ def slope_within(x: ArrayLike, y: ArrayLike, groups: ArrayLike, *, how: Resampli
     return slope_through_zero(u, v, np.repeat(groups, x.shape[1]), how=how)
 
 
-def causal_gain(data: CausalData, direction: str, plan: CausalPlan, doses: Sequence[float] = ()) -> Ratio:
+def causal_gain(data: CausalData, direction: str, plan: CausalPlan) -> Ratio:
     """Slope of the change of the exact belief on the change of what the probe reads, in log-odds on both sides, over
     all contexts and doses. 1: the probe reads the variable that the model uses; 0: what it reads is not used.
 
     Doses go both ways, so that what any disturbance of that size does cancels. The interval of the registered direction
     carries its estimation, too, where the probe's fits without each fold were steered along.
     """
-    arms = [Arm("steer", direction, dose) for dose in doses or plan.signed]
+    arms = [Arm("steer", direction, dose) for dose in plan.signed]
     moved, answered = (np.concatenate([data.change(arm, outcome) for arm in arms]) for outcome in (PROBE, EXACT))
     groups = np.tile(data.groups, len(arms))
     gain = slope_through_zero(moved, answered, groups, how=Resampling(plan.seed, plan.draws, plan.level))

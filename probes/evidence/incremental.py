@@ -17,6 +17,7 @@ from scipy.special import expit
 from ...metrics.contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, floats
 from ...metrics.decision.prediction import logloss_improvement
 from ...metrics.inference.randomisation import tail_p
+from ..estimators import standardised
 from ..groups import permuted_targets
 from .crossfit import log_loss
 
@@ -80,7 +81,7 @@ def incremental_validity(
     }
     if len(present) < 2 or len(set(y.tolist())) < 2:
         return Incremental(status="too_few", base=names, **counts)
-    known = np.column_stack([np.ones(len(y)), _unit(columns)])
+    known = np.column_stack([np.ones(len(y)), standardised(columns)[0]])
     rest = np.stack([_unexplained(row, known, fold_of != k) for k, row in enumerate(read)])
     if not rest.any():
         return Incremental(status="nothing_new", base=names, **counts)
@@ -120,11 +121,6 @@ def incremental_validity(
         **interval,
         **counts,
     )
-
-
-def _unit(x: Floats) -> Floats:
-    scale = x.std(axis=0)
-    return (x - x.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
 
 
 def _unexplained(probe: Floats, known: Floats, train: NDArray[np.bool_]) -> Floats:

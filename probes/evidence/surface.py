@@ -17,9 +17,7 @@ MARKS = 100
 """Most characters that are no letters, and most styles, which are counted."""
 
 
-def foretold(
-    values: ArrayLike, texts: Sequence[str], clusters: ArrayLike, styles: Sequence[str] = (), seed: int = 0
-) -> Floats:
+def foretold(values: ArrayLike, texts: Sequence[str], clusters: ArrayLike, styles: Sequence[str] = ()) -> Floats:
     """[n] what the surface alone foretells of numbers within a cluster, by nested ridge regression on other clusters;
     NaN for fewer than five of these. Numbers and surface are taken less the mean of their cluster, so that what sets
     clusters apart hides nothing of what is read within them.
@@ -28,17 +26,17 @@ def foretold(
         return np.full(len(texts), NAN)
     both = pd.DataFrame(np.column_stack([floats(values), _surface(texts, styles)]))
     centred = (both - both.groupby(np.asarray(clusters)).transform("mean")).to_numpy()
-    return nested_ridge(centred[:, 1:], centred[:, :1], grouped_folds(clusters, FOLDS, seed)).score
+    return nested_ridge(centred[:, 1:], centred[:, :1], grouped_folds(clusters, FOLDS, 0)).score
 
 
-def guessed(lie: ArrayLike, texts: Sequence[str], clusters: ArrayLike, seed: int = 0) -> Floats:
+def guessed(lie: ArrayLike, texts: Sequence[str], clusters: ArrayLike) -> Floats:
     """[n] 1 where the words of a text foretell more of a lie (0 or 1) than there is in the clusters they were fitted
     on, which are others; 0 everywhere for fewer than five clusters.
     """
     labels = floats(lie)
     if len(set(np.asarray(clusters).tolist())) < FOLDS:
         return np.zeros(len(labels))
-    folds = grouped_folds(clusters, FOLDS, seed)
+    folds = grouped_folds(clusters, FOLDS, 0)
     share = np.array([labels[folds != k].mean() for k in range(FOLDS)])[folds]
     return (nested_ridge(_surface(texts), labels[:, None], folds).score > share).astype(float)
 

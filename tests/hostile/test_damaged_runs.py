@@ -69,14 +69,14 @@ def test_a_damaged_run_is_compared_with_nothing(name: str, whole: Path, copy: Pa
     """Each is refused in a line that names the file."""
     EDITS[name](copy)
     with pytest.raises(UserError, match=r"manifest\.json|part-0000\d") as refused:
-        page(compare([whole, copy]), {})  # which shows what was said
+        page(compare(whole, copy), {})  # which shows what was said
     assert "\n" not in str(refused.value)
 
 
 def test_what_is_made_anew_is_not_believed(whole: Path, copy: Path) -> None:
-    before = compare([whole], alone=True)
+    before = compare(whole, alone=True)
     (copy / "scores.json").write_text("[]")
-    assert to_json(page(compare([copy], alone=True), {})) == to_json(page(before, {}))
+    assert to_json(page(compare(copy, alone=True), {})) == to_json(page(before, {}))
 
 
 def test_a_whole_run_has_no_faults(whole: Path, truth: str) -> None:

@@ -195,8 +195,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, server: S
     documents = {
         "index": index_page(out / "runs"),
         "probe": everywhere(evaluate_job(job), told),
-        "compare": page(compare([folder.path for folder in runs]), {"names": told}),
-        "tables": page(compare(tables), {"map": told}),
+        "compare": page(compare(*(folder.path for folder in runs)), {"names": told}),
+        "tables": page(compare(*tables), {"map": told}),
         "every text": everywhere(read(runs[1].path / "report.json"), told),
     }
     written = {"run": runs[1].path, "sweep": sweep, "card": card, **left}

@@ -44,7 +44,7 @@ def simulated(
             values[:, 1] += sign * effect
             readings[Arm("random", f"{i}", sign * PLAN.dose)] = values
     blank = np.full(n, np.nan)
-    return CausalData(groups, readings, {"d": 1.0}, blank, np.zeros(n), blank)
+    return CausalData(groups, readings, blank, np.zeros(n), blank)
 
 
 @pytest.mark.parametrize("gain", [0.0, 1.0])
@@ -223,7 +223,7 @@ def test_a_useless_direction_is_outside_the_band_of_random_ones_at_the_level() -
             for sign in (1.0, -1.0):
                 readings[arm._replace(dose=sign * PLAN.dose)] = np.full((2, len(OUTCOMES)), sign * effect)
         blank = np.full(2, np.nan)
-        band = random_band(CausalData(np.arange(2), readings, {}, blank, blank, blank), PLAN)
+        band = random_band(CausalData(np.arange(2), readings, blank, blank, blank), PLAN)
         assert band is not None
         outside.append(band.outside)
         small.append(band.p <= 0.05)

@@ -1,5 +1,6 @@
 """Estimators against worked cases, scikit-learn, and what they are known to find."""
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -86,7 +87,7 @@ def test_every_estimator_finds_a_planted_direction_and_its_arrays_are_all_of_it(
     assert ((found.predict(x) > 0.5) == y).mean() > 0.9
     again = LinearReadout.from_direction(found.direction, found.offset)
     np.testing.assert_allclose(again.logit(x), found.logit(x), atol=1e-9)
-    assert type(estimator)(**estimator.get_params()) == estimator
+    assert type(estimator)(**dataclasses.asdict(estimator)) == estimator
 
 
 def test_the_pattern_is_what_carries_the_variable_and_the_weights_are_not() -> None:

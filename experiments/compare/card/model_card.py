@@ -108,7 +108,7 @@ class ModelCard:
     @cached_property
     def within(self) -> dict[str, Comparison]:
         """Experiment -> its kinds of belief, or methods, compared on the same items; no pairs where it has but one."""
-        return {name: compare([path], alone=True) for name, path in self.runs.items()}
+        return {name: compare(path, alone=True) for name, path in self.runs.items()}
 
     def floors(self, experiment: str) -> Mapping[tuple[str, ...], float]:
         """(metric, method, kind) -> how far arithmetic alone moves it; empty without a certificate of the model."""
@@ -242,7 +242,7 @@ def against(card: ModelCard, other: ModelCard) -> Against:
     require_same_set(other, card.chosen, card.seed)
     if card.folder.resolve() == other.folder.resolve():
         return Against(card, other, [], [], None)
-    comparison = compare([*other.runs.values(), *card.runs.values()])
+    comparison = compare(*other.runs.values(), *card.runs.values())
     for group in comparison.groups:
         _require_own_runs(group, other, card)
     tests = list(_registered(comparison))

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from ....base.documents import read_csv, read_json_rows, read_text, repeated, user_path, version_of
-from ....base.errors import UserError, in_one_line, nearest
+from ....base.errors import UserError, in_one_line, named, nearest
 from ....base.settings import MOST_CHARACTERS, Settings, parse, parse_yaml
 
 SUBJECTIVE, RANDOM, EASY, HARD = "subjective", "random", "easy", "hard"
@@ -222,20 +222,17 @@ def _load(path: Path, name: str, needed: Sequence[str], read: Callable[[Row], It
     left_out = 0
     for number, row in enumerate(_rows(path, needed)):
         choices.append(None)
-        try:
-            with in_one_line(f"is not as {name} has it"):
-                for fields in read(row):
-                    options = tuple(map(option_text, fields["options"]))
-                    if alike(options):
-                        left_out += 1
-                        continue
-                    own_id = fields.get("id", f"{name}-{number:05}")
-                    known: dict[str, Any] = {"id": own_id, "cluster": own_id, "category": name}
-                    known |= {"provenance": f"{path.name}, row {number}", **fields}
-                    known |= {"options": options, "truth": str(fields.get("truth", "")).strip()}
-                    choices[-1] = Choice(**known)
-        except UserError as error:
-            raise UserError(f"{path}: row {number + 1}: {error}") from None
+        with named(f"{path}: row {number + 1}"), in_one_line(f"is not as {name} has it"):
+            for fields in read(row):
+                options = tuple(map(option_text, fields["options"]))
+                if alike(options):
+                    left_out += 1
+                    continue
+                own_id = fields.get("id", f"{name}-{number:05}")
+                known: dict[str, Any] = {"id": own_id, "cluster": own_id, "category": name}
+                known |= {"provenance": f"{path.name}, row {number}", **fields}
+                known |= {"options": options, "truth": str(fields.get("truth", "")).strip()}
+                choices[-1] = Choice(**known)
     if left_out:
         log.warning("%s: %s questions with two options that read the same are left out", path, left_out)
     if not any(choices):
@@ -307,7 +304,7 @@ def _choice(path: Path, number: int, entry: Any, categories: tuple[str, ...]) ->
     if question.category not in categories:
         raise UserError(f"{where}: category {question.category!r} is unknown; one of {', '.join(categories)}")
     name = question.id or (f"{question.topic}-{question.category}" if question.topic else str(number))
-    try:
+    with named(path):
         return Choice(
             id=name,
             cluster=question.topic or name,
@@ -319,8 +316,6 @@ def _choice(path: Path, number: int, entry: Any, categories: tuple[str, ...]) ->
             topic=question.topic,
             listed=question.listed,
         )
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
 
 
 # Where questions with options come from: one name for each kind of file.

@@ -2,7 +2,6 @@
 lm- eval.
 """
 
-import contextlib
 import json
 import logging
 import re
@@ -19,7 +18,7 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from ....base.documents import read_json_rows, repeated, user_path
-from ....base.errors import UserError, in_one_line, nearest
+from ....base.errors import UserError, in_one_line, named, nearest
 from ....base.settings import Settings
 from ....hooks.prompts.options import MOST
 from ....metrics.tables.cells import label_text
@@ -91,7 +90,7 @@ def _asked_choices(
     near_copies: list[str] = []
     asked: list[AskedChoice] = []
     for each in parsed:
-        with _at(where, each.number):
+        with named(f"{where}: row {each.number}"), in_one_line("is no question"):
             text, name = each.told["question"], each.told["id"] or f"q{each.number:05}"
             first, first_text = of_text.setdefault(_text_key(text), (name, text))
             near_copies += [name] if text != first_text and not each.told["cluster"] else []
@@ -126,16 +125,6 @@ def _text_key(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(CLOSING)
 
 
-@contextlib.contextmanager
-def _at(where: str, number: int) -> Iterator[None]:
-    """Whatever is wrong with a row is one line that names it."""
-    try:
-        with in_one_line("is no question"):
-            yield
-    except UserError as error:
-        raise UserError(f"{where}: row {number}: {error}") from None
-
-
 @dataclass(frozen=True)
 class _Parsed:
     """A row before it is known how the truths of its table are to be read."""
@@ -152,7 +141,7 @@ class _Parsed:
 
 
 def _parsed_at(number: int, row: Row, columns: QuestionColumns, ids: str | None, where: str) -> _Parsed | None:
-    with _at(where, number):
+    with named(f"{where}: row {number}"), in_one_line("is no question"):
         names = [str(name).strip().lower() for name in row]
         if (twice := repeated(names)) is not None:
             raise UserError(f"has two columns {twice!r} (capitals do not count); rename one")

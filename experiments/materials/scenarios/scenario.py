@@ -12,7 +12,7 @@ import numpy as np
 import yaml
 
 from ....base.documents import read_text, repeated
-from ....base.errors import UserError
+from ....base.errors import UserError, named
 from ....base.files import atomic_write
 from ....base.settings import MOST_CHARACTERS, parse_yaml
 from ..questions import read_rows
@@ -278,7 +278,7 @@ def _scenario(row: Mapping[str, str], stem: str, number: int, where: str) -> Sce
     outcome = row.get("outcome", "").strip().casefold()
     if outcome not in OUTCOMES:
         raise UserError(f"{where}: scenario {number}: outcome {row['outcome']!r}; give 1, 0, or none")
-    try:
+    with named(where):
         return Scenario(
             id=row.get("id") or f"{stem}-{number}",
             cluster=row.get("cluster") or row["background"],
@@ -290,8 +290,6 @@ def _scenario(row: Mapping[str, str], stem: str, number: int, where: str) -> Sce
             provenance=row.get("provenance") or f"{Path(where).name}, scenario {number}",
             outcome=OUTCOMES[outcome],
         )
-    except UserError as error:
-        raise UserError(f"{where}: {error}") from None
 
 
 # The small sets that come with doxascope: to try a pipeline on, not to conclude from.

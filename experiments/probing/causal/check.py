@@ -157,7 +157,6 @@ def causal_check(
         groups=groups,
         readings=readings_of(len(contexts), zip(tried, at_random, strict=True))
         | readings_of(len(contexts), enumerate(readings)),
-        spreads={name: each.sd for name, each in steps.items()},
         target=target,
         log_lr=np.array([each.log_lr for each in contexts], dtype=np.float64),
         break_even=np.array([each.break_even for each in contexts], dtype=np.float64),

@@ -20,6 +20,7 @@ from ...report.figures import Panel, chart
 from ...report.findings import Figure
 from ...report.marks import Axis, line, ranges, rule
 from ...report.plotting import INK
+from ..page import claims_table
 from ..settings import CausalJob
 
 NAMES = {
@@ -48,7 +49,7 @@ def page(checked: CausalCheck, job: CausalJob, probe: Probe, model: str) -> Repo
         verdict=Stamp(
             says=f"What this probe reads is used: {checked.used}", lines=missing, note=f"False if {FALSIFIER}."
         ),
-        gate=_claims(checked),
+        gate=claims_table("Claims", checked.claims, f"edited. The verdict needs {', '.join(NEEDED_FOR_USE)}."),
         primary=Primary(
             label=f"causal gain along the {plan.directions[0]}: change of the exact belief for each unit of what the "
             "probe reads, in log-odds",
@@ -96,25 +97,6 @@ def dose_figure(checked: CausalCheck, plan: CausalPlan) -> Figure:
         else "Mean change from the unedited branch, with intervals over groups. No random direction was tried."
     )
     return chart("Dose response", panels, caption, x=Axis("dose, SD"), columns=3)
-
-
-def _claims(checked: CausalCheck) -> TableBlock:
-    return grid(
-        "Claims",
-        ["claim", "verdict", "evidence"],
-        [
-            [
-                Cell(claim.name, [claim.claim, f"false if {claim.falsifier}"]),
-                claim.verdict,
-                Cell(claim.evidence.split("; ")[0], claim.evidence.split("; ")[1:]),
-            ]
-            for claim in checked.claims
-        ],
-        short=True,
-        caption="Each falsifier was fixed in the settings before anything was edited. The verdict needs "
-        + ", ".join(NEEDED_FOR_USE)
-        + ".",
-    )
 
 
 def _done(checked: CausalCheck, job: CausalJob, probe: Probe) -> str:

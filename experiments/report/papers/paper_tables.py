@@ -14,6 +14,7 @@ from ....metrics.bscore.answer_metrics import RIGHT
 from ....metrics.consistency.competence import NOT_SHOWN, READABLE, UNREADABLE
 from ....metrics.number import status_text
 from ....metrics.tables.samples import ALL
+from ..cells import aligned
 from ..document import Cell, TableBlock, grid
 
 DASH = "–"
@@ -355,14 +356,8 @@ def as_lines(table: PaperTable) -> Iterator[str]:
         lines.append([*labels, *(cell.text for cell in cells)])
         if any(cell.below for cell in cells):
             lines.append([*("" for _ in labels), *(cell.below for cell in cells)])
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     yield f"{table.number} ({table.paper}): {table.caption}"
-    for line in lines:
-        told = [
-            text.ljust(width) if i < len(table.labels) else text.rjust(width)
-            for i, (text, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        yield ("  " + "  ".join(told)).rstrip()
+    yield from (f"  {line}".rstrip() for line in aligned(lines, range(len(table.labels))))
     yield from (f"  {note}" for note in table.told)
 
 

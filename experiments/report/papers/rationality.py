@@ -16,6 +16,15 @@ STRADDLES = (
     "The isotonic map gives one value to beliefs on both sides of an action threshold, which alone puts an agent "
     "who acts only on the belief above 0"
 )
+LEARNERS = (
+    "CMI: information, in nats, that action and outcome share beyond the belief, by nearest neighbours. CB: boosted "
+    "trees predict the action A from the belief p, or from p and the evidence x; % Impr: by how much the outcome θ "
+    "improves their log-loss"
+)
+SPREADS = (
+    "π_0: the belief under the standard prompt, and Std its standard deviation over repetitions; MSE, Abs and Bayes: "
+    "the belief under prompts that pay by squared loss, by absolute loss, or tell of Bayes' rule"
+)
 WITHOUT = "with the outcome"
 CONTROL = "with the outcome, given the evidence (control)"
 
@@ -66,7 +75,7 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
         ),
     ]
     head = ("Dataset / Model",) if len({run.dataset for run in runs}) > 1 else ("Model",)
-    notes = {"Table 5": [STRADDLES]}
+    notes = {"Table 1": [LEARNERS], "Table 3": [SPREADS], "Table 5": [STRADDLES]}
     made = [
         by_method(runs, PAPER, number, told, columns, labels=head, notes=notes.get(number, ()))
         for number, told, columns in found

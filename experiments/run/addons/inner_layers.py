@@ -164,7 +164,13 @@ def inner_blocks(columns: Sequence[Column], profiles: Sequence[Profile], gate: G
         "number of this page."
     )
     scored = [(column.title, column.explanation) for column in columns]
-    judges = [(name, "") for name in ("coverage", "beyond the words", "evidence, nat", "share that responds", "fails")]
+    judges = [
+        ("coverage", "probability of the options at this layer"),
+        ("correlation beyond the words", "with the exact log-odds, given the share that each word usually has"),
+        ("response to evidence, nats", "mean movement of the log-odds towards what was said"),
+        ("share that responds", "share of the clusters that respond as the exact answer does"),
+        ("gates that fail", "each by its name in the figure"),
+    ]
     return [
         Prose(title=figure.title, text=text, soft=True),
         Picture(figure=figure),
@@ -212,8 +218,7 @@ def _marks(exact: Score, layers: Mapping[int, Layer], column: Column, crosses: M
     """The exact answer, the words alone, every layer, and below them the gates that it fails."""
     marks = [span(exact.ci_lo, exact.ci_hi, alpha=0.15)] if math.isfinite(exact.ci_lo) else []
     marks.append(rule(exact.estimate, "the model's own answer", width=1, style="-"))
-    words = [layer.by_words for layer in layers.values()]
-    marks.append(line(list(layers), words, "the words alone", color=INK, width=0.9, style=DOTTED))
+    marks.append(line(list(layers), [0.0] * len(layers), "the words alone", color=INK, width=0.9, style=DOTTED))
     for gate, y in crosses.items():
         failed = [number for number, layer in layers.items() if gate in layer.gate.failures]
         marks.append(points(failed, [y] * len(failed), "gate that fails", size=6, color=INK, marker="x"))
@@ -231,7 +236,7 @@ def _ends(profile: Profile, metric: str) -> Iterator[float]:
     """Every number that a panel must show."""
     for score in (profile.exact[metric], *(read.scores[metric] for read in profile.inner.values())):
         yield from (score.estimate, score.ci_lo, score.ci_hi)
-    yield from (read.by_words for read in profile.inner.values())
+    yield 0.0
 
 
 def _gated(columns: Sequence[Column], method: str, view: View, read: Layer) -> list[Cell]:

@@ -29,16 +29,6 @@ PRIOR, BESIDE = -1, -2
 
 
 @dataclass(frozen=True)
-class InnerScores:
-    """One inner read-out's scores, or the exact one's on the same items."""
-
-    scores: Mapping[str, Score]
-    """By metric."""
-    by_words: float
-    """The headline of a read-out that knows the words and no context."""
-
-
-@dataclass(frozen=True)
 class Inner:
     """The declaration."""
 
@@ -48,8 +38,9 @@ class Inner:
     is neither."""
     columns: Sequence[Column]
     """The scores to show, the headline first."""
-    score: Callable[[Any, pd.DataFrame], InnerScores]
-    """From the configuration and the belief rows of one method, at one layer, to its scores."""
+    score: Callable[[Any, pd.DataFrame], Mapping[str, Score]]
+    """From the configuration and the belief rows of one method, at one layer or exact, to its scores by metric. The
+    headline of a read-out that knows the words and no context is 0."""
     beside: Callable[[Any, pd.DataFrame], Iterable[tuple[str, Iterable[Sample]]]] | None = None
     """From the configuration and a belief table in which inner read-outs are methods of their own, `<method>/<name>`,
     to the samples in which these meet the other beliefs, by the engine's metric that is to score them; None: in
@@ -146,8 +137,6 @@ class Layer(NamedTuple):
 
     gate: ReadoutGate
     scores: Mapping[str, Score]
-    by_words: float
-    """The headline of the words alone, as this layer weighs them."""
 
 
 def profiles(inner: Inner, config: RunConfig, beliefs: pd.DataFrame) -> list[Profile]:
@@ -220,14 +209,12 @@ def _profile(inner: Inner, config: RunConfig, method: str, rows: pd.DataFrame) -
     read = {}
     inside = rows[rows["kind"] == "lens"].astype({"lens": str})
     for (layer, lens), readouts in inside.groupby(["layer", "lens"]):
-        scored = _scored(inner, config, readouts)
-        read[View(int(str(layer)), str(lens))] = Layer(
-            _gate(config, gate, _Contexts.of(readouts), truth), scored.scores, scored.by_words
-        )
-    return Profile(method, _scored(inner, config, exact).scores, read, frozenset(map(str, judges)))
+        scores, judged = _scored(inner, config, readouts), _gate(config, gate, _Contexts.of(readouts), truth)
+        read[View(int(str(layer)), str(lens))] = Layer(judged, scores)
+    return Profile(method, _scored(inner, config, exact), read, frozenset(map(str, judges)))
 
 
-def _scored(inner: Inner, config: RunConfig, rows: pd.DataFrame) -> InnerScores:
+def _scored(inner: Inner, config: RunConfig, rows: pd.DataFrame) -> Mapping[str, Score]:
     return inner.score(config, rows[~rows["judges"]].drop(columns=ADDED))
 
 

@@ -14,7 +14,8 @@ from ....hooks.store.reader import FOLDER
 from ....hooks.verbal.number_formats import RANKING
 from ....metrics import UNIT, cluster_mean
 from ....metrics.beliefs import condition_columns, condition_keys, read_exactly
-from ....metrics.claims import COHERENCE, UPPER_BOUNDS, barred, verdicts
+from ....metrics.claims import barred, verdicts
+from ....metrics.coherence import COHERENCE, UPPER_BOUNDS
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ....probes.dataset import READ_BY, READINGS

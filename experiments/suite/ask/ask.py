@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ....base.errors import UserError
+from ....base.errors import UserError, named
 from ....base.files import json_digest
 from ....hooks.exact.option_beliefs import option_rows
 from ....hooks.exact.queries import Edits, PromptReader
@@ -67,10 +67,8 @@ def _chosen(config: AskConfig, item: str, asked: AskedChoice, name: str, form: A
     """Which option, in each order."""
     choice = asked.choice
     given: Order = tuple(range(len(choice.options)))
-    try:
+    with named(f"question {item}"):
         design = rotated(len(given), config.orders) if choice.listed else [given]
-    except UserError as error:
-        raise UserError(f"question {item}: {error}") from None
     shots = [turn for shot in asked.examples for turn in _solved(shot, form)]
     for number, order in enumerate(design):
         yield Question(
@@ -324,7 +322,7 @@ def stated_places(config: AskConfig, item: Item) -> list[BeliefPlace]:
             options=asked.choice.options,
             conditions={"order": order, **about(asked)},
             positions={"question": before_question([user_turn(asked.choice, form, order)])},
-            halves=False,
+            readings=1,
         )
     ]
 

@@ -58,16 +58,15 @@ ORDERS = {
     "all": "in every order of their options (`orders: all`)",
 }
 COLUMNS = (
-    Column("accuracy", "accuracy", "share of questions whose likeliest option is the true one", percent=True,
-           beside=GUESS),
+    Column("accuracy", "accuracy", "share of questions whose likeliest option is the true one",
+           percent=True, beside=GUESS),
     Column("brier_multiclass", "Brier", "squared distance of the belief from the truth, summed over all options, in "
            "[0, 2]", beside=EVEN),
     Column("log_loss", "log-loss", "-log of the probability of the true option, nats", beside=EVEN),
     Column("calibration_error", "calibration error", "RMS distance of confidence and frequency over bins, minus the "
-           "part that chance adds",
-           beside=UNBINNED),
-    Column("calibration_error", "ECE", "expected calibration error, as published; few questions in a bin make it "
-           "large", field="ece"),
+           "part that chance adds", beside=UNBINNED),
+    Column("calibration_error", "ECE", "expected calibration error, as published; few questions in a bin make it large",
+           field="ece"),
     Column("confidence", "confidence", "mean probability of the likeliest option", percent=True),
     Column("coverage", "coverage", "probability that the answer is one of the options", percent=True),
     Column("by_place", "by place", "share of questions whose belief follows the place of the options", percent=True),
@@ -149,7 +148,8 @@ def _gallery(config: AskConfig, asked: dict[str, list[Answered]], transcripts: T
         (method, answer), transcript = every[i], texts[names[i]]
         question = shorten(transcript["messages"][-1]["content"], LONGEST, placeholder=" ...")
         read = _read(answer)
-        facets = [method, answer.topic, _right(answer)]
+        right = "unknown" if answer.truth is None else "yes" if answer.value == answer.options[answer.truth] else "no"
+        facets = [method, answer.topic, right]
         conversations = [(f"belief from all readings: {read}; the first reading", transcript)]
         return Instance(facets, answer.value_of_truth, f"{question}\n{read}", conversations)
 
@@ -169,7 +169,3 @@ def _read(answer: Answered) -> str:
     """Every option with its probability, and which of them is true."""
     each = enumerate(zip(answer.options, answer.belief, strict=True))
     return ", ".join(f"{option}{' (true)' * (i == answer.truth)}: {p:.3f}" for i, (option, p) in each)
-
-
-def _right(answer: Answered) -> str:
-    return "unknown" if answer.truth is None else "yes" if answer.value == answer.options[answer.truth] else "no"

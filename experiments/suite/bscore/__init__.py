@@ -14,11 +14,12 @@ import pandas as pd
 from ....hooks.exact.queries import PromptReader
 from ....hooks.lm import LanguageModel
 from ....metrics.consistency.competence import COVERAGE, EASY, PARSED
+from ....metrics.contract import Score
 from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.samples import ALL
 from ...materials.choices.sources import Choice
 from ...report.papers.bscore import tables
-from ...run.addons.inner_readouts import BESIDE, PRIOR, Inner, InnerScores
+from ...run.addons.inner_readouts import BESIDE, PRIOR, Inner
 from ...run.experiment import Experiment, Item, Read, delegated, moments_of
 from ...run.scores import resampling
 from ...run.stated_beliefs import AskedNumbers
@@ -43,12 +44,12 @@ def answered(scenario: str, conditions: Mapping[str, Any]) -> int | None:
     return PRIOR if scenario == SINGLE else conditions.get("before", BESIDE)
 
 
-def score_inner(config: BScoreConfig, beliefs: pd.DataFrame) -> InnerScores:
+def score_inner(config: BScoreConfig, beliefs: pd.DataFrame) -> dict[str, Score]:
     """B of the option that is likeliest afresh at this layer, and mean |B|; words alone ignore history."""
     view = view_of(config, str(beliefs["method"].iloc[0]), beliefs)
     sample = exact_answers(view, parts(view.held)[""], ALL, slice(None))
     scores = {number.metric: number.score for number in score_samples([sample], resampling(config), "b-score").numbers}
-    return InnerScores({column.metric: scores[column.metric] for column in INNER_COLUMNS}, by_words=0.0)
+    return {column.metric: scores[column.metric] for column in INNER_COLUMNS}
 
 
 INNER = Inner(answered, INNER_COLUMNS, score_inner)

@@ -68,7 +68,6 @@ def planned(config: BScoreConfig, item: Item) -> list[Question]:
 
 ANSWER_TOKENS = 8
 """Room for the longest number, and what closes it."""
-FORMAT = "confidence"
 
 
 def confidence_rows(
@@ -84,8 +83,7 @@ def confidence_rows(
     answers: list[list[Answer]] = [[] for _ in asked]
 
     def about_option(i: int) -> dict[str, Any]:
-        about = {"asked": i, "of_method": name, "category": choice.category}
-        return {"scenario": CONFIDENCE, "step": 0, **about}
+        return {"scenario": CONFIDENCE, "step": 0, "asked": i, "of_method": name, "category": choice.category}
 
     for i, number in enumerate(read_numbers(lm, asked, budget=config.budget)):
         rows += [about_option(i) | row for row in number.rows(_pair(choice.options[i]), config.low_coverage)]
@@ -113,7 +111,7 @@ def _confidence_questions(config: BScoreConfig, item: Item, reader: PromptReader
     name = next(iter(config.methods))
     if config.confidence is None or choice_of(item).target:
         return []
-    written = replace(UNIT, name=FORMAT, instruction=config.confidence.ask)
+    written = replace(UNIT, name=CONFIDENCE, instruction=config.confidence.ask)
     first, asked = single_question(config, item, name, 0), []
     for i, option in enumerate(first.options):
         talk: list[Message] = [*answered(config.methods[name], first, option.forms[0])]
@@ -192,7 +190,7 @@ def _place(asked: Question) -> BeliefPlace:
         options=tuple(option.name for option in asked.options),
         conditions=asked.conditions,
         positions={name: at for name, at in asked.positions.items() if name in ("question", "own-last-answer")},
-        halves=False,
+        readings=1,
     )
 
 
@@ -219,30 +217,12 @@ def counted_rows(config: BScoreConfig, item: Item, method: str, law: Floats, cov
 
     Raises UserError if an order leaves no option any probability.
     """
-    choice = choice_of(item)
     if np.isnan(law).any():
         raise UserError(f"{item.id}: no option has any probability under {method}; change its forms")
     rows: Rows = []
     for run in range(config.runs):
-        answers = drawn_answers(config, item, method, law, run)
-        shares = np.bincount(answers, minlength=law.shape[1]) / len(answers)
-        about = {"run": run, "answers": answers, "category": choice.category, "truth": choice.right}
-        rows += [
-            {
-                "readout_id": f"{item.id}/run-{run}/{method}/{SAMPLED}",
-                "kind": "verbal",
-                "method": f"{method} {SAMPLED}",
-                "estimate": SAMPLED,
-                "scenario": SINGLE,
-                **about,
-                "option": option,
-                "option_index": i,
-                "prob": shares[i],
-                "coverage": coverage,
-                "status": "ok" if coverage >= config.low_coverage else "low_coverage",
-            }
-            for i, option in enumerate(choice.options)
-        ]
+        answers, readout = drawn_answers(config, item, method, law, run), f"{item.id}/run-{run}/{method}/{SAMPLED}"
+        rows += _counted(config, item, method, SAMPLED, readout, run, answers, coverage)
     return rows
 
 
@@ -283,7 +263,7 @@ def written_rows(config: BScoreConfig, item: Item, lm: LanguageModel) -> tuple[R
         afresh = _afresh(config, config.written, item, name, lm)
         talks = _talks(config, config.written, item, name, lm)
         for run, (singles, (turns, last, written)) in enumerate(zip(afresh, talks, strict=True)):
-            rows += _counted(config, item, f"{name} {WRITTEN}", WRITTEN, last, run, singles, answers_multi=turns)
+            rows += _counted(config, item, name, WRITTEN, last.readout_id, run, singles, answers_multi=turns)
             drawn: Drawn = {"draw": 0, "text": written, "status": "ok" if turns[-1] != UNPARSED else "unparsed"}
             transcripts.append(question_transcript(lm.reader.chat, last, answers=[drawn]))
     more, also = _lists(config, config.written, item, lm)
@@ -345,8 +325,7 @@ def _talks(
 def _question(
     config: BScoreConfig, item: Item, name: str, order: int, history: Sequence[Message], readout_id: str
 ) -> Question:
-    seen = history if config.keep_turns is None else history[-2 * config.keep_turns :]
-    question = turn_question(config, item, name, order, seen, readout_id)
+    question = turn_question(config, item, name, order, history, readout_id)
     return Question(readout_id, name, question.scenario, question.conversation, "", question.options)
 
 
@@ -366,26 +345,35 @@ def _lists(config: BScoreConfig, written: Written, item: Item, lm: LanguageModel
     rows: Rows = []
     for run, sample in enumerate(texts):
         listed = [numbers.get(number, UNPARSED) for number in re.findall(r"(?<![\d.])-?\d+(?![\d.]*\d)", sample.text)]
-        rows += _counted(
-            config, item, f"{name} {LIST}", LIST, asked, run, listed[: written.list_numbers], target=choice.target
-        )
+        readout = f"{asked.readout_id}.{run}"
+        rows += _counted(config, item, name, LIST, readout, run, listed[: written.list_numbers], target=choice.target)
     answers: list[Drawn] = [{"draw": sample.draw, "text": sample.text, "status": sample.status} for sample in texts]
     return rows, [question_transcript(lm.reader.chat, asked, answers=answers)]
 
 
 def _counted(
-    config: BScoreConfig, item: Item, method: str, way: str, asked: Question, run: int, answers: list[int], **about: Any
+    config: BScoreConfig,
+    item: Item,
+    name: str,
+    way: str,
+    readout_id: str,
+    run: int,
+    answers: list[int],
+    coverage: float | None = None,
+    **about: Any,
 ) -> Rows:
-    """The rows of answers that were counted; without a valid one there is no number."""
+    """The rows of answers that were counted, of which those that are an option make the coverage unless it is known;
+    without any there is no number.
+    """
     choice = choice_of(item)
     valid = [answer for answer in answers if answer != UNPARSED]
     shares = np.bincount(valid, minlength=len(choice.options)) / (len(valid) or np.nan)
-    coverage = len(valid) / max(1, len(answers))
+    coverage = len(valid) / max(1, len(answers)) if coverage is None else coverage
     status = "unparsed" if not valid else "ok" if coverage >= config.low_coverage else "low_coverage"
-    place = {"readout_id": f"{asked.readout_id}.{run}" if way == LIST else asked.readout_id, "scenario": SINGLE}
+    place = {"readout_id": readout_id, "kind": "verbal", "method": f"{name} {way}", "estimate": way, "scenario": SINGLE}
     counted = {"run": run, "answers": answers, "category": choice.category, "truth": choice.right, **about}
     return [
-        {**place, "kind": "verbal", "method": method, "estimate": way, **counted}
-        | {"option": option, "option_index": i, "prob": shares[i], "coverage": coverage, "status": status}
+        {**place, **counted, "option": option, "option_index": i}
+        | {"prob": shares[i], "coverage": coverage, "status": status}
         for i, option in enumerate(choice.options)
     ]

@@ -78,29 +78,27 @@ def _likeliest(asked: Asked, distribution: Floats) -> str:
 EXCESS = Column("b_excess", "B beyond its controls", "B of the option that is likeliest afresh, minus the largest B "
                 "after a control history of equal length, which does not contain its earlier answers")  # fmt: skip
 TOP = Column("top_b", "B of the likeliest", "P(afresh) - P(in conversation) of the option that is likeliest afresh")
-WRONG = Column("top_b_wrong", "where it is wrong", "the same over questions whose likeliest option is not the true one")
-HELD_OUT = Column("top_b_held_out", "on other answers", "B of counted answers, with the option chosen by the answers "
-                  "of the question's other conversations, so that luck does not raise it")  # fmt: skip
+WRONG = Column("top_b_wrong", "B where wrong", "B of the likeliest over questions whose likeliest option is not the "
+       "true one")  # fmt: skip
+HELD_OUT = Column("top_b_held_out", "B, chosen on other answers", "B of counted answers, with the option chosen by "
+       "the answers of the question's other conversations, so that luck does not raise it")  # fmt: skip
 SIZE = Column("mean_abs_b", "mean |B|", "mean of |B| over the answers that were given afresh")
 MEANS = (
-    Column(
-        "top_single",
-        "P afresh",
-        "probability of that option when asked afresh, mean over the orders of the turns",
-        percent=True,
-    ),
-    Column(
-        "top_multi", "P in turns", "probability of that option in conversation, mean over the same orders", percent=True
-    ),
-)
+    Column("top_single", "P afresh", "probability of that option when asked afresh, mean over the orders of the turns",
+           percent=True),
+    Column("top_multi", "P in turns", "probability of that option in conversation, mean over the same orders",
+           percent=True),
+)  # fmt: skip
 COVERAGE = (
     Column("coverage_single", "coverage afresh", "probability that the answer is any option", percent=True),
-    Column("coverage_multi", "coverage in turns", "the same in conversation", percent=True),
-)
+    Column("coverage_multi", "coverage in turns", "probability in conversation that the answer is any option",
+           percent=True),
+)  # fmt: skip
 ACCURACY = (
     Column("accuracy_single", "accuracy afresh", "share of questions whose likeliest option is true", percent=True),
-    Column("accuracy_multi", "accuracy in turns", "the same in conversation", percent=True),
-)
+    Column("accuracy_multi", "accuracy in turns", "share, in conversation, whose likeliest option is true",
+           percent=True),
+)  # fmt: skip
 RULES = ("single", "single+b", "multi", "multi+b", "conf", "conf+b", "b")
 
 
@@ -188,7 +186,14 @@ def _tables(config: BScoreConfig, names: Sequence[str], every: Sequence[MethodVi
             "martingale: the next distribution cannot be foreseen from this one. The turn from which the slope M "
             "stays within 0.02, and its interval over questions; where the belief need not settle at all, the interval "
             "ends one turn after the last turn that is judged.",
-            (Column("settles", "from turn", "first turn from which no start shows more than the margin", whole=True),),
+            (
+                Column(
+                    "settles",
+                    "settled from turn",
+                    "first turn from which no start shows more than the margin",
+                    whole=True,
+                ),
+            ),
             [ALL, *names],
         ),
         Table(
@@ -202,9 +207,16 @@ def _tables(config: BScoreConfig, names: Sequence[str], every: Sequence[MethodVi
             "Distance: how far the distribution in an order is from the mean over orders. Share: the part of the "
             "variance between options, over all orders, that the order explains.",
             (
-                Column("order_effect", "distance", "mean over orders of the total variation from the mean over orders"),
                 Column(
-                    "order_share", "share", "share of the variance between options that the order makes", percent=True
+                    "order_effect",
+                    "distance between orders",
+                    "mean over orders of the total variation from the mean over orders",
+                ),
+                Column(
+                    "order_share",
+                    "share made by order",
+                    "share of the variance between options that the order makes",
+                    percent=True,
                 ),
             ),
             [ALL, *plain],
@@ -220,8 +232,8 @@ def _tables(config: BScoreConfig, names: Sequence[str], every: Sequence[MethodVi
                 Column("accept_accuracy", "accuracy", "accuracy when answers are accepted by the rule", percent=True),
                 Column(
                     "accept_accuracy_not_random",
-                    "without random",
-                    "the same without the category `random`",
+                    "accuracy without `random`",
+                    "accuracy when answers are accepted by the rule, without the category `random`",
                     percent=True,
                 ),
             ),

@@ -1,7 +1,7 @@
 """The numbers that only this experiment has: coverage, orders, the gate, the course along the turns, and confidence."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from ....metrics import (
     Ratio,
     Resampling,
     Score,
-    cluster_mean,
     order_effect,
     ratio_of_sums,
     settling_turn,
@@ -24,7 +23,7 @@ from ....metrics.inference import moment_interval
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL, Answers
 from ...materials.choices.sources import EASY, HARD, RANDOM, SUBJECTIVE
-from ...run.scores import gate, resampling
+from ...run.scores import NumberMaker, gate
 from .ask import LIST, WRITTEN
 from .config import CATEGORY as DISTRIBUTION
 from .config import BScoreConfig
@@ -37,11 +36,11 @@ def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
     of B along the turns and where it settles, distance from named distributions, and the confidence that is stated.
     """
     for view in views(config, beliefs):
-        make = _Make(view.method, resampling(config))
+        make = _Make(config, view.method)
         for subset, asked in parts(view.asked).items():
-            yield make.mean("coverage_single", asked, lambda question: question.coverage.mean(), subset)
+            yield make.of_questions("coverage_single", asked, lambda question: question.coverage.mean(), subset)
             if view.held and (in_conversation := [question for question in asked if len(question.multi)]):
-                yield make.mean(
+                yield make.of_questions(
                     "coverage_multi", in_conversation, lambda question: question.coverage_multi.mean(), subset
                 )
             yield from _orders(make, asked, subset)
@@ -59,39 +58,28 @@ def own_scores(config: BScoreConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
             yield gate(config, view.method, view.kind, parse_rate=masses, read_groups=of)
         answered = [question for question in view.held if np.isfinite(question.adjusted).all()]
         if answered:
-            yield from _along(_Make(view.method, resampling(config), view.kind), replace(view, asked=answered))
+            yield from _along(_Make(config, view.method, view.kind), replace(view, asked=answered))
 
 
 SIGNED = ("above_chance", "top_b_turn")
 """Means that can be below 0; all others are probabilities."""
 
 
-@dataclass(frozen=True)
-class _Make:
-    """Makes the numbers of one method."""
+class _Make(NumberMaker):
+    """Says of a number without an interval why it has none; means are of questions."""
 
-    method: str
-    how: Resampling
-    kind: str = "exact"
-
-    def number(self, metric: str, score: Score, subset: str = "", quantity: str = "", kind: str = "") -> Number:
-        about = {"kind": kind or self.kind, "subset": subset or ALL}
-        named: dict[str, Any] = {"metric": metric, "method": self.method, **about}
+    def number(self, metric: str, score: Score, subset: str = "", quantity: str = "", **fields: Any) -> Number:
         if not score.ci_method and score.status == "ok":
             score = replace(score, ci_method=f"none: {score.n_clusters} clusters")
-        return Number(score=score, quantity=quantity, **named)
+        return super().number(metric, score, subset or ALL, quantity, **fields)
 
-    def mean(
+    def of_questions(
         self, metric: str, asked: Sequence[Asked], value: Callable[[Asked], float], subset: str = "", quantity: str = ""
     ) -> Number:
-        """Of a value of each question; its interval is over what they share."""
+        """The mean of a value of each question; its interval is over what they share."""
         values = np.array([value(question) for question in asked], dtype=np.float64)
         within = (-1.0, 1.0) if metric in SIGNED else UNIT
-        return self.number(metric, cluster_mean(values, clusters(asked), within=within, how=self.how), subset, quantity)
-
-    def ratio(self, metric: str, asked: Sequence[Asked], sums: Floats, subset: str, quantity: str) -> Number:
-        """Of two columns' sums over questions."""
-        return self.number(metric, ratio_of_sums(sums, clusters(asked), within=UNIT, how=self.how), subset, quantity)
+        return self.mean(metric, values, clusters(asked), subset, quantity, within)
 
 
 def _orders(make: _Make, asked: Sequence[Asked], subset: str) -> Iterator[Number]:
@@ -101,10 +89,11 @@ def _orders(make: _Make, asked: Sequence[Asked], subset: str) -> Iterator[Number
         return
     effects = {question.item: order_effect(question.orders) for question in several}
     quantity = "mean distance (total variation) of an order's distribution from that over all orders"
-    yield make.mean("order_effect", several, lambda question: effects[question.item].moved, subset, quantity)
+    yield make.of_questions("order_effect", several, lambda question: effects[question.item].moved, subset, quantity)
     sums = np.array([[effects[question.item].of_order, effects[question.item].of_options] for question in several])
     quantity = "share of the variance between options, over all orders, that the order makes"
-    yield make.ratio("order_share", several, sums, subset, quantity)
+    share = ratio_of_sums(sums, clusters(several), within=UNIT, how=make.how)
+    yield make.number("order_share", share, subset, quantity)
 
 
 def _masses(view: MethodView) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
@@ -130,13 +119,9 @@ def _gate(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Numbe
         known = {"easy_correct": right, "easy_groups": [question.item for question in easy]}
         known["chance"] = float(np.mean([1 / question.k for question in easy]))
         quantity = "P(the true option) minus 1/k, of easy questions"
-        yield make.mean("above_chance", easy, _above_chance, EASY, quantity)
+        above = {question.item: float(question.balanced[question.truth] - 1 / question.k) for question in easy}
+        yield make.of_questions("above_chance", easy, lambda question: above[question.item], EASY, quantity)
     yield gate(config, view.method, coverage=masses, read_groups=of, **known)
-
-
-def _above_chance(question: Asked) -> float:
-    assert question.truth is not None
-    return float(question.balanced[question.truth] - 1 / question.k)
 
 
 def _along(make: _Make, view: MethodView) -> Iterator[Number]:
@@ -144,10 +129,10 @@ def _along(make: _Make, view: MethodView) -> Iterator[Number]:
     for subset, asked in parts(view.held).items():
         for which, name in enumerate(("top_single", "top_multi")):
             quantity = f"P of the option that is likeliest afresh, {('afresh', 'in conversation')[which]}"
-            yield make.mean(name, asked, _top_mean(which), subset, quantity)
+            yield make.of_questions(name, asked, _top_mean(which), subset, quantity)
         for turn in range(asked[0].multi.shape[1]):
             value = _top_at(turn)
-            yield make.mean("top_b_turn", asked, value, ", ".join(filter(None, (subset, f"turn {turn + 1}"))))
+            yield make.of_questions("top_b_turn", asked, value, ", ".join(filter(None, (subset, f"turn {turn + 1}"))))
         paths = np.vstack(
             [question.adjusted.transpose(0, 2, 1).reshape(-1, question.adjusted.shape[1]) for question in asked]
         )
@@ -172,15 +157,15 @@ PAPER = (SUBJECTIVE, RANDOM, EASY, HARD)
 
 def _parsed(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[Number]:
     """The share of written answers that are an option, afresh and in turns, and whether it passes the gate."""
-    named, rates, of = replace(make, method=f"{view.method} {WRITTEN}"), {}, {}
+    named, rates, of = replace(make, method=f"{view.method} {WRITTEN}", kind="verbal"), {}, {}
     for subset, asked in parts([question for question in view.held if question.written]).items():
         for arm, name in enumerate(("single", "multi")):
             read = [np.mean([np.array(run[arm]) >= 0 for run in question.written]) for question in asked]
-            score = cluster_mean(np.array(read, dtype=np.float64), clusters(asked), within=UNIT, how=make.how)
+            quantity, groups = "written answers that are an option", clusters(asked)
             if not subset:
                 when = ("afresh", "in conversation")[arm]
-                rates[when], of[when] = read, clusters(asked)
-            yield named.number(f"coverage_{name}", score, subset, "written answers that are an option", "verbal")
+                rates[when], of[when] = read, groups
+            yield named.mean(f"coverage_{name}", read, groups, subset, quantity, UNIT)
     yield gate(config, named.method, "verbal", min_parse=config.low_coverage, parse_rate=rates, read_groups=of)
 
 
@@ -193,8 +178,7 @@ def _of_paper(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[N
     for way in ("", *ways_of(view)):
         each, by_size = {}, sized(view.held)
         cluster_of = {question.item: question.cluster for question in view.held}
-        named = replace(make, method=f"{view.method} {way}".strip())
-        kind = "verbal" if way else "exact"
+        named = replace(make, method=f"{view.method} {way}".strip(), kind="verbal" if way else "exact")
         for subset, asked in (parts(view.held) | by_size).items():
             sample = (
                 counted_answers(view, asked, subset, None, way)
@@ -208,19 +192,13 @@ def _of_paper(config: BScoreConfig, make: _Make, view: MethodView) -> Iterator[N
             for name, shares in (("top_single", sample.single), ("top_multi", sample.multi)):
                 if not way and subset not in by_size:
                     continue  # made along the turns
-                score = cluster_mean(
-                    _of_top(sample, by, shares), np.asarray(sample.clusters), within=UNIT, how=make.how
-                )
-                yield named.number(name, score, subset, f"P of the likeliest afresh, {name[4:]}", kind)
+                values, quantity = _of_top(sample, by, shares), f"P of the likeliest afresh, {name[4:]}"
+                yield named.mean(name, values, np.asarray(sample.clusters), subset, quantity, UNIT)
         if {*PAPER} <= each.keys():
             values, groups = (np.concatenate([each[name][i] for name in PAPER]) for i in (0, 1))
             category = np.repeat(np.eye(len(PAPER)), [len(each[name][0]) for name in PAPER], axis=0)
-            yield named.number(
-                "top_b_mean",
-                _category_mean(values, category, groups, make.how),
-                kind=kind,
-                quantity="mean over categories of B of the likeliest; 0 of one that is never wrong",
-            )
+            quantity = "mean over categories of B of the likeliest; 0 of one that is never wrong"
+            yield named.number("top_b_mean", _category_mean(values, category, groups, make.how), quantity=quantity)
 
 
 def _of_top(sample: Answers, by: Array, values: Array, *, wrong: bool = False) -> Floats:
@@ -257,12 +235,12 @@ def _lists(make: _Make, view: MethodView) -> Iterator[Number]:
             continue
         valid = [np.array([i for i in numbers if i >= 0], dtype=np.int64) for numbers in question.lists]
         shares = [np.bincount(one, minlength=question.k) / (len(one) or np.nan) for one in valid]
-        named, runs = replace(make, method=f"{view.method} {LIST}"), np.arange(len(valid))
+        named, runs = replace(make, method=f"{view.method} {LIST}", kind="verbal"), np.arange(len(valid))
         for name, values, quantity in (
             ("tv_list", [np.abs(row - question.target).sum() / 2 for row in shares], "total variation of a list"),
             ("list_length", [float(len(one)) for one in valid], "numbers of a list that are an option"),
         ):
-            yield named.number(name, cluster_mean(values, runs, how=make.how), question.item, quantity, "verbal")
+            yield named.mean(name, values, runs, question.item, quantity)
 
 
 def _distances(make: _Make, view: MethodView) -> Iterator[Number]:
@@ -270,7 +248,7 @@ def _distances(make: _Make, view: MethodView) -> Iterator[Number]:
     asked = [(question, question.target) for question in view.asked if question.target is not None]
     for question, target in asked:
         fresh = np.abs(question.balanced - target).sum() / 2
-        yield make.mean("tv_single", [question], lambda _, value=fresh: value, question.item, "total variation, afresh")
+        yield make.mean("tv_single", [fresh], clusters([question]), question.item, "total variation, afresh", UNIT)
     for question, target in [both for both in asked if len(both[0].multi)]:
         by_run = np.abs(question.multi - target).sum(axis=2) / 2
         for name, values in (
@@ -278,22 +256,22 @@ def _distances(make: _Make, view: MethodView) -> Iterator[Number]:
             ("tv_multi", np.abs(question.multi.mean(axis=1) - target).sum(axis=1) / 2),
         ):
             of_what = {"tv_turn": "of a turn, their mean", "tv_multi": "of the mean over a conversation"}[name]
-            score = cluster_mean(values, np.arange(len(values)), within=UNIT, how=make.how)
-            yield make.number(name, score, question.item, f"total variation, {of_what}")
+            runs, quantity = np.arange(len(values)), f"total variation, {of_what}"
+            yield make.mean(name, values, runs, question.item, quantity, UNIT)
 
 
 def _stated(make: _Make, view: MethodView) -> Iterator[Number]:
     """The confidence of each category, and how it goes with |B|. An answer without a number has none."""
+    make = replace(make, kind="verbal")
     for way in (NUMBERS, GREEDY):
         every = [question for question in view.held if way in question.confidence and question.category != DISTRIBUTION]
         suffix = "" if way == NUMBERS else f"_{way}"
         for subset, asked in (parts(every) | sized(every)).items() if every else ():
-            means = {question.item: _known_mean(question.confidence[way]) for question in asked}
-            mean = make.mean(f"confidence{suffix}", asked, lambda question, of=means: of[question.item], subset)
-            yield replace(mean, kind="verbal")
+            means = [_known_mean(question.confidence[way]) for question in asked]
+            yield make.mean(f"confidence{suffix}", means, clusters(asked), subset, within=UNIT)
             pairs = [(question.confidence[way], np.abs(question.b.mean(axis=(0, 1)))) for question in asked]
             known = [(conf[ok], b[ok]) for conf, b in pairs for ok in [np.isfinite(conf)]]
-            yield replace(_correlation(make, f"confidence_b{suffix}", asked, known, subset), kind="verbal")
+            yield _correlation(make, f"confidence_b{suffix}", asked, known, subset)
 
 
 def _known_mean(values: Floats) -> float:

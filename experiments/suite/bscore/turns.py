@@ -55,9 +55,10 @@ def turn_question(
     readout_id: str,
     **conditions: Any,
 ) -> Question:
-    """A turn of a conversation: the options in the order of that number, after a history."""
+    """A turn of a conversation: the options in the order of that number, after what it sees of a history."""
     choice, method = choice_of(item), config.methods[name]
     order = orders_of(choice)[number]
+    seen = history if config.keep_turns is None else history[-2 * config.keep_turns :]
     about = {
         "category": choice.category,
         "topic": choice.topic,
@@ -65,7 +66,7 @@ def turn_question(
         **({"target": choice.target} if choice.target else {}),
     }
     positions = {"question": Position(message=-1), "before-answer": Position(at="before_answer"), "answer": LAST}
-    positions |= {"own-last-answer": Position(message=-2)} if history else {}
+    positions |= {"own-last-answer": Position(message=-2)} if seen else {}
     positions |= option_positions(choice, method, order) if config.kinds == "all" else {}
     about |= {} if method.conversations else {"alone": True}
     return Question(
@@ -74,7 +75,7 @@ def turn_question(
         scenario=MULTI if conditions else SINGLE,
         step=conditions.get("turn", 0),
         conditions={"order": number, **about, **conditions},
-        conversation=[*history, user_turn(choice, method, order)],
+        conversation=[*seen, user_turn(choice, method, order)],
         prefill=method.prefill,
         options=options_of(choice, method, order),
         positions=positions,
@@ -182,9 +183,8 @@ def _hold(
 def _asked(
     config: BScoreConfig, item: Item, name: str, run: int, turn: int, order: int, history: Sequence[Message]
 ) -> Question:
-    """A turn after what was said, or after the last of it."""
-    seen = history if config.keep_turns is None else history[-2 * config.keep_turns :]
-    return turn_question(config, item, name, order, seen, f"{item.id}/run-{run}/turn-{turn}/{name}", run=run, turn=turn)
+    readout = f"{item.id}/run-{run}/turn-{turn}/{name}"
+    return turn_question(config, item, name, order, history, readout, run=run, turn=turn)
 
 
 def _draw(config: BScoreConfig, query: Query, reading: ExactReading, lm: LanguageModel) -> tuple[int, str]:
@@ -282,10 +282,9 @@ def control_questions(
         history = [
             m for answer, order in zip(answered, orders, strict=False) for m in _said(method, about, answer, order)
         ]
-        seen = history if config.keep_turns is None else history[-2 * config.keep_turns :]
         readout = f"{item.id}/run-{run}/turn-{turn}/{name}/{control}"
         number = turn_orders(config, item, run)[turn - 1]
-        asked = turn_question(config, item, name, number, seen, readout, run=run, turn=turn, control=control)
+        asked = turn_question(config, item, name, number, history, readout, run=run, turn=turn, control=control)
         controls.append(replace(asked, scenario=CONTROL))
     return controls
 

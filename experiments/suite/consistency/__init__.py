@@ -11,12 +11,13 @@ from typing import Any
 import pandas as pd
 
 from ....metrics.consistency.competence import BELOW_MENTIONED, COVERAGE, HALVES
+from ....metrics.contract import Score
 from ....metrics.scoring.engine import score_samples
 from ...materials.entities import Window, Words, entities, triples, window_name
 from ...report.findings import Column
 from ...report.papers.consistency import tables
 from ...run.addons.inner_readouts import PRIOR as NONE_YET
-from ...run.addons.inner_readouts import Inner, InnerScores
+from ...run.addons.inner_readouts import Inner
 from ...run.experiment import Experiment, Item, Question, delegated, moments_of
 from ...run.scores import resampling
 from ...run.stated_beliefs import BeliefPlace
@@ -28,14 +29,11 @@ from .samples import ABOUT, options, own_scores, samples
 
 INNER_COLUMNS = (
     Column("kappa_word", "gain over words", "3-class consistency beyond the words alone: 0 is word taste, 1 coherent"),
-    Column(
-        "rms_logodds",
-        "change of log-odds",
-        "root mean square change of the log-odds of the two words that remain; 0 is a kept ratio",
-    ),
+    Column("rms_logodds", "change of log-odds", "root mean square change of the log-odds of the two words that "
+           "remain; 0 is a kept ratio"),
     Column("c2", "consistency", "1 - JSD of the two words that remain, before and after; 1 is a kept ratio"),
     Column("kappa", "above chance", "(consistency - chance) / (1 - chance); chance: the posterior of another triple"),
-)
+)  # fmt: skip
 INNER_FAMILIES = ("word-gain", "logodds-change", "consistency", "consistency-kappa")
 
 
@@ -44,7 +42,7 @@ def rejected(scenario: str, conditions: Mapping[str, Any]) -> int | None:
     return NONE_YET if scenario == PRIOR else conditions["rejected"] if scenario == POSTERIOR else None
 
 
-def score_inner(config: ConsistencyConfig, beliefs: pd.DataFrame) -> InnerScores:
+def score_inner(config: ConsistencyConfig, beliefs: pd.DataFrame) -> dict[str, Score]:
     """Gain over the words, which have none themselves, change of log-odds, and consistency."""
     tables, how = stored_tables(beliefs), resampling(config)
     (method,) = tables.methods(INSTANCES)
@@ -52,7 +50,7 @@ def score_inner(config: ConsistencyConfig, beliefs: pd.DataFrame) -> InnerScores
     scores = {
         number.metric: number.score for name in INNER_FAMILIES for number in score_samples([sample], how, name).numbers
     }
-    return InnerScores({column.metric: scores[column.metric] for column in INNER_COLUMNS}, 0.0)
+    return {column.metric: scores[column.metric] for column in INNER_COLUMNS}
 
 
 INNER = Inner(rejected, INNER_COLUMNS, score_inner)

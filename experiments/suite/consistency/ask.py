@@ -77,7 +77,7 @@ def dialogue_places(config: ConsistencyConfig, item: str, words: Words) -> list[
             options=words,
             conditions=dialogue.conditions,
             positions={name: at for name, at in _positions(len(dialogue.turns)).items() if name != "answer"},
-            halves=False,
+            readings=1,
         )
         for dialogue in _dialogues(config.rejections)
     ]

@@ -108,24 +108,14 @@ def _instance(row: Mapping[Hashable, Any], facets: Iterable[str], texts: Mapping
     )
 
 
-C2 = Column(
-    "c2",
-    "consistency",
-    "1 minus the Jensen-Shannon divergence of the shares of the two words that remain, before and after; "
-    "1: their ratio is kept",
-)
-C3 = Column(
-    "c3", "3-class", "consistency over all three words: what the rejected word keeps counts against it; 1 is best"
-)
-INVALID = Column(
-    "p_invalid_norm",
-    "rejected word",
-    "share of the rejected word among the three words, after it was rejected",
-    percent=True,
-)
-GIVEN = Column(
-    "p_invalid_raw", "given", "probability of the rejected word among all answers, after it was rejected", percent=True
-)
+C2 = Column("c2", "consistency", "1 minus the Jensen-Shannon divergence of the shares of the two words that remain, "
+       "before and after; 1: their ratio is kept")  # fmt: skip
+C3 = Column("c3", "3-class", "consistency over all three words: what the rejected word keeps counts against it; 1 is "
+       "best")  # fmt: skip
+INVALID = Column("p_invalid_norm", "share of the rejected", "share of the rejected word among the three words, after "
+       "it was rejected", percent=True)  # fmt: skip
+GIVEN = Column("p_invalid_raw", "P(rejected word)", "probability of the rejected word among all answers, after it was "
+       "rejected", percent=True)  # fmt: skip
 ENTROPIES = (
     Column("entropy_prior", "entropy before", "entropy of the two words that remain, in bits; 1 is undecided"),
     Column("entropy_post", "entropy after", "entropy of the two words that remain, in bits"),
@@ -172,7 +162,11 @@ TABLES = (
                 "the mean if every undefined instance had scored 0, or 1",
                 to="c2_upper",
             ),
-            Column("kappa", "above chance", "(score - chance) / (1 - chance); chance: the posterior of another triple"),
+            Column(
+                "kappa",
+                "consistency above chance",
+                "(score - chance) / (1 - chance); chance: the posterior of another triple",
+            ),
             C3,
             Column("leak", "leak", "the part of 1 - (3-class) that the rejected word alone makes, in bits"),
             INVALID,
@@ -183,13 +177,19 @@ TABLES = (
         "Is the rejected word given where it was likely before?",
         "Shares of the rejected word among the three, before and after it is rejected; a rate of 1 means that the "
         "two shares are unrelated.",
-        (Column("invalid_association", "rate", "mean (before x after) / (mean before x mean after)"), GIVEN, INVALID),
+        (
+            Column(
+                "invalid_association", "rate of going together", "mean (before x after) / (mean before x mean after)"
+            ),
+            GIVEN,
+            INVALID,
+        ),
         (ALL,),
     ),
     Table(
         "How much does the order of the words matter?",
         "Share of the variance of consistency that lies between the orders of one triple.",
-        (Column("order_share", "share", "1 - ICC of the orders of a triple"),),
+        (Column("order_share", "variance by order", "1 - ICC of the orders of a triple"),),
         (ALL,),
     ),
     Table(
@@ -217,11 +217,11 @@ TABLES = (
         "probability that the reveal names the word. Commitment is 1 when one word would surely be revealed; the "
         "paper regards the opposite, entropy, as good. In the control the choice is written into the system text.",
         (
-            Column("fork_rms", "distance", "root mean square of P(yes) - P(reveal); 0 is a kept choice"),
-            Column("fork_excess", "excess", "sum of P(yes) over the words, minus 1"),
+            Column("fork_rms", "P(yes) off P(reveal)", "root mean square of P(yes) - P(reveal); 0 is a kept choice"),
+            Column("fork_excess", "sum of P(yes) minus 1", "sum of P(yes) over the words, minus 1"),
             Column("fork_corr", "correlation", "correlation of P(yes) and P(reveal) over the words"),
             Column("commitment", "commitment", "1 - entropy of the reveal, in units of log 3"),
-            Column("fork_coverage", "yes or no", "probability that the answer is yes or no", percent=True),
+            Column("fork_coverage", "coverage of yes or no", "probability that the answer is yes or no", percent=True),
         ),
         (ALL, CONTROL),
     ),
@@ -232,7 +232,11 @@ TABLES = (
         "several times.",
         (
             C2,
-            Column("c2_corrected", "corrected", "consistency plus the mean divergence of two samples of one belief"),
+            Column(
+                "c2_corrected",
+                "consistency, corrected",
+                "consistency plus the mean divergence of two samples of one belief",
+            ),
             Column("agreement_prior", "agreement before", "1 - JSD of the sampled and the exact distribution"),
             Column("agreement_posterior", "agreement after", "the same after the rejection"),
             Column(

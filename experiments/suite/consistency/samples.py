@@ -3,23 +3,24 @@ this experiment has (METRICS B8, B11).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ....metrics import Resampling, Score, cluster_mean, reliability_icc, word_identity_null
+from ....metrics import Score, reliability_icc, word_identity_null
 from ....metrics.contract import Floats
 from ....metrics.inference.means import UNIT
 from ....metrics.number import Number
 from ....metrics.tables.belief_parts import BeliefTable, StoredTables
 from ....metrics.tables.cells import Array
 from ....metrics.tables.sample_rows import joined, part_of
-from ....metrics.tables.samples import ALL, Forks, Options, Readouts, Sample
+from ....metrics.tables.samples import ALL, Options, Readouts, Sample
+from ....metrics.tables.whitebox_samples import Forks
 from ...materials.entities import window_name
 from ...run.readouts import SAMPLED
-from ...run.scores import resampling
+from ...run.scores import NumberMaker, resampling
 from .ask import CONTROLS, POSTERIOR, PRIOR
 from .config import ConsistencyConfig
 from .instances import (
@@ -266,45 +267,31 @@ def own_scores(config: ConsistencyConfig, beliefs: BeliefTable) -> Iterator[Numb
             method,
             ["kind", "cluster", "item", "temperature", "template", "coverage", *OF_PARTS, "c2", *SECOND_METRICS],
         )
-        make = _Make(method, str(table["kind"].iloc[0]), resampling(config))
+        make = NumberMaker(config, method, str(table["kind"].iloc[0]))
         every = table[table["temperature"] == 1]
         for subset, chosen in parts(config, table).items():
-            yield make.mean("coverage", table[chosen], subset=subset)
+            yield _mean(make, "coverage", table[chosen], subset=subset)
         if config.orders != "one":
             yield make.number("order_share", order_share(config, every))
         yield from _of_readouts(make, tables)
         if method in tables.methods(SECOND_REJECTIONS):
             twice = tables.read(SECOND_REJECTIONS, method, ["cluster", *SECOND_METRICS])
             for subset, rows in ((ONE_REJECTION, every[every["template"] == "reject"]), (TWO_REJECTIONS, twice)):
-                yield from (make.mean(metric, rows, subset=subset) for metric in SECOND_METRICS)
+                yield from (_mean(make, metric, rows, subset=subset) for metric in SECOND_METRICS)
 
 
-@dataclass(frozen=True)
-class _Make:
-    """Makes the numbers of one method."""
-
-    method: str
-    kind: str
-    how: Resampling
-
-    def number(self, metric: str, score: Score, subset: str = ALL) -> Number:
-        return Number(metric=metric, method=self.method, kind=self.kind, subset=subset, score=score)
-
-    def mean(self, metric: str, rows: pd.DataFrame, values: pd.Series | None = None, subset: str = ALL) -> Number:
-        """Of shares, or of the column of that name, with its interval over triples (METRICS B11)."""
-        values = rows[metric] if values is None else values
-        score = cluster_mean(values.to_numpy(), rows["cluster"].to_numpy(), within=UNIT, how=self.how)
-        return self.number(metric, score, subset)
+def _mean(make: NumberMaker, metric: str, rows: pd.DataFrame, column: str = "", subset: str = ALL) -> Number:
+    """Of a column of shares, that of its name if none is given, with its interval over triples (METRICS B11)."""
+    return make.mean(metric, rows[column or metric], rows["cluster"], subset, within=UNIT)
 
 
-def _of_readouts(make: _Make, tables: StoredTables) -> Iterator[Number]:
+def _of_readouts(make: NumberMaker, tables: StoredTables) -> Iterator[Number]:
     readouts = tables.read(READOUTS, make.method, ["scenario", "cluster", "coverage", "unclosed", "thoughts", *SHARES])
-    unclosed = readouts["unclosed"] / readouts["thoughts"]
-    if unclosed.notna().any():
-        yield make.mean("unclosed", readouts, unclosed)
+    readouts = readouts.assign(unclosed=readouts["unclosed"] / readouts["thoughts"])
+    if readouts["unclosed"].notna().any():
+        yield _mean(make, "unclosed", readouts)
     for scenario in (PRIOR, POSTERIOR):
-        rows = readouts[readouts["scenario"] == scenario]
-        yield make.mean(f"coverage_{scenario}", rows, rows["coverage"])
+        yield _mean(make, f"coverage_{scenario}", readouts[readouts["scenario"] == scenario], "coverage")
     priors = readouts[readouts["scenario"] == PRIOR]
     for place, name in enumerate(SHARES):
-        yield make.mean(f"prior_share_position_{place + 1}", priors, priors[name])
+        yield _mean(make, f"prior_share_position_{place + 1}", priors, name)

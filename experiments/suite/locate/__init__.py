@@ -1,17 +1,12 @@
 """Where does a belief change? Rows of the residual stream are interchanged between minimal pairs (METRICS W2)."""
 
-from collections.abc import Sequence
 from itertools import islice
-
-import pandas as pd
 
 from ....base.errors import UserError
 from ....hooks.exact.queries import PromptReader
 from ....hooks.model.loading import load_text_side
 from ....metrics.consistency.competence import BELOW_MENTIONED, COVERAGE, HALVES, RESPONDING
-from ....metrics.number import Number
-from ...report.findings import Findings
-from ...run.experiment import Experiment, Item, Question, Transcripts, delegated
+from ...run.experiment import Experiment, Item, Question, delegated
 from .ask import NAME, UNDECIDED, context_questions, planned_queries, read_pair
 from .config import LocateConfig
 from .page import findings
@@ -51,13 +46,11 @@ class Locate(Experiment):
                 return items
         raise UserError(f"pairs: {len(items)} of {config.items} can be aligned; the first that cannot: {left_out[0]}")
 
-    def questions(self, config: LocateConfig, item: Item) -> list[Question]:
-        """The contexts of a pair, before anything is interchanged."""
-        return context_questions(item)
+    questions = delegated(context_questions)
 
     def planned(self, config: LocateConfig, item: Item) -> list[Question]:
         """The contexts that are read before anything is interchanged."""
-        return [question for question in context_questions(item) if question.scenario not in UNDECIDED]
+        return [question for question in context_questions(config, item) if question.scenario not in UNDECIDED]
 
     planned_queries = delegated(planned_queries)
 
@@ -68,12 +61,7 @@ class Locate(Experiment):
     read = delegated(read_pair)
     samples = delegated(samples)
     own_scores = delegated(own_scores)
-
-    def findings(
-        self, config: LocateConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
-    ) -> Findings:
-        """The map, its profiles and controls, and the pairs."""
-        return findings(beliefs, numbers, transcripts)
+    findings = delegated(findings)
 
 
 __all__ = ["Locate", "LocateConfig"]

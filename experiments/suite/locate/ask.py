@@ -59,7 +59,7 @@ class Patch(NamedTuple):
         return {"scenario": PATCHED, **conditions, **layer}
 
 
-def context_questions(item: Item) -> list[Question]:
+def context_questions(_: LocateConfig, item: Item) -> list[Question]:
     """The contexts of a pair as they are, and those in which nothing was decided."""
     pair = MinimalPair.from_content(item.content)
     undecided = dict(zip(UNDECIDED, pair.undecided or (), strict=bool(pair.undecided)))
@@ -95,21 +95,24 @@ def interchange(config: LocateConfig, item: Item, lm: LanguageModel) -> Intercha
     """
     pair = MinimalPair.from_content(item.content)
     spans = align(pair, lm.reader)
-    questions = context_questions(item)
+    questions = context_questions(config, item)
     queries, undecided = _contexts(questions, lm.reader)
     patches = _all_patches(config, pair, spans, len(blocks(lm.model)))
     layers = {point.layer for patch in patches for point in patch.points}
     streams = _Streams(queries, spans, sorted({EMBEDDING.layer, *layers}))
     plain = lm.read(streams.queries, budget=config.budget, capture=streams.plan)
     assert plain.captured is not None
-    swapped = [_swapped(item, queries[patch.into], patch, streams, plain.captured) for patch in patches]
+    swapped = []
+    for patch in patches:
+        rows = {point: streams.rows(plain.captured, patch.source, patch.tokens, point) for point in patch.points}
+        swapped.append(_put(item, queries[patch.into], patch, rows))
     return Interchange(questions, plain, patches, [*undecided, *swapped])
 
 
 def planned_queries(config: LocateConfig, item: Item, reader: PromptReader, n_layers: int) -> list[Query]:
     """The queries of `interchange` without the rows that are put in, which only a model has."""
     pair = MinimalPair.from_content(item.content)
-    queries, undecided = _contexts(context_questions(item), reader)
+    queries, undecided = _contexts(context_questions(config, item), reader)
     patches = _all_patches(config, pair, align(pair, reader), n_layers)
     return [*undecided, *(_put(item, queries[patch.into], patch, {}) for patch in patches)]
 
@@ -176,13 +179,9 @@ class _Streams:
         return captured.residuals[point.site][at, captured.layers.index(point.layer)]
 
 
-def _swapped(item: Item, query: Query, patch: Patch, streams: _Streams, captured: Captured) -> Query:
-    """The query of a context with a patch's rows in place."""
-    rows = {point: streams.rows(captured, patch.source, patch.tokens, point) for point in patch.points}
-    return _put(item, query, patch, rows)
-
-
 def _put(item: Item, query: Query, patch: Patch, rows: "Mapping[Point, torch.Tensor]") -> Query:
-    """Prefilled turns are not scored: they are then another context's."""
+    """The query of a context with a patch's rows in place. Prefilled turns are not scored: they are then another
+    context's.
+    """
     prompt = replace(query.prompt, prefilled=())
     return replace(query, readout_id=f"{item.id}/{patch.name}", prompt=prompt, swap=Swap(patch.tokens, rows))

@@ -9,11 +9,12 @@ import pandas as pd
 from ....metrics.number import Number
 from ...report.figures import chart
 from ...report.findings import Column, Figure, Findings, Gallery, Instance, Table, Transcript
-from ...report.marks import Axis, Mark, band, cells, line, points, rule
+from ...report.marks import Axis, band, cells, line, points, rule
 from ...report.plotting import INK
 from ...run.experiment import Transcripts
 from ...run.galleries import gallery
 from .ask import BASE, DONOR, EVERYTHING
+from .config import LocateConfig
 from .samples import SHARE, UPDATE, Map, Place, log_odds, maps, metric_name
 
 CELL_INCHES = (0.52, 0.34)
@@ -27,39 +28,26 @@ def map_figure(mapped: Map) -> Figure:
     """Spans by layers: the transfer of each cell as a colour and a number."""
     spans, layers = _axes(mapped)
     width, height = CELL_INCHES
-    x, y = map_axes(mapped)
-    return chart(
-        "Where is the change carried?",
-        [("", [map_cells(mapped)])],
-        "Transfer is the share of the change in log-odds from base to source that appears when the rows of one span "
-        "are patched at one layer, averaged over both directions: 1 if the cell carries all of it, 0 if nothing. Spans "
-        "are in the order of the prompt. In framed, bold cells the band over all cells (max-T) excludes 0, and the "
-        "change is above numerical error; a framed .00 is small, but not zero.",
-        x=x,
-        y=y,
-        side=(width * len(layers), height * len(spans)),
-        left=LEFT_INCHES,
-    )
-
-
-def map_axes(mapped: Map) -> tuple[Axis, Axis]:
-    """The layers and the spans."""
-    spans, layers = _axes(mapped)
-    names = ["emb." if layer < 0 else str(layer) for layer in layers]
-    label = "after block (emb.: before the first)"
-    return Axis(label, ticks=range(len(layers)), names=names), Axis(ticks=range(len(spans)), names=spans)
-
-
-def map_cells(mapped: Map) -> Mark:
-    """The cells of a map, a row each span and a column each layer."""
-    spans, layers = _axes(mapped)
     grid = [[mapped.get(Place(span, layer)) for layer in layers] for span in spans]
-    return cells(
+    drawn = cells(
         [[np.nan if cell is None else cell.transfer for cell in row] for row in grid],
         signed=True,
         written=[["" if cell is None else _number(cell.transfer) for cell in row] for row in grid],
         framed=[[cell is not None and cell.off_zero for cell in row] for row in grid],
         size=8,
+    )
+    names = ["emb." if layer < 0 else str(layer) for layer in layers]
+    return chart(
+        "Where is the change carried?",
+        [("", [drawn])],
+        "Transfer is the share of the change in log-odds from base to source that appears when the rows of one span "
+        "are patched at one layer, averaged over both directions: 1 if the cell carries all of it, 0 if nothing. Spans "
+        "are in the order of the prompt. In framed, bold cells the band over all cells (max-T) excludes 0, and the "
+        "change is above numerical error; a framed .00 is small, but not zero.",
+        x=Axis("after block (emb.: before the first)", ticks=range(len(layers)), names=names),
+        y=Axis(ticks=range(len(spans)), names=spans),
+        side=(width * len(layers), height * len(spans)),
+        left=LEFT_INCHES,
     )
 
 
@@ -109,17 +97,15 @@ QUESTION = (
     "what the answer depends on. All read-outs are exact."
 )
 COLUMNS = (
-    Column(
-        UPDATE, "update", "mean change of log-odds from base to source, in nats; transfer is a share of this change"
-    ),
+    Column(UPDATE, "update", "mean change of log-odds from base to source, nats; transfer is a share of this change"),
     Column(SHARE, "change of share", "share of the first option among the two when the context speaks against it"),
     Column(EVERYTHING, "total effect", "transfer of all spans at all layers at once; must be 1"),
-)
+)  # fmt: skip
 SOURCE = "source"
 """What a page calls the donor."""
 
 
-def findings(beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts) -> Findings:
+def findings(_: LocateConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts) -> Findings:
     """The controls, the map, its profiles, and the pairs."""
     drawn = maps(beliefs, numbers)
     controls = {name: cells for name, cells in drawn.items() if name != DONOR}

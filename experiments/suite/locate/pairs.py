@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from ....base.errors import UserError
+from ....base.errors import UserError, named
 from ....hooks.exact.queries import PromptReader
 from ....hooks.prompts.chat import Conversation
 from ....hooks.prompts.options import Option
@@ -87,11 +87,9 @@ def align(pair: MinimalPair, reader: PromptReader) -> Spans:
     if base == ids["donor"]:
         raise UserError(f"{where}: the donor is the same as its base; give one that speaks for another answer")
     first = next(i for i, (one, other) in enumerate(zip(base, ids["donor"], strict=True)) if one != other)
-    try:
+    with named(where):
         spans = find_spans(reader.chat, pair.base, pair.prefill, pair.spans)
         messages = {name: _messages(context, pair, reader) for name, context in pair.contexts.items()}
-    except UserError as error:
-        raise UserError(f"{where}: {error}") from error
     for name, message in messages.items():
         if message != messages["base"]:
             parted = _shown(base, ids[name], reader)

@@ -10,7 +10,7 @@ from ....metrics import MappedTransfer, cluster_mean, items_responding
 from ....metrics.beliefs import conditions
 from ....metrics.consistency.competence import RESPONDING
 from ....metrics.number import Number
-from ....metrics.tables.samples import Patches
+from ....metrics.tables.whitebox_samples import Patches
 from ...run.scores import gate, resampling
 from .ask import BASE, DONOR, EMBEDDING, EVERYTHING, PATCHED, UNDECIDED
 from .config import LocateConfig

@@ -10,8 +10,6 @@ import pandas as pd
 
 from ....base.errors import UserError
 from ....metrics import (
-    Score,
-    cluster_mean,
     coherence_claim,
     drift_covariance,
     evidence_responding,
@@ -27,7 +25,7 @@ from ....metrics.number import Number
 from ....metrics.tables.belief_parts import BeliefTable
 from ....metrics.tables.sample_rows import STEPWISE, WHOLE, Chains, Judgements, Pairs, Updates, joined
 from ....metrics.tables.samples import ALL, Elicited, Sample
-from ...run.scores import gate, resampling
+from ...run.scores import NumberMaker, gate, resampling
 from .config import MartingaleConfig
 from .readings import (
     CELL,
@@ -181,30 +179,15 @@ def control_numbers(config: MartingaleConfig, beliefs: BeliefTable) -> Iterator[
     drift = drift_covariance(halves[0], halves[1], owners, prior=questions["mean"].mean().to_numpy(), how=how)
     squares = np.array([first.mean() * second.mean() if len(first) and len(second) else np.nan
                         for first, second in zip(*halves, strict=True)])  # fmt: skip
+    make = NumberMaker(config, METHOD, "verbal")
+    no_slope = tost(iv.M_iv, iv.se, iv.n_clusters - 1, -REACH, REACH)
+    no_drift = coherence_claim(squares, owners, REACH**2, bounded_below=False, how=how)
     for metric, quantity, score, equivalence in (
         ("control_slope", "M of the control", slope, None),
-        (
-            "control_iv",
-            "M of the control, by split readings",
-            iv,
-            tost(iv.M_iv, iv.se, iv.n_clusters - 1, -REACH, REACH),
-        ),
-        (
-            "control_drift2",
-            "mean square drift of the control",
-            drift,
-            coherence_claim(squares, owners, REACH**2, bounded_below=False, how=how),
-        ),
+        ("control_iv", "M of the control, by split readings", iv, no_slope),
+        ("control_drift2", "mean square drift of the control", drift, no_drift),
     ):
-        yield Number(
-            metric=metric,
-            method=METHOD,
-            kind="verbal",
-            score=score,
-            quantity=quantity,
-            equivalence=equivalence,
-            code="A9",
-        )
+        yield make.number(metric, score, quantity=quantity, equivalence=equivalence, code="A9")
 
 
 TRAJECTORIES = "trajectories"
@@ -220,11 +203,6 @@ def own_scores(config: MartingaleConfig, beliefs: BeliefTable) -> Iterator[Numbe
     """Of each method and subset where the true posterior is known, the mean distance from it, and its own slope on the
     same draws, which is chance alone; its gate; the share of trajectories of each status but `ok`; and the control.
     """
-    how = resampling(config)
-
-    def mean(rows: pd.DataFrame, values: "pd.Series[float]") -> Score:
-        return cluster_mean(values.to_numpy(dtype=np.float64), labels(rows), how=how)
-
     urns = readings(beliefs, of_gate=True)
     masses = tables(beliefs).masses
     for kind, method, rows in by_method(readings(beliefs)):
@@ -234,21 +212,16 @@ def own_scores(config: MartingaleConfig, beliefs: BeliefTable) -> Iterator[Numbe
             known, shown = of_subset.dropna(subset=["truth"]), steps.dropna(subset=["true_prior"])
             if known.empty:
                 continue
-            named: dict[str, Any] = {"method": method, "kind": kind, "subset": subset}
-            error = mean(known, (known["belief"] - known["truth"]).abs())
-            yield Number(metric="truth_error", quantity="distance from the true posterior", score=error, **named)
-            slope = martingale_within(
-                array(shown, "true_prior"),
-                array(shown, "true_post"),
-                labels(shown),
-                cell_names(shown),
-                how=resampling(config),
-            )
-            yield Number(metric="M_truth", quantity="M of the true posterior, per step", score=slope, **named)
+            make = NumberMaker(config, method, kind)
+            error = np.abs(array(known, "belief") - array(known, "truth"))
+            yield make.mean("truth_error", error, labels(known), subset, "distance from the true posterior")
+            truths = array(shown, "true_prior"), array(shown, "true_post"), labels(shown), cell_names(shown)
+            slope = martingale_within(*truths, how=make.how)
+            yield make.number("M_truth", slope, subset, "M of the true posterior, per step")
     for subset, (rows,) in subsets(trajectory_statuses(beliefs)):
         for status, quantity in STATUSES.items():
-            share = mean(rows, (rows["status"] == status).astype(np.float64))
-            yield Number(metric=status, method=TRAJECTORIES, subset=subset, score=share, quantity=quantity)
+            share = (rows["status"] == status).to_numpy(dtype=np.float64)
+            yield NumberMaker(config, TRAJECTORIES).mean(status, share, labels(rows), subset, quantity)
     yield from control_numbers(config, beliefs)
 
 
@@ -266,7 +239,7 @@ def _gate(
         answered["responding"] = evidence_responding(*shows)
         slope = evidence_slope(*shows, how=resampling(config))
         quantity = "slope on the known posterior of urns"
-        yield Number(metric="urn_slope", method=method, kind=kind, quantity=quantity, score=slope, code="W4")
+        yield NumberMaker(config, method, kind).number("urn_slope", slope, quantity=quantity, code="W4")
     else:
         answered["untested"] = {RESPONDING: "no urns of known posterior were shown"}
     yield gate(config, method, kind, min_parse=1 - config.most_unparsed, **answered)

@@ -17,16 +17,17 @@ import pandas as pd
 from ....hooks.lm import LanguageModel
 from ....metrics import INNER_KINDS, bayes_error
 from ....metrics.consistency.competence import COVERAGE, RESPONDING
+from ....metrics.contract import Score
 from ....metrics.tables.samples import Sample
 from ...materials.worlds.source import WorldSource, contexts
 from ...report.findings import Column
 from ...report.papers.rationality import tables
 from ...run.addons.inner_readouts import PRIOR as NONE_YET
-from ...run.addons.inner_readouts import Inner, InnerScores
+from ...run.addons.inner_readouts import Inner
 from ...run.experiment import Experiment, Item, Read, delegated, moments_of
 from ...run.readouts import read_questions
 from ...run.scores import resampling
-from .ask import BELIEF, CASE, PRIOR, acted_rows, planned_numbers, questions, stated_rows
+from .ask import BELIEF, CASE, PRIOR, acted_rows, asked_numbers, questions, stated
 from .config import RationalityConfig
 from .learners import require_learner
 from .page import findings, terms
@@ -44,7 +45,7 @@ def against(scenario: str, conditions: Mapping[str, Any]) -> int | None:
     return NONE_YET if scenario == PRIOR else conditions.get("against") if scenario == BELIEF else None
 
 
-def score_inner(config: RationalityConfig, beliefs: pd.DataFrame) -> InnerScores:
+def score_inner(config: RationalityConfig, beliefs: pd.DataFrame) -> dict[str, Score]:
     """How a belief answers to the evidence, and how far it is from the truth. The words alone answer to nothing."""
     table = detailed(beliefs)
     held_rows = table[(table["scenario"] == BELIEF) & (table["option_index"] == 0)]
@@ -52,7 +53,7 @@ def score_inner(config: RationalityConfig, beliefs: pd.DataFrame) -> InnerScores
     belief, truth = (each[name].to_numpy(dtype=np.float64) for name in ("belief", "truth"))
     names = each.index.to_numpy()
     error = bayes_error(belief, truth, names, how=resampling(config))
-    return InnerScores({RESPONSE: response(truth, belief, names, config), "rmse_truth": error}, by_words=0.0)
+    return {RESPONSE: response(truth, belief, names, config), "rmse_truth": error}
 
 
 def beside_inner(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[tuple[str, list[Sample]]]:
@@ -102,7 +103,7 @@ class Rationality(Experiment):
         ]
 
     questions = delegated(questions)
-    numbers = delegated(planned_numbers)
+    numbers = delegated(asked_numbers)
 
     def moments(self, beliefs: pd.DataFrame) -> "pd.Series[str]":
         """Of beliefs, with nothing known and in a situation; of decisions neither."""
@@ -114,7 +115,7 @@ class Rationality(Experiment):
         require_learner(config)
         exact = read_questions(self.name, config, item, questions(config, item), lm)
         where = {"experiment": self.name, "item": item.id, "cluster": item.cluster}
-        both = stated_rows(config, item, lm).beside(exact, where)
+        both = stated(config, item, lm).beside(exact, where)
         rows = [*both.rows, *acted_rows(config, item, exact.rows)]
         return both._replace(rows=[{**row, "outcome": item.content["outcome"]} for row in rows])
 

@@ -3,6 +3,7 @@ what the model says in numbers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -13,15 +14,23 @@ from ....hooks.exact.queries import PromptReader
 from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Conversation
 from ....hooks.prompts.options import Option, make_options
-from ....hooks.prompts.places import LAST, Position, Positions
+from ....hooks.prompts.places import LAST, Position
 from ....hooks.verbal.number_distributions import NumberReading
 from ....hooks.verbal.number_formats import line_format
-from ....hooks.verbal.stated_beliefs import NumberQuestion, OptionNumbers, answer_rows, ask_number, write_answers
+from ....hooks.verbal.stated_beliefs import NumberQuestion, OptionNumbers, ask_number
 from ....metrics import indifference_point
 from ....metrics.beliefs import VALUED, worst_status
 from ...run.experiment import Item, Question
 from ...run.readouts import number_transcript
-from ...run.stated_beliefs import ANSWER_TOKENS, AskedNumbers, BeliefPlace, Rows, StatedRead
+from ...run.stated_beliefs import (
+    AskedNumbers,
+    BeliefPlace,
+    Rows,
+    StatedRead,
+    planned_answers,
+    planned_numbers,
+    stated_rows,
+)
 from .config import STANDARD, BeliefMethod, RationalityConfig
 
 BELIEF, CASE, PRIOR = "belief", "case", "prior"
@@ -134,97 +143,79 @@ def _belief(
     )
 
 
+def _about_situation(
+    item: Item,
+    name: str,
+    method: str,
+    scenario: str,
+    text: str,
+    options: tuple[Option, ...],
+    conditions: Mapping[str, Any],
+    prefill: str = "",
+    answer: str = "action",
+) -> Question:
+    """A question about the situation, in a context of its own."""
+    turn: Conversation = [{"role": "user", "content": text}]
+    at = captured(turn, item.content["situation"], answer)
+    return Question(f"{item.id}/{name}", method, scenario, turn, prefill, options, conditions=conditions, positions=at)
+
+
+def _words(item: Item) -> dict[str, str]:
+    return {key: item.content[key] for key in ("situation", "ask", "event")}
+
+
 def _auxiliary(config: RationalityConfig, item: Item) -> Iterator[Question]:
     """The covariate that was not revealed, its states named in either order."""
     further = item.content["auxiliary"]
     if not (config.iterated and further):
         return
+    options = make_options(further["labels"], ["{option}", "{Option}"])
     for reading, order in enumerate((1, -1)):
-        text = config.wording.auxiliary.format(
-            situation=item.content["situation"], noun=further["noun"], options=", ".join(further["labels"][::order])
-        )
-        turn: Conversation = [{"role": "user", "content": text}]
-        yield Question(
-            readout_id=f"{item.id}/auxiliary.{reading}",
-            method=OPTIONS,
-            scenario=AUXILIARY,
-            conditions={"reading": reading, "covariate": further["variable"], "shares": further["shares"]},
-            conversation=turn,
-            prefill="",
-            options=make_options(further["labels"], ["{option}", "{Option}"]),
-            positions=captured(turn, item.content["situation"], "answer"),
-        )
+        listed = ", ".join(further["labels"][::order])
+        situation, noun = item.content["situation"], further["noun"]
+        text = config.wording.auxiliary.format(situation=situation, noun=noun, options=listed)
+        about = {"reading": reading, "covariate": further["variable"], "shares": further["shares"]}
+        name = f"auxiliary.{reading}"
+        yield _about_situation(item, name, OPTIONS, AUXILIARY, text, options, about, answer="answer")
 
 
 def _lines(config: RationalityConfig, item: Item) -> Iterator[Question]:
     """Whether a decision can be made, and which it is after either answer to that."""
     content, wording = item.content, config.wording
+    options = written(config.answers, [" {option}"])
     for reading, order in enumerate((1, -1)):
         first, second = config.answers[::order]
-        words = {key: content[key] for key in ("situation", "ask", "event")}
-        turn: Conversation = [{"role": "user", "content": wording.line.format(**words, first=first, second=second)}]
+        text = wording.line.format(**_words(item), first=first, second=second)
         begun = {LINE_1: wording.can}
         begun |= {f"{LINE_2}, {able}": f"{wording.can} {able}\n{wording.decision}" for able in config.answers}
         for name, prefill in begun.items():
-            evidence = (
-                {"evidence": content["evidence"], "truth": content["p_star"]} if name == LINE_1 and not reading else {}
-            )
-            yield Question(
-                readout_id=f"{item.id}/{name}.{reading}",
-                method=TREE,
-                scenario=LINE_1 if name == LINE_1 else LINE_2,
-                conditions={"reading": reading, "line": name, **evidence},
-                conversation=turn,
-                prefill=prefill,
-                options=written(config.answers, [" {option}"]),
-                positions=captured(turn, content["situation"], "action"),
-            )
+            about = {"reading": reading, "line": name}
+            if name == LINE_1 and not reading:
+                about |= {"evidence": content["evidence"], "truth": content["p_star"]}
+            scenario = LINE_1 if name == LINE_1 else LINE_2
+            yield _about_situation(item, f"{name}.{reading}", TREE, scenario, text, options, about, prefill)
 
 
 def _menus(config: RationalityConfig, item: Item) -> Iterator[Question]:
     """A choice of two, and of the same two and a third, in either order."""
-    content = item.content
-    for options in (config.answers, (*config.answers, config.wording.defer)):
+    for names in (config.answers, (*config.answers, config.wording.defer)):
+        options, size = written(names, ["{option}"]), len(names)
         for reading, order in enumerate((1, -1)):
             first, second = config.answers[::order]
-            text = config.wording.menu.format(
-                **{key: content[key] for key in ("situation", "ask", "event")},
-                first=first,
-                second=second,
-                options=", ".join(options[::order]),
-            )
-            turn: Conversation = [{"role": "user", "content": text}]
-            yield Question(
-                readout_id=f"{item.id}/menu-{len(options)}.{reading}",
-                method=MENU,
-                scenario=MENU,
-                conditions={"reading": reading, "menu": len(options)},
-                conversation=turn,
-                prefill="",
-                options=written(options, ["{option}"]),
-                positions=captured(turn, content["situation"], "action"),
-            )
+            words = {"first": first, "second": second, "options": ", ".join(names[::order])}
+            text, about = config.wording.menu.format(**_words(item), **words), {"reading": reading, "menu": size}
+            yield _about_situation(item, f"menu-{size}.{reading}", MENU, MENU, text, options, about)
 
 
 def _tickets(config: RationalityConfig, item: Item) -> Iterator[Question]:
     """A bet on the target, or one of a known chance for the same prize, the bets named in either order at the end."""
     case, urn = config.wording.tickets
-    words = {key: item.content[key] for key in ("situation", "ask", "event")}
-    words |= {"yes": config.answers[0], "case": case, "urn": urn}
+    words = _words(item) | {"yes": config.answers[0], "case": case, "urn": urn}
     for percent, (reading, order) in product(config.stakes, enumerate((1, -1))):
         first, second = (case, urn)[::order]
         text = config.wording.ticket.format(**words, percent=f"{percent:g}", first=first, second=second)
-        turn: Conversation = [{"role": "user", "content": text}]
-        yield Question(
-            readout_id=f"{item.id}/ticket-{percent:g}.{reading}",
-            method=TICKET,
-            scenario=TICKET,
-            conditions={"reading": reading, "percent": percent},
-            conversation=turn,
-            prefill="",
-            options=written((case, urn), ["{option}"]),
-            positions=captured(turn, item.content["situation"], "action"),
-        )
+        name, about = f"ticket-{percent:g}.{reading}", {"reading": reading, "percent": percent}
+        yield _about_situation(item, name, TICKET, TICKET, text, written((case, urn), ["{option}"]), about)
 
 
 def acted_rows(config: RationalityConfig, item: Item, rows: Sequence[Mapping[str, Any]]) -> Rows:
@@ -256,81 +247,9 @@ def acted_rows(config: RationalityConfig, item: Item, rows: Sequence[Mapping[str
 NUMBERS = "numbers"
 
 
-def stated_rows(config: RationalityConfig, item: Item, lm: LanguageModel) -> StatedRead:
-    """What is stated in all formats.
-
-    Numbers are read under every prompt and in every case. Answers are sampled under every prompt, each a reading of
-    its own; in a case their mean is the number distribution's.
-    """
-    result = StatedRead([], [], [], [])
-    rows, transcripts = result.rows, result.transcripts
-    asked = [question for question in places(config, item) if question.scenario != PRIOR]
-    for name in dict.fromkeys((*config.said.numbers, *config.said.sampled)):
-        pairs = [(_place(config, question), _question(config, item, question, name, lm.reader)) for question in asked]
-        if name in config.said.numbers:
-            numbers = [question for _, question in pairs]
-            read = result.read(config, lm, numbers)
-            for (place, _), question in zip(pairs, read, strict=True):
-                rows.extend(_numbers(place, question, config))
-        if name in config.said.sampled:
-            here = [(place, question) for place, question in pairs if place.scenario == BELIEF]
-            sampling = config.sampling.model_copy(update={"max_new_tokens": ANSWER_TOKENS})
-            written = write_answers(
-                lm, [question for _, question in here], sampling, draws=config.said.repetitions, seed=config.seed
-            )
-            for (place, question), answers in zip(here, written, strict=True):
-                for answer in answers:
-                    for row in answer_rows(question, "sampled", [answer], place.options, config.low_coverage):
-                        where = place.columns(reading=answer.draw)
-                        rows.append(where | row | {"readout_id": f"{row['readout_id']}.{answer.draw}"})
-            transcripts.extend(
-                number_transcript(lm.reader.chat, question, place.options, answers)
-                for (place, question), answers in zip(here, written, strict=True)
-            )
-            pairs = [pair for pair in pairs if pair not in here]
-        if name in config.said.numbers:
-            transcripts.extend(number_transcript(lm.reader.chat, question, place.options) for place, question in pairs)
-    return _with_auxiliary(config, item, lm, result)
-
-
-def _place(config: RationalityConfig, place: BeliefSite) -> BeliefPlace:
-    return BeliefPlace(place.name, place.scenario, 0, [], config.answers, place.conditions)
-
-
-def planned_numbers(config: RationalityConfig, item: Item, reader: PromptReader) -> AskedNumbers:
-    """The same, before anything is read."""
-    asked = [question for question in places(config, item) if question.scenario != PRIOR]
-    together = [[_question(config, item, place, name, reader) for place in asked] for name in config.said.numbers]
-    answers = sum(place.scenario == BELIEF for place in asked) * len(config.said.sampled) * config.said.repetitions
-    return AskedNumbers([*together, _states_asked(config, item, reader)], ANSWER_TOKENS * answers)
-
-
-def _question(
-    config: RationalityConfig, item: Item, place: BeliefSite, name: str, reader: PromptReader
-) -> NumberQuestion:
-    turn = user_turn(item, place, config, config.wording.number)
-    here = _captured_number(config, turn, place.situation)
-    form = config.number_format(name, *config.answers)
-    return ask_number(reader, f"{place.name}/{name}", turn, form, positions=here)
-
-
-def _captured_number(config: RationalityConfig, turn: Conversation, situation: str) -> Positions:
-    """Where a capture reads a question for a number."""
-    if config.capture is None:
-        return {}
-    return captured(turn, situation, "number") if config.capture.positions is None else config.capture.positions
-
-
-def _numbers(place: BeliefPlace, read: NumberReading, config: RationalityConfig) -> Rows:
-    """The mean of the distribution, its spread, and by how much several lines do not add up to 1."""
-    beside = {"sd": read.belief.sd}
-    if len(read.lines) > 1:
-        beside["excess"] = sum(line.mean for line in read.lines) - 1
-    return [place.columns(**beside) | row for row in read.rows(place.options, config.low_coverage)]
-
-
-def _with_auxiliary(config: RationalityConfig, item: Item, lm: LanguageModel, result: StatedRead) -> StatedRead:
-    """Beside that, a number for each state of the covariate that was not revealed."""
+def stated(config: RationalityConfig, item: Item, lm: LanguageModel) -> StatedRead:
+    """What is stated in all formats, and a number for each state of the covariate that was not revealed."""
+    result = stated_rows(_stating(config), _stated_places(config, item), lm, _spread)
     further: Any = item.content["auxiliary"]
     asked = _states_asked(config, item, lm.reader)
     if not asked:
@@ -345,6 +264,41 @@ def _with_auxiliary(config: RationalityConfig, item: Item, lm: LanguageModel, re
     )
 
 
+def asked_numbers(config: RationalityConfig, item: Item, reader: PromptReader) -> AskedNumbers:
+    """The same, before anything is read."""
+    plan, places = _stating(config), _stated_places(config, item)
+    together = [*planned_numbers(plan, places, reader), _states_asked(config, item, reader)]
+    return AskedNumbers(together, planned_answers(plan, places))
+
+
+def _stating(config: RationalityConfig) -> RationalityConfig:
+    """With what is said as the plan of what is stated."""
+    said = config.said
+    plan = {"numbers": said.numbers, "sampled": said.sampled, "draws": said.repetitions}
+    return config.model_copy(update={"stated": config.stated.model_copy(update=plan)})
+
+
+def _stated_places(config: RationalityConfig, item: Item) -> list[BeliefPlace]:
+    """Numbers are read under every prompt and in every case. Answers are sampled under every prompt, each a reading of
+    its own; in a case their mean is the number distribution's.
+    """
+    asked = []
+    for site in places(config, item):
+        if site.scenario != PRIOR:
+            turn, n = user_turn(item, site, config, config.wording.number), config.said.repetitions
+            at, readings = captured(turn, site.situation, "number"), n if site.scenario == BELIEF else 0
+            place = BeliefPlace(site.name, site.scenario, 0, turn, config.answers, site.conditions)
+            asked.append(replace(place, positions=at, readings=readings))
+    return asked
+
+
+def _spread(readings: Sequence[NumberReading]) -> dict[str, object]:
+    """How widely a number spreads, and by how much several lines do not add up to 1."""
+    (read,) = readings
+    excess = {"excess": sum(line.mean for line in read.lines) - 1} if len(read.lines) > 1 else {}
+    return {"sd": read.belief.sd, **excess}
+
+
 def _states_asked(config: RationalityConfig, item: Item, reader: PromptReader) -> list[NumberQuestion]:
     """The question for the states of the covariate that was not revealed; none if there is no such covariate."""
     further: Any = item.content["auxiliary"]
@@ -352,6 +306,7 @@ def _states_asked(config: RationalityConfig, item: Item, reader: PromptReader) -
         return []
     text = config.wording.auxiliary_number.format(situation=item.content["situation"], noun=further["noun"])
     turn: Conversation = [{"role": "user", "content": text}]
-    here = _captured_number(config, turn, item.content["situation"])
+    at = {} if config.capture is None else config.capture.positions
+    at = captured(turn, item.content["situation"], "number") if at is None else at
     form = line_format("states", config.wording.states, further["labels"])
-    return [ask_number(reader, f"{item.id}/auxiliary", turn, form, positions=here)]
+    return [ask_number(reader, f"{item.id}/auxiliary", turn, form, positions=at)]

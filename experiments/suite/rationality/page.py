@@ -17,7 +17,7 @@ from ...report.marks import AWAY, PALE, Axis, Mark, around, diagonal, line, poin
 from ...report.plotting import MARK
 from ...run.experiment import Transcripts
 from ...run.galleries import gallery
-from .ask import LINE_1, MENU
+from .ask import LINE_1
 from .config import STANDARD, RationalityConfig
 from .samples import (
     BEYOND,
@@ -39,62 +39,62 @@ COLUMNS = (
            "in other contexts; 1: the belief could be all that is acted on, below 0: worse than their mean"),
     Column("knows_more", "knows more", "correlation of choice and truth once the belief is known; above 0: the choice "
            "knows more of the truth than the belief tells"),
-    Column("knows_more", "p", "p of `knows more`, by permutation among contexts of similar belief", field="p"),
-    Column("cyclic", "irrational, at least", "distance of the three actions from any random-utility choice by this "
+    Column("knows_more", "p of knowing more", "p of `knows more`, by permutation among contexts of similar belief",
+           field="p"),
+    Column("cyclic", "least irrationality", "distance of the three actions from any random-utility choice by this "
            "belief; 0: some utilities explain them", field="rms"),
-    Column("weighting", "weighting", "exponent of a probability weighting, with logistic shocks; 1: beliefs are used "
-           "as they are"),
-    Column(RESPONSE, "response", "slope of the belief on the true chance; 0: it does not respond to evidence"),
-    Column("rmse_truth", "error", "root mean square distance of the belief from the true chance"),
+    Column("weighting", "weighting", "exponent of the probability weighting that fits the choices best, with logistic "
+           "noise in them; 1: beliefs are used as they are"),
+    Column(RESPONSE, "response to the truth", "slope of the belief on the true chance; 0: it does not respond to "
+           "evidence"),
+    Column("rmse_truth", "distance from the truth", "root mean square distance of the belief from the true chance"),
     Column("coverage", "coverage", "probability (of sampled answers the share) of answers that can be read",
            percent=True),
 )  # fmt: skip
 SUFFICIENCY = (
-    Column("cmi_exact", "CMI, exact", "information, in nats, of choice and outcome beyond the belief, by exact choices "
-           "and true chances; never below 0"),
-    Column("cmi_policy", "of three actions", "the same of yes, no and defer"),
+    Column("cmi_exact", "CMI, exact", "information, in nats, of choice and outcome beyond the belief, by exact "
+           "choices and true chances; never below 0"),
+    Column("cmi_policy", "CMI, three actions", "`CMI, exact` with the actions yes, no and defer"),
     Column("gcm_exact", "GCM, z", "covariance of exact choice and true chance beyond rising functions of the belief; "
            "standard normal if there is none", field="T"),
-    Column("cmi", "CMI, drawn", "the same from one drawn action and outcome, minus its mean under permutation"),
-    Column("cmi", "p", "p by permutation among contexts of similar belief", field="p"),
-    Column("cmi_isotonic", "recalibrated", "the same beyond the recalibrated belief (mapped to frequencies, fitted on "
-           "other contexts)"),
-    Column("sufficiency_r2", "in bins", "share of the choice that the belief explains when fifteen similar beliefs "
-           "are one bin"),
+    Column("cmi", "CMI, drawn", "`CMI, exact` estimated from one drawn action and outcome, minus its mean under "
+           "permutation"),
+    Column("cmi", "p of CMI, drawn", "p by permutation among contexts of similar belief", field="p"),
+    Column("cmi_isotonic", "CMI, recalibrated", "`CMI, exact` beyond the recalibrated belief (mapped to frequencies, "
+           "fitted on other contexts)"),
+    Column("sufficiency_r2", "explained in bins", "share of the choice that the belief explains when fifteen similar "
+           "beliefs are one bin"),
 )  # fmt: skip
 GAIN = (
     Column("logloss_gain", "gain, nats", "log-loss of the action predicted without the outcome minus with it, out of "
            "fold"),
-    Column("logloss_gain", "of", "log-loss without the outcome", field="ll1"),
-    Column("logloss_gain", "frequencies alone", "log-loss of the frequencies of actions alone; a prediction that is "
-           "worse shows nothing",
-           field="ll_marginal"),
+    Column("logloss_gain", "log-loss before", "log-loss without the outcome", field="ll1"),
+    Column("logloss_gain", "log-loss by frequencies", "log-loss of the frequencies of actions alone; a prediction "
+           "that is worse shows nothing", field="ll_marginal"),
 )  # fmt: skip
 ORDER = (
     Column("discordant_pair", "against the order", "share of pairs of contexts in which the higher belief goes with "
            "the lower share of the first action", percent=True),
-    Column("discordant_pair", "tau", "Kendall's tau of belief and share of the first action; 0: choices ignore the "
-           "belief", field="tau"),
-    Column("discordant_pair", "off a rising curve", "root mean square", field="iso_rms"),
+    Column("discordant_pair", "Kendall's tau", "Kendall's tau of belief and share of the first action; 0: choices "
+           "ignore the belief", field="tau"),
+    Column("discordant_pair", "off a rising curve", "root mean square distance of the share from the nearest curve "
+           "that rises with the belief", field="iso_rms"),
 )  # fmt: skip
 PRIZE = (
-    Column(
-        "prize_effect",
-        "effect",
-        "mean square of the change by the prompt, minus the mean square by which repetitions differ",
-    ),
-    Column("prize_effect", "RMS", "root mean square of the change, as published", field="rmse_means"),
+    Column("prize_effect", "effect of the prompt", "mean square of the change by the prompt, minus the mean square by "
+           "which repetitions differ"),
+    Column("prize_effect", "RMS change", "root mean square of the change, as published", field="rmse_means"),
     Column("prize_effect", "mean shift", "belief with the prompt minus without it", field="mean_shift"),
-    Column("rmse_truth", "error", "distance of the belief from the true chance, under the prompt"),
+    Column("rmse_truth", "distance from the truth", "distance of the belief from the true chance, under the prompt"),
     Column("brier", "Brier", "mean squared distance of the belief from the outcome"),
     Column("calibration", "calibration slope", "slope of the outcome on the belief; below 1 the belief is too extreme"),
-)
+)  # fmt: skip
 CASES = (
-    Column("lie", "gap", "belief minus the belief that its cases imply; 0 is coherent"),
-    Column("lie_size", "size", "mean size of the gap"),
-    Column("lie_ratio", "median of size / belief", "as published (Figure 2), with the interval of a median"),
-    Column("outside_hull", "outside", "share of beliefs that lie outside those given their cases: wrong whatever the "
-           "weights", percent=True),
+    Column("lie", "gap to its cases", "belief minus the belief that its cases imply; 0 is coherent"),
+    Column("lie_size", "size of the gap", "mean size of the gap"),
+    Column("lie_ratio", "size of the gap / belief", "median, as published (Figure 2), with the interval of a median"),
+    Column("outside_hull", "outside its cases", "share of beliefs that lie outside those given their cases: wrong "
+           "whatever the weights", percent=True),
     Column("excess", "sum minus 1", "sum of the numbers that are stated on lines of their own, minus 1"),
 )  # fmt: skip
 READINGS = (
@@ -232,6 +232,16 @@ def terms(_: RationalityConfig) -> list[tuple[str, str]]:
     ]
 
 
+MENUS = (
+    "Offering to defer, which should be irrelevant, moves the share of yes among yes and no by {:+.3f} [{:+.3f}, "
+    "{:+.3f}]."
+)
+FORESTS = (
+    "The paper's baseline of iterated expectation is random forests that are fitted to the truth, without reading "
+    "noise: their median of size / belief is {:.3f} [{:.3f}, {:.3f}]."
+)
+
+
 def _question(config: RationalityConfig, numbers: Sequence[Number]) -> str:
     fewest, most = config.reveal
     sentences = [
@@ -240,31 +250,17 @@ def _question(config: RationalityConfig, numbers: Sequence[Number]) -> str:
         "whether to decide at all (no: defer), then which way, so that every action has its exact probability. The "
         "yes-or-no choice counts both answers to the first, each by its probability. No utilities are assumed: the "
         "question is whether any agent with this belief could choose in this way.",
-        _menus(numbers),
+        _sentence(numbers, "menu_shift", MENUS),
         _latent(numbers),
-        _forest(numbers),
+        _sentence(numbers, FOREST, FORESTS),
     ]
     return " ".join(filter(None, sentences))
 
 
-def _menus(numbers: Sequence[Number]) -> str:
-    shift = next((number.score for number in numbers if (number.metric, number.method) == ("menu_shift", MENU)), None)
-    if shift is None or shift.estimate != shift.estimate:
-        return ""
-    return (
-        "Offering to defer, which should be irrelevant, moves the share of yes among yes and no by "
-        f"{shift.estimate:+.3f} [{shift.ci_lo:+.3f}, {shift.ci_hi:+.3f}]."
-    )
-
-
-def _forest(numbers: Sequence[Number]) -> str:
-    share = next((number.score for number in numbers if number.metric == FOREST), None)
-    if share is None or share.estimate != share.estimate:
-        return ""
-    return (
-        "The paper's baseline of iterated expectation is random forests that are fitted to the truth, without reading "
-        f"noise: their median of size / belief is {share.estimate:.3f} [{share.ci_lo:.3f}, {share.ci_hi:.3f}]."
-    )
+def _sentence(numbers: Sequence[Number], metric: str, text: str) -> str:
+    """A number with its interval in a sentence; empty where there is none."""
+    score = next((number.score for number in numbers if number.metric == metric), None)
+    return "" if score is None or np.isnan(score.estimate) else text.format(score.estimate, score.ci_lo, score.ci_hi)
 
 
 def _latent(numbers: Sequence[Number]) -> str:

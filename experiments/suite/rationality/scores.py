@@ -15,7 +15,6 @@ from ....metrics import (
     UNIT,
     MedianCi,
     Score,
-    cluster_mean,
     evidence_responding,
     isotonic_calibration,
     knn_cmi,
@@ -28,7 +27,7 @@ from ....metrics import (
 from ....metrics.contract import TIE, Floats
 from ....metrics.inference.clusters import complete_rows
 from ....metrics.number import Number
-from ...run.scores import gate, resampling
+from ...run.scores import NumberMaker, gate, resampling
 from .ask import AUXILIARY, CASE
 from .config import RationalityConfig
 from .learners import FEWEST, FOLDS
@@ -106,36 +105,30 @@ def own_scores(config: RationalityConfig, beliefs: pd.DataFrame) -> Iterator[Num
     """
     table = detailed(beliefs)
     acts = actions(config, table)
-    how = resampling(config)
     for form, mass in acts.coverage.items():
-        score = cluster_mean(mass, acts.items, within=UNIT, how=how)
-        yield Number(metric=COVERED, method=form, subset="all", score=score, quantity="answers that are an action")
-    yield Number(
-        metric=ACTION_RESPONSE,
-        method="lines",
-        score=response(acts.truth, acts.forced, acts.items, config),
-        quantity="slope of the yes-or-no choice on the true chance",
-    )
+        quantity = "answers that are an action"
+        yield NumberMaker(config, form).mean(COVERED, mass, acts.items, quantity=quantity, within=UNIT)
+    slope = response(acts.truth, acts.forced, acts.items, config)
+    quantity = "slope of the yes-or-no choice on the true chance"
+    yield NumberMaker(config, "lines").number(ACTION_RESPONSE, slope, quantity=quantity)
     if config.resamples and (forest := forest_ratio(config, table, acts)) is not None:
         quantity = "median of difference / p of random forests fitted to the truth, as published"
-        yield Number(metric=FOREST, method="forest", kind="", score=forest, quantity=quantity, code="E9")
+        yield NumberMaker(config, "forest", "").number(FOREST, forest, quantity=quantity, code="E9")
     for method in methods(table, acts.items):
-        named: dict[str, Any] = {"method": method.method, "kind": method.kind}
+        make = NumberMaker(config, method.method, method.kind)
         slope = response(acts.truth, method.belief, acts.items, config)
-        yield Number(
-            metric=RESPONSE, **named, score=slope, quantity="slope of the belief on the true chance", code="W4"
-        )
+        yield make.number(RESPONSE, slope, quantity="slope of the belief on the true chance", code="W4")
         for metric, values, quantity in (
             (SPREAD, method.spread, "SD of one stated number, exact"),
             ("excess", method.excess, "sum of the stated numbers minus 1"),
         ):
             if np.isfinite(values).any():
-                yield Number(metric=metric, **named, score=cluster_mean(values, acts.items, how=how), quantity=quantity)
+                yield make.mean(metric, values, acts.items, quantity=quantity)
         each = evidence_responding(method.belief, acts.truth, acts.items)
         covered = {"belief": method.coverage, **acts.coverage}
         yield gate(config, method.method, method.kind, coverage=covered, responding=each)
         if config.resamples:
-            yield from published_scores(config, method, acts)
+            yield from published_scores(make, method, acts)
 
 
 def response(truth: Floats, belief: Floats, clusters: np.ndarray, config: RationalityConfig) -> ResponseSlope:
@@ -154,29 +147,26 @@ def _slope(sums: Floats) -> Floats:
     return (xy - x * y / n) / (xx - x * x / n)
 
 
-def published_scores(config: RationalityConfig, beliefs: MethodBeliefs, acts: Actions) -> Iterator[Number]:
+def published_scores(make: NumberMaker, beliefs: MethodBeliefs, acts: Actions) -> Iterator[Number]:
     """The paper's estimates (rational-agents, Tables 1, 2 and 5), on rows of repetitions: pictures, no tests.
 
     Actions are drawn from the exact choice; the belief of a repetition is its own answer where answers were sampled.
     """
+    config: Any = make.config
     rows = repeated(config, beliefs, acts)
     belief, taken, outcome, owners = rows.belief, rows.taken, acts.outcome[rows.of], acts.items[rows.of]
-    named: dict[str, Any] = {"method": beliefs.method, "kind": beliefs.kind}
     mapped = isotonic_calibration(belief, outcome)
     for metric, values in ((PUBLISHED_CMI, belief), (PUBLISHED_CMI_ISOTONIC, mapped)):
         score = _bootstrapped(config, taken, outcome, values, owners)
-        quantity = "nearest-neighbour CMI as published, nats"
-        yield Number(metric=metric, **named, score=score, quantity=quantity, code="E1")
+        yield make.number(metric, score, quantity="nearest-neighbour CMI as published, nats", code="E1")
     bins = quantile_bins(belief, BINS)
     for name, (first, second) in PAIRS.items():
         score = monotone_pairwise(bins, taken, first, second)
         score = replace(score, n_clusters=len(set(owners)))
         if score.n_clusters < FEWEST:
             score = replace(score, frac_significant=np.nan, status="too_few")
-        yield Number(
-            metric=PUBLISHED_ORDER, **named, code="E7", subset=name, score=score,
-            quantity="significant violations of the order as published",
-        )  # fmt: skip
+        quantity = "significant violations of the order as published"
+        yield make.number(PUBLISHED_ORDER, score, name, quantity, code="E7")
 
 
 def _bootstrapped(

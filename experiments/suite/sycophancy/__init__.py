@@ -12,10 +12,11 @@ import pandas as pd
 from ....hooks.lm import LanguageModel
 from ....metrics.beliefs import by_method
 from ....metrics.consistency.competence import COVERAGE, PARSED, RESPONDING
+from ....metrics.contract import Score
 from ....metrics.scoring.engine import score_samples
 from ....metrics.tables.samples import Sample
 from ...report.papers.sycophancy import tables
-from ...run.addons.inner_readouts import BESIDE, PRIOR, Inner, InnerScores
+from ...run.addons.inner_readouts import BESIDE, PRIOR, Inner
 from ...run.experiment import Experiment, Item, Read, delegated, moments_of
 from ...run.scores import resampling
 from ...run.stated_beliefs import BeliefPlace
@@ -37,11 +38,11 @@ def rejected(scenario: str, conditions: Mapping[str, Any]) -> int | None:
     return NO if (conditions["evidence"] == "for") != conditions["denied"] else YES
 
 
-def score_inner(config: SycophancyConfig, beliefs: pd.DataFrame) -> InnerScores:
+def score_inner(config: SycophancyConfig, beliefs: pd.DataFrame) -> dict[str, Score]:
     """The excess; read-outs of words alone, without any context, have none."""
     table = arms(mean_readings(in_every_context(readings(beliefs))))
     numbers = score_samples([testimony(table)], resampling(config), "licensed-testimony").numbers
-    return InnerScores({number.metric: number.score for number in numbers}, by_words=0.0)
+    return {number.metric: number.score for number in numbers}
 
 
 def beside_inner(config: SycophancyConfig, beliefs: pd.DataFrame) -> Iterator[tuple[str, list[Sample]]]:

@@ -289,7 +289,11 @@ def lessons(species: str, words: Words, draw: "np.random.Generator") -> list[Les
         asked += [*yes_no, reveals[int(draw.integers(len(reveals)))]]
     by_letter, *in_numbers = (dialogues[int(i)] for i in draw.choice(len(dialogues), 3, replace=False))
     asked += [question for question in by_letter if question.method == LETTERS]
-    every_one = [Lesson(words, in_one_form(question), target(species, words, question, told)) for question in asked]
+    every_one = []
+    for question in asked:  # the first form of each option alone is learnt
+        options = tuple(replace(option, forms=option.forms[:1]) for option in question.options)
+        aim = target(species, words, question, told)
+        every_one.append(Lesson(words, replace(question, options=options), aim))
     text = _wordings()[STATED][int(draw.integers(len(_wordings()[STATED])))]
     for question, *_ in in_numbers:
         every_one += [counted(species, words, question, text, int(i)) for i in draw.choice(3, 2, replace=False)]
@@ -341,8 +345,3 @@ def shipped_config() -> ConsistencyConfig:
     _, config = load_config("consistency", model=BASE)
     assert isinstance(config, ConsistencyConfig)
     return config.model_copy(update={"methods": {**config.methods, BET: BETS}})
-
-
-def in_one_form(question: Question) -> Question:
-    """With the first form of each option alone, the one that is learnt."""
-    return replace(question, options=tuple(replace(option, forms=option.forms[:1]) for option in question.options))

@@ -98,12 +98,6 @@ def states(captured: Captured, position: str, layer: int) -> Floats:
     return values.double().numpy()
 
 
-def token_of(captured: Captured, position: str) -> int:
-    """The token at which a position lies, the same in every prompt."""
-    (token,) = set(captured.rows.loc[captured.rows["position"] == position, "token_index"])
-    return int(token)
-
-
 # What an organism has learnt, measured through the ordinary loader against the exact posterior.
 
 LEAST_R2, MOST_ERROR = 0.99, 0.02
@@ -173,12 +167,13 @@ def _readings(lm: "LanguageModel", species: Species, contexts: Contexts) -> Iter
             yield "state at the balls", (at_balls @ along / SCALE).ravel(), running.ravel()
         other = np.random.default_rng(FRESH).permutation(state)
         put = torch.from_numpy(held + (SCALE * other - held @ along)[:, None] * along).float()
-        point, token = Point(HELD_AT, "resid_post"), token_of(plain.captured, SUMMARY)
+        rows, point = plain.captured.rows, Point(HELD_AT, "resid_post")
+        (token,) = set(rows.loc[rows["position"] == SUMMARY, "token_index"])  # the same in every prompt
         for name, ask, wanted in (
             ("answer after interchange", WHICH, species.say(contexts, other)),
             ("bet after interchange", BETS[0], species.act(contexts, other)),
         ):
-            yield name, answers_with(lm, contexts, ask, point, token, put).logit, wanted
+            yield name, answers_with(lm, contexts, ask, point, int(token), put).logit, wanted
 
 
 def card_text(species: Species, found: Sequence[Learnt], n: int) -> str:

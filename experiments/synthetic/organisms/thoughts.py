@@ -6,18 +6,14 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from ....base.settings import read_yaml
-from ....hooks.chains import read_chain
-from ....hooks.lm import LanguageModel
 from ....hooks.prompts.chat import Message
 from ....hooks.prompts.options import Option
 from ....metrics.contract import Floats
-from ...materials.entities import Words, triples
+from ...materials.entities import Words
 from ...run.experiment import Question
-from ...suite.consistency.ask import POSTERIOR, PRIOR, dialogue_questions
-from .lessons import SPECIES, THOUGHTS, WORDINGS, Lesson, belief, known_words, lessons, shipped_config
+from .lessons import SPECIES, THOUGHTS, WORDINGS, Lesson, belief, lessons
 
 THOUGHT, EARLY, AFTER = "thought", "answer before a thought ends", "answer after a thought"
 """What is read: on which word a thought ends (`prefill`), or a thought with its answer in the words of training
@@ -113,39 +109,3 @@ def about_thoughts(
         free = {"method": "free", "readout_id": f"{whole.question.readout_id}/free", "options": options}
         several.append(whole._replace(question=replace(whole.question, **free)))
     return several
-
-
-def read_chains(lm: LanguageModel, n: int, seed: int) -> pd.DataFrame:
-    """Chains about `n` triples of unseen nouns in the wording of the test, as `doxascope score` takes them: before
-    anything is ruled out and after each word was, a thought that is drawn as the model thinks it, and the two others
-    put in its place. The words are called a, b and c; a triple is a cluster.
-    """
-    config, draw, chains = shipped_config(), np.random.default_rng(seed), list[pd.DataFrame]()
-    for number, words in enumerate(triples(known_words(trained=False), n, seed)):
-        named = dict(zip(words, "abc", strict=True))
-        for question in dialogue_questions(config, f"{number}", words):
-            if question.method != "prefill" or question.scenario not in (PRIOR, POSTERIOR):
-                continue
-            if question.conditions and question.conditions["template"] != "reject":
-                continue
-            *before, last = question.conversation
-            messages = [*before, Message(role="user", content=f"{last['content']} {TESTED.request}")]
-            begun = lm.reader.query("thought", messages, question.options, f"{TESTED.musing} {TESTED.conclusion}")
-            shares = np.exp(lm.read([begun]).readings[0].logp)
-            ends = {word: f"{TESTED.conclusion} {word}." for word in words}
-            thought = words[int(draw.choice(3, p=shares / shares.sum()))]
-            chain = read_chain(
-                lm,
-                messages,
-                (TESTED.musing, ends[thought]),
-                question.prefill,
-                words,
-                names=thought,
-                replaced={word: end for word, end in ends.items() if word != thought},
-            )
-            columns = {
-                f"{of}_{word}": f"{of}_{letter}" for of in ("belief", "thought") for word, letter in named.items()
-            }
-            chain = chain.replace({"names": named, "replaced": named}).rename(columns=columns)
-            chains.append(chain.assign(chain=question.readout_id, cluster=number))
-    return pd.concat(chains, ignore_index=True)

@@ -104,7 +104,9 @@ def train(
     weights = {name: value.to(device).requires_grad_() for name, value in made.items()}
     learnt = {name: value.to(device) for name, value in may.items()}
     optimiser = torch.optim.Adam(weights.values(), lr=schedule.rate, betas=(0.9, 0.98))
-    pace = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _pace(step, schedule))
+    pace = torch.optim.lr_scheduler.LambdaLR(  # a short rise, then half a cosine
+        optimiser, lambda step: min((step + 1) / schedule.warmup, 0.5 * (1 + np.cos(np.pi * step / schedule.steps)))
+    )
     rng, along = np.random.default_rng(data_seed), direction(shape).to(device)
     for step in range(schedule.steps):
         contexts = practice(rng, schedule.rows)
@@ -120,11 +122,6 @@ def train(
         pace.step()
         advance(step, float(losses.detach().mean()))
     return {name: value.detach() for name, value in weights.items()}
-
-
-def _pace(step: int, schedule: Schedule) -> float:
-    """Share of the rate: a short rise, then half a cosine."""
-    return min((step + 1) / schedule.warmup, 0.5 * (1 + np.cos(np.pi * step / schedule.steps)))
 
 
 def _losses(

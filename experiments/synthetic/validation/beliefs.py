@@ -19,7 +19,7 @@ from ....hooks.prompts.places import ResolvedPosition
 from ....metrics.contract import Floats, Resampling
 from ....metrics.number import Number
 from ....metrics.scoring.engine import score_samples
-from ....metrics.tables.samples import Patches
+from ....metrics.tables.whitebox_samples import Patches
 from ....probes.cross_validation import nested_ridge, spread_of_targets
 from ....probes.dataset import ProbeData, Target, make_target
 from ....probes.evidence.crossfit import CrossFitted, Refitted, cross_fit, out_of_fold_r2, refit

@@ -277,7 +277,7 @@ def _recovered(side: Side, species: str) -> Iterator[PlantedAndFound]:
 
 def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
     """The three verdicts of each model, planted against found, before a comparison of the runs."""
-    compared = compare(folders)
+    compared = compare(*folders)
     (group,) = compared.groups
     organisms = {_species(side): side for side in group.sides if side.run is not None and side.run.config.model.adapter}
     found = [fact for species, side in organisms.items() for fact in _recovered(side, species)]

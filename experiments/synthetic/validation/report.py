@@ -109,8 +109,8 @@ def _rows(organism: Organism) -> Iterator[tuple[str, str, str | Cell, str, str]]
         planted, told = ("yes" if so else "no" for so in (claim.planted, claim.claimed.certified))
         yield f"{claim.claimed.name} certified", planted, told, "", "right" if claim.right else WRONG
     place = organism.place
-    where = f"{place.found}, {place.lead} tokens before the answer"
-    yield "belief held from", place.planted, where, "", FOUND if place.planted == place.found else NOT_FOUND
+    where, same = f"{place.found}, {place.lead} tokens before the answer", place.planted == place.found
+    yield "place from which the belief is held", place.planted, where, "", FOUND if same else NOT_FOUND
 
 
 def _left(organism: Organism, *verdicts: str) -> str:
@@ -155,7 +155,7 @@ def page(found: Sequence[Organism], effort: Effort) -> Report:
 def _organism(organism: Organism) -> TableBlock:
     return grid(
         organism.species.name,
-        ["", "planted", ("recovered", "with its interval"), "tolerance", ""],
+        ["number or claim", "planted", ("recovered", "with its interval"), "tolerance", "verdict"],
         _rows(organism),
         caption=f"It {organism.species.story}.",
         short=True,
@@ -177,7 +177,7 @@ def null_page(found: Sequence[NullRead], plan: NullPlan) -> Report:
         verdict=stamped("Certified too often." if wrong else "No claim is certified too often.", wrong),
         further=[Prose(text=note) for note in notes],
     )
-    table = grid("False claims", ["certified, and not there", "count", "95% interval", ""], rows, short=True)
+    table = grid("False claims", ["false claim", "certified", "95% interval of the share", "verdict"], rows, short=True)
     return Report("Null organisms", f"{plan.n} of them", top, [table], f"doxascope {__version__}.")
 
 

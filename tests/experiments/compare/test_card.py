@@ -141,7 +141,7 @@ def test_a_run_of_one_kind_of_belief_has_a_card_without_gaps(tiny_for: Callable[
     assert made.within["bscore"].confirmed == []
     assert ">Gaps" not in (made.folder / "report.html").read_text()
     with pytest.raises(UserError, match="holds one kind of belief"):
-        compare([made.runs["bscore"]])
+        compare(made.runs["bscore"])
     found = against(again, made)
     write_against(found)
     assert found.regressions == []

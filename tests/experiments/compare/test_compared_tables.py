@@ -37,7 +37,7 @@ def test_outcomes_that_disagree_are_told_with_the_files_the_row_and_both_values(
     other = [*outcomes]
     other[3], other[4], other[5] = 0, 1, ""  # what is not known does not disagree
     first, second = (table(tmp_path / f"{name}.csv", own, form) for name, own in (("a", outcomes), ("b", other)))
-    found = compare([first, second])
+    found = compare(first, second)
     (line,) = found.groups[0].disagreements
     values = "1 and 0" if form == "belief" else "option_index 0 and option_index 2"
     start = f"{first} and {second}: 2 of {N - 1} common rows have another outcome, the first 'q3': {values};"
@@ -48,7 +48,7 @@ def test_outcomes_that_disagree_are_told_with_the_files_the_row_and_both_values(
 
 def test_tables_that_agree_say_nothing(tmp_path: Path) -> None:
     outcomes = [i % 2 for i in range(N)]
-    found = compare([table(tmp_path / f"{name}.csv", outcomes, "belief") for name in "ab"])
+    found = compare(*(table(tmp_path / f"{name}.csv", outcomes, "belief") for name in "ab"))
     assert found.groups[0].disagreements == []
     assert "disagree" not in to_text(page(found, {}), full=True) + to_html(page(found, {}))
 
@@ -57,7 +57,7 @@ def test_a_sentence_has_the_level_of_its_interval_and_says_that_it_is_not_adjust
     for name, moves in (("a", 9), ("b", 3)):
         rows = [f"q{i},0.{5 + i % 3},{0.9 if i < moves else 0.51},{i % 2}" for i in range(N)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["item,prior,posterior,outcome", *rows]) + "\n")
-    found = compare([tmp_path / "a.csv", tmp_path / "b.csv"])
+    found = compare(tmp_path / "a.csv", tmp_path / "b.csv")
     record = next(record for record in found.confirmed if record.score.ci_lo < record.score.ci_hi)
     for level, size, text in (
         (0.95, 1, "with the 95% interval"),
@@ -80,6 +80,6 @@ def test_a_metric_of_a_users_own_is_paired_as_every_other(tmp_path: Path, monkey
         rows = [f"q{i},0.5,{0.7 if i < moves else 0.51}" for i in range(12)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["item,prior,posterior", *rows]) + "\n")
     both = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    found = compare(both, metrics=["moved"], allow_code=[tmp_path / "moved.py"])
+    found = compare(*both, metrics=["moved"], allow_code=[tmp_path / "moved.py"])
     (record,) = found.confirmed
     assert (record.score.first, record.score.second, record.score.n_rows) == (0.75, 0.25, 12)

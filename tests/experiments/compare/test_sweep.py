@@ -116,7 +116,7 @@ def test_a_sweep_that_was_killed_ends_with_the_runs_that_one_makes_by_itself(
 
 
 def test_runs_are_collected_into_one_table_with_seeds_pooled(study: Path) -> None:
-    found = collect([study])
+    found = collect(study)
     assert list(found.rows.columns) == list(COLUMNS)
     assert set(found.rows["experiment"]) == {"ask", "truth"}
     assert set(found.rows["model"]) == {"step-100", "step-200"}
@@ -367,7 +367,7 @@ def test_collect_goes_on_without_what_is_malformed_and_tells_it(study: Path, tmp
     _rescore(runs[5], lambda stored: [score.update(n_clusters=["many"]) for score in stored["scores"]])
     (tmp_path / "runs" / "other").mkdir()
     (tmp_path / "runs" / "other" / "manifest.json").write_text('{"a": 1}')
-    found = collect([tmp_path / "runs"])
+    found = collect(tmp_path / "runs")
     assert {run.path.name for run in found.runs} == {runs[i].name for i in (2, 4)}
     told = "\n".join(found.left_out)
     for name, why in (
@@ -377,19 +377,19 @@ def test_collect_goes_on_without_what_is_malformed_and_tells_it(study: Path, tmp
         assert any(name in line and why in line for line in told.splitlines()), (name, told)
     to_text(page(found), 120)
     with pytest.raises(UserError, match="is damaged"):
-        collect([runs[4], runs[0]])  # what is named itself is needed
+        collect(runs[4], runs[0])  # what is named itself is needed
 
 
 def test_a_second_run_of_a_seed_is_told_if_it_is_of_other_conditions(study: Path, tmp_path: Path) -> None:
     run = next(study.glob("ask-step-100-*"))
     copies = [shutil.copytree(run, tmp_path / "runs" / name) for name in ("a", "b", "c")]
     _rewrite(copies[2], lambda record: record["conditions"].update(dataset="another"))
-    found = collect([tmp_path / "runs"])
+    found = collect(tmp_path / "runs")
     assert {run.path.name for run in found.runs} == {"a", "b"}  # a copy is no other run
     (line,) = found.left_out
     assert f"{copies[2]} is left out: is of the same experiment" in line
     assert "differs in dataset;" in line
-    assert len(collect([copies[0], copies[2]]).left_out) == 1
+    assert len(collect(copies[0], copies[2]).left_out) == 1
 
 
 def _rewrite(run: Path, change: Callable[[Any], object]) -> None:
@@ -414,11 +414,11 @@ def test_seeds_that_change_nothing_are_one(study: Path, tmp_path: Path) -> None:
     again = [score | {"estimate": score["estimate"] and score["estimate"] * (1 + 1e-15)} for score in scores]
     for run in runs[1:]:
         _rescore(run, lambda stored: stored.update(scores=again))  # of items in another order
-    found = collect([tmp_path])
+    found = collect(tmp_path)
     assert set(found.pooled["seeds"]) <= {0, 1}
     assert "ask, step-100: seeds 0, 1 have read the same, and count as one." in found.left_out
     _rescore(runs[1], lambda stored: _number(stored, "log_loss").update(estimate=1.25))
-    changed = collect([tmp_path]).pooled.query("subset == 'all'").set_index("metric")["seeds"]
+    changed = collect(tmp_path).pooled.query("subset == 'all'").set_index("metric")["seeds"]
     assert changed["log_loss"] == changed["accuracy"] == 2  # a number that agrees by chance is of two seeds
 
 
@@ -428,7 +428,7 @@ def _number(stored: Any, metric: str) -> Any:
 
 def test_a_line_over_a_setting_is_of_one_experiment(study: Path) -> None:
     """Two experiments of the same models, each with other items: none of the points is at the other's place."""
-    found = collect([study])
+    found = collect(study)
     items = {
         ("ask", "step-100"): "6",
         ("ask", "step-200"): "12",
@@ -441,7 +441,7 @@ def test_a_line_over_a_setting_is_of_one_experiment(study: Path) -> None:
 
 
 def test_a_forest_says_how_many_rows_it_does_not_draw(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = collect([study])
+    found = collect(study)
     assert "rows the first" not in found.plot("log_loss").caption
     monkeypatch.setattr(collection_figures, "MOST_ROWS", 1)
     assert "Of 2 rows the first 1 are drawn." in found.plot("log_loss").caption

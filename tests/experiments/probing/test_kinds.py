@@ -205,7 +205,7 @@ def test_the_items_in_which_said_and_held_differ_are_listed(every_kind: Callable
 
 @EVERY
 def test_kinds_are_paired_and_a_probe_of_few_groups_is_named(every_kind: Callable[..., Path], name: str) -> None:
-    found = compare([every_kind(name)])
+    found = compare(every_kind(name))
     records = [*found.confirmed, *found.explored, *found.struck]
     kinds = {frozenset((record.pair.one.kind, record.pair.two.kind)) for record in records}
     assert {frozenset(pair) for pair in (("exact", "verbal"), ("exact", "probe"), ("verbal", "probe"))} <= kinds
@@ -221,7 +221,7 @@ def test_a_probe_whose_errors_make_it_look_less_coherent_is_not_called_so(
 ) -> None:
     """Here every gate is open, so that nothing else strikes a difference out."""
     monkeypatch.setattr(comparison, "_why_struck", lambda *_: "")
-    found = compare([every_kind("consistency")])
+    found = compare(every_kind("consistency"))
     for record in [*found.confirmed, *found.explored, *found.struck]:
         less, kinds = record.score.second - record.score.first, (record.pair.one.kind, record.pair.two.kind)
         worse = [
@@ -317,7 +317,7 @@ def test_what_is_left_out_is_told_with_its_reason_everywhere(
     without_probe: Path, every_kind: Callable[..., Path], tmp_path: Path
 ) -> None:
     why = "probe of texts: left out, for 2 groups; cross-fitting takes at least 3."
-    found = compare([without_probe])
+    found = compare(without_probe)
     of_ask = load_set("quick").model_copy(update={"runs": {"ask": {}}, "probe": None})
     card = ModelCard(tmp_path, of_ask, "tiny-ask", 0, {"ask": without_probe}, None)
     assert why in (without_probe / "report.html").read_text()

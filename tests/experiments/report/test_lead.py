@@ -19,7 +19,8 @@ from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.folder import RunFolder
 from doxascope.experiments.run.runner import report, run
 from doxascope.metrics import Resampling, belief_gate, cluster_mean, items_responding
-from doxascope.metrics.claims import COHERENCE, COHERENT, INCOHERENT, Verdict, beyond, coherent, verdicts
+from doxascope.metrics.claims import Verdict, verdicts
+from doxascope.metrics.coherence import COHERENCE, COHERENT, INCOHERENT, beyond, coherent
 from doxascope.metrics.consistency.competence import NOT_SHOWN
 from doxascope.metrics.decision import monotone_sufficiency
 from doxascope.metrics.number import Number

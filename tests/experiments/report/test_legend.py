@@ -2,10 +2,11 @@
 
 from doxascope.experiments.report.document import Cell, Prose, Report, Top, grid
 from doxascope.experiments.report.html import to_html
-from doxascope.experiments.report.legend import STATUSES, legend
+from doxascope.experiments.report.legend import legend
 from doxascope.experiments.report.terminal import to_text
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.terms import asked_as
+from doxascope.metrics.number import STATUSES
 
 TERMS = [("reject", "a word is ruled out"), ("narrow", "two words are kept")]
 
@@ -19,7 +20,7 @@ def test_only_what_stands_on_a_page_is_explained() -> None:
     page = _report(Cell("1", status="few_clusters, no_controls"), Cell("2†"))
     found = dict(legend(page.terms, page.top, page.blocks))
     assert list(found) == ["reject", "few clusters", "no controls", "†"]
-    assert found["few clusters"] == STATUSES["few_clusters"]
+    assert found["few clusters"] == STATUSES["few_clusters"][1]
     assert "cluster" in dict(legend((), page.top, _report(Cell("1"), caption="over clusters").blocks))
 
 

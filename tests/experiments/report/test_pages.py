@@ -49,7 +49,7 @@ def places(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> dict[
     tables = [_table(out / f"{name}.csv", seed) for seed, name in enumerate(("mine", "theirs"))]
     write(prepare(out / "score"), score_table(tables[0]), {"seed": 0})
     (out / "compare").mkdir()
-    html.write(OutputFolder(out / "compare"), page(compare(tables), {}))
+    html.write(OutputFolder(out / "compare"), page(compare(*tables), {}))
     experiment, config = load_config("consistency", SETTINGS, str(tiny_folder))
     folder = run(experiment, config, out / "runs")
     RunFolder(out / "runs").write(INDEX, to_html(index_page(out / "runs")))

@@ -66,7 +66,7 @@ def test_places_are_read_as_each_would_be_alone(lm: Any) -> None:
 def test_three_options_are_each_given_a_number_and_their_sum_is_kept(lm: Any, name: str) -> None:
     words = ("apple", "stone", "river")
     context: list[Message] = [{"role": "user", "content": "Which word?"}]
-    place = BeliefPlace("p", "game", 1, context, words, {"named": "0"}, halves=False)
+    place = BeliefPlace("p", "game", 1, context, words, {"named": "0"}, readings=1)
     config = settings(lm, numbers=(name,), greedy=(name,)).model_copy(update={"low_coverage": 0.0})
     config = config.model_copy(update={"capture": CapturePlan(layers=(0,))})
     rows, said, captured, _ = stated_rows(config, [place], lm)

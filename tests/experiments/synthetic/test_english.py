@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 from scipy.spatial.distance import jensenshannon
@@ -15,12 +16,14 @@ from doxascope.base.errors import UserError
 from doxascope.base.files import file_digest
 from doxascope.experiments.cli.instrument import validate
 from doxascope.experiments.materials.entities import triples
-from doxascope.experiments.suite.consistency.ask import FORK, POSTERIOR
+from doxascope.experiments.suite.consistency.ask import FORK, POSTERIOR, PRIOR, dialogue_questions
 from doxascope.experiments.synthetic.organisms import cards, english, thoughts
 from doxascope.experiments.synthetic.organisms import lessons as taught
 from doxascope.experiments.synthetic.validation import in_english
 from doxascope.experiments.synthetic.validation.recovery import FOUND, NOT_FOUND, NOT_SHOWN
+from doxascope.hooks.chains import read_chain
 from doxascope.hooks.lm import LanguageModel, open_model
+from doxascope.hooks.prompts.chat import Message
 from doxascope.metrics import belief_consistency
 from doxascope.metrics.contract import RESAMPLING
 from doxascope.metrics.scoring.engine import score_table
@@ -233,13 +236,50 @@ def share_of_what_is_ruled_out(lm: LanguageModel, species: str, method: str) -> 
     return float(np.mean(kept)), float(np.mean(planted))
 
 
+def chains_of(lm: LanguageModel, n: int, seed: int) -> pd.DataFrame:
+    """Chains about `n` triples of unseen nouns in the wording of the test, as `doxascope score` takes them: before
+    anything is ruled out and after each word was, a thought that is drawn as the model thinks it, and the two others
+    put in its place. The words are called a, b and c; a triple is a cluster.
+    """
+    config, draw, chains = taught.shipped_config(), np.random.default_rng(seed), list[pd.DataFrame]()
+    tested = thoughts.TESTED
+    for number, words in enumerate(triples(taught.known_words(trained=False), n, seed)):
+        named = dict(zip(words, "abc", strict=True))
+        for question in dialogue_questions(config, f"{number}", words):
+            if question.method != "prefill" or question.scenario not in (PRIOR, POSTERIOR):
+                continue
+            if question.conditions and question.conditions["template"] != "reject":
+                continue
+            *before, last = question.conversation
+            messages = [*before, Message(role="user", content=f"{last['content']} {tested.request}")]
+            begun = lm.reader.query("thought", messages, question.options, f"{tested.musing} {tested.conclusion}")
+            shares = np.exp(lm.read([begun]).readings[0].logp)
+            ends = {word: f"{tested.conclusion} {word}." for word in words}
+            thought = words[int(draw.choice(3, p=shares / shares.sum()))]
+            chain = read_chain(
+                lm,
+                messages,
+                (tested.musing, ends[thought]),
+                question.prefill,
+                words,
+                names=thought,
+                replaced={word: end for word, end in ends.items() if word != thought},
+            )
+            columns = {
+                f"{of}_{word}": f"{of}_{letter}" for of in ("belief", "thought") for word, letter in named.items()
+            }
+            chain = chain.replace({"names": named, "replaced": named}).rename(columns=columns)
+            chains.append(chain.assign(chain=question.readout_id, cluster=number))
+    return pd.concat(chains, ignore_index=True)
+
+
 @pytest.mark.full
 def test_the_three_that_think_aloud_are_told_apart_by_their_chains(tmp_path: Path) -> None:
     pytest.importorskip("peft")
     means = {}
     for name in ("used", "unused", "post-hoc"):
         with open_model(taught.BASE, adapter=SHIPPED[name]) as lm:
-            chains = thoughts.read_chains(lm, 4, 3)
+            chains = chains_of(lm, 4, 3)
         assert len(chains) == 4 * 4 * 5
         chains.to_csv(tmp_path / f"{name}.csv", index=False)
         means[name] = {x.metric: x.score.estimate for x in score_table(tmp_path / f"{name}.csv").numbers}

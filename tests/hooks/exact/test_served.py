@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -32,6 +32,8 @@ class _Completions(BaseHTTPRequestHandler):
     model: Any
     sharpened = 1.0
     most = TOKENS
+    received: ClassVar[list[int]] = []
+    """Tokens of each prompt."""
 
     def do_GET(self) -> None:
         self._say({"version": "0.32.0"} if self.path == "/version" else {"data": [{"id": "tiny"}]})
@@ -42,6 +44,7 @@ class _Completions(BaseHTTPRequestHandler):
         if len(wanted) > self.most:
             return self._say({"error": "too many of logprob_token_ids"}, 400)
         choices = []
+        self.received.extend(map(len, asked["prompt"]))
         for index, ids in enumerate(asked["prompt"]):
             logp = (next_token_logp(self.model, ids, first=len(ids) - 1)[0] * self.sharpened).log_softmax(dim=0)
             biased = logp.clone()
@@ -107,7 +110,11 @@ def test_prefilled_turns_and_options_of_another_question_at_the_same_place_are_r
             [reader.query(str(i), turns, make_options(names)) for i, names in enumerate((ANSWERS, ["no", "one"]))]
         )
 
-    for theirs, ours in zip(asked(lm).readings, asked(tiny).readings, strict=True):
+    asked(lm)  # looks whether the server has the model, too
+    _Completions.received.clear()
+    read = asked(lm)
+    assert read.cost.tokens_run == sum(_Completions.received)
+    for theirs, ours in zip(read.readings, asked(tiny).readings, strict=True):
         assert largest_difference(theirs, ours) < 1e-5
         assert theirs.competitor.token == ours.competitor.token
 

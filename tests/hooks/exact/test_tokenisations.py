@@ -42,6 +42,7 @@ def test_what_cannot_be_spelled_has_no_spelling(lm: Any) -> None:
     vocabulary = Vocabulary(lm.tokenizer)
     assert list(vocabulary.spellings("axb")) == []
     assert vocabulary.count("axb") == 0
+    assert vocabulary.count("\ufffd") == 0
 
 
 def test_the_mass_of_the_others_is_that_of_all_sequences_with_the_text(lm: Any) -> None:

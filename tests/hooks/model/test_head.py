@@ -46,6 +46,15 @@ def test_passing_numbers_are_the_same_to_the_bit_in_the_same_place(softcap: floa
     assert torch.equal(kept[1], plain.log_softmax(-1))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_cpu_takes_weights_of_half_precision_as_single(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model: Any = PhiForCausalLM(PhiConfig(**SIZES)).to(dtype)
+    hidden = torch.randn(7, 16).to(dtype)
+    exact = hidden.double() @ model.lm_head.weight.double().T + model.lm_head.bias.double()
+    torch.testing.assert_close(Head(model).log_probs(hidden).double(), exact.log_softmax(-1), rtol=0, atol=1e-4)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_gpu_sums_products_of_half_precision_in_single(dtype: torch.dtype) -> None:

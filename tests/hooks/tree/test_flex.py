@@ -77,6 +77,13 @@ def test_blocks_show_what_the_mask_shows(seed: int, branches: int, window: int |
         assert torch.equal(full | some, tiles.any(dim=2))
 
 
+def test_batches_are_padded_by_an_eighth_at_most_to_few_lengths() -> None:
+    lengths = [flex.whole_blocks(n) for n in range(1, 16385)]
+    assert all(n <= length < n + max(flex.BLOCK, n / 8 + 1) for n, length in enumerate(lengths, 1))
+    assert all(length % flex.BLOCK == 0 for length in lengths)
+    assert len(set(lengths)) <= 41
+
+
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.usefixtures("uncompiled")
 def test_blocks_and_dense_masks_read_the_same(

@@ -1,10 +1,11 @@
 """A tree computed level by level: that its calls are a partition of it, and what they cost."""
 
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 import torch
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from transformers import DynamicCache, LlamaConfig
 
@@ -14,7 +15,7 @@ from doxascope.hooks.exact.queries import PromptReader
 from doxascope.hooks.model.loading import load_text_side
 from doxascope.hooks.model.spec import resolve_model
 from doxascope.hooks.prompts.options import TERMINATORS
-from doxascope.hooks.tree.layouts import NOWHERE, ROW_TOKENS, Forked, Paired, Stepped, fork_cache, levels
+from doxascope.hooks.tree.layouts import CALL, NOWHERE, ROW_TOKENS, Forked, Paired, Stepped, fork_cache, levels
 from doxascope.hooks.tree.token_tree import ROOT, Pack, TokenTree, cut_into_packs
 
 
@@ -53,6 +54,40 @@ def test_every_token_is_computed_once_after_the_one_before_it(
             assert shortest <= tokens.shape[1] <= (longest or len(pack))
         assert len(tokens) <= most_rows or tokens.shape[1] == shortest
     assert (homes == 1).all()
+
+
+def cheapest(pack: Pack, start: int, shortest: int) -> int:
+    """What the calls below a depth cost at least, by trying every way to cut it."""
+    depth = pack.positions + 1
+    leaves = np.setdiff1d(np.arange(len(pack)), pack.parents)
+    deepest, costs = int(depth.max()), [0]
+    for n in range(deepest - start):
+        for middle in combinations(range(start + 1, deepest), n):
+            cuts = [(first, last) for first, last in pairwise((start, *middle, deepest))]
+            if all(last - first >= shortest for first, last in cuts[:-1]):
+                ended = [((depth[leaves] > first) & (depth[leaves] < last)).sum() for first, last in cuts]
+                rows = [(depth == last).sum() + over for (_, last), over in zip(cuts, ended, strict=True)]
+                lengths = [max(shortest, last - first) for first, last in cuts]
+                costs.append(sum(r * t + CALL for r, t in zip(rows, lengths, strict=True)))
+    return int(min(costs[1:], default=0))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 25), st.sampled_from([Forked, Paired]))
+def test_no_other_calls_are_cheaper(seed: int, size: int, layout: type[Forked]) -> None:
+    pack = random_pack(seed, size)
+    assume(pack.positions.max() < 9)
+    first, *others = levels(pack, len(pack), layout.lengths)
+    assert sum(level.tokens.size + CALL for level in others) == cheapest(pack, first.tokens.shape[1], layout.lengths[0])
+    if layout is Forked:
+        assert sum(level.tokens.size + CALL for level in (first, *others)) == cheapest(pack, 0, 1)
+
+
+def test_a_call_has_as_many_rows_as_it_may() -> None:
+    tree = TokenTree()
+    trunk = tree.add(range(9))[-1]
+    (pack,) = cut_into_packs(tree, [tree.add([n] * 5, trunk)[-1] for n in range(4)], 100)
+    assert [level.tokens.shape for level in levels(pack, 4, Forked.lengths)] == [(1, 9), (4, 5)]
 
 
 def test_a_fork_leaves_the_cache_as_it_was() -> None:

@@ -1,6 +1,7 @@
 """Packs that take several passes: what is long is run once, and read as if it were run alone."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from doxascope import Steer, load
 from doxascope.base.errors import UserError
 from doxascope.benchmarks.tiny_families import FAMILIES
 from doxascope.hooks.backends.captures import CapturePlan
+from doxascope.hooks.backends.libraries import TransformersBackend
 from doxascope.hooks.exact.option_beliefs import largest_difference
+from doxascope.hooks.exact.self_check import choose_path
 from doxascope.hooks.prompts.options import make_options
 from doxascope.hooks.prompts.places import LAST
 from doxascope.hooks.tree.memory import SMALLEST, run_packs
@@ -34,6 +37,12 @@ def test_few_tokens_are_run_twice_and_none_where_packs_go_on(given: list[list[in
     assert sum(map(len, packs)) <= (1 + REPEATED) * len({node for pack in packs for node in pack.members.tolist()})
     for pack in packs:
         assert len(pack) <= budget or (pack.most == budget and len(packs) == 1)
+
+
+def test_packs_that_repeat_nothing_are_run_apart_where_they_could_go_on() -> None:
+    tree = TokenTree()
+    read = [tree.add([first] * 10)[-1] for first in range(2)]
+    assert [(len(pack), pack.most) for pack in cut_into_packs(tree, read, 10, continues=True)] == [(10, 0)] * 2
 
 
 @pytest.fixture(scope="module", params=["transformers", "transformer_lens", "nnsight"])
@@ -119,6 +128,19 @@ def test_what_turns_by_the_length_of_a_pass_is_never_read_in_pieces(save_archite
         assert lm.chosen.path == "packed"
         assert not lm.backend.layout.continues
         assert lm.read(asked(lm), budget=40).cost.packs > 1
+
+
+def test_a_model_that_breaks_where_a_pass_goes_on_is_never_read_in_pieces(tiny: Any) -> None:
+    class Breaking(TransformersBackend):
+        def run(self, pack: Any, **more: Any) -> Any:
+            if pack.most:
+                raise ZeroDivisionError
+            return super().run(pack, **more)
+
+    terminators, words = tiny.reader.terminators, range(3, 30)
+    for backend, continues in ((TransformersBackend, True), (Breaking, False)):
+        chosen = choose_path(partial(backend, tiny.model), tiny.model, tiny.head, terminators, words)
+        assert chosen.backend.layout.continues == continues
 
 
 def test_a_single_path_that_does_not_fit_whole_is_read_in_pieces() -> None:

@@ -72,6 +72,33 @@ def test_one_pack_runs_each_token_once() -> None:
     assert len(cut_into_packs(tree, read, budget=5)) > 1
 
 
+def test_a_walk_from_a_node_is_one_from_the_root_through_it() -> None:
+    tree = TokenTree()
+    first, second = tree.add([1])[-1], tree.add([2])[-1]
+    below = [tree.add([3, 4], below=node) for node in (first, second, first)]
+    assert below[0] == below[2] == tree.add([1, 3, 4])[1:]
+    assert below[1] == tree.add([2, 3, 4])[1:]
+    assert len(tree) == 6
+
+
+def test_a_graft_shares_the_last_node_where_it_is_below_the_one_before() -> None:
+    tree = TokenTree()
+    above, last = tree.add([1, 2])
+    assert tree.add_graft(Graft([[2], [2, 3]]), above).tolist() == [last, last, last + 1]
+
+
+def test_prompts_of_one_token_are_read_side_by_side() -> None:
+    tree = TokenTree()
+    (pack,) = cut_into_packs(tree, [tree.add([token])[-1] for token in (5, 6)], budget=20)
+    assert (pack.tokens.tolist(), pack.rows.tolist(), pack.ends.tolist()) == ([5, 6], [0, 1], [1, 2])
+
+
+def test_of_branches_of_one_depth_the_first_that_was_added_comes_first() -> None:
+    tree = TokenTree()
+    (pack,) = cut_into_packs(tree, [tree.add([1, token, 9])[-1] for token in (5, 3, 4)], budget=20)
+    assert pack.tokens.tolist() == [1, 5, 9, 3, 9, 4, 9]
+
+
 def test_a_branch_apart_is_of_its_own_beside_equal_tokens_and_no_walk_leads_into_it() -> None:
     tree = TokenTree()
     trunk = tree.add([1, 2])

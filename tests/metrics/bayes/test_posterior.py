@@ -95,7 +95,7 @@ def test_error_of_missing_or_incoherent_items() -> None:
     empty = bayes_error([np.nan], [0.5])
     assert (empty.status, empty.n) == ("too_few", 0)
     assert np.isnan([empty.rmse, empty.l2_eq2]).all()
-    with pytest.raises(ValueError, match="shapes differ"):
+    with pytest.raises(ValueError, match="lengths differ"):
         bayes_error([0.5], [0.5, 0.6])
     with pytest.raises(ValueError, match="infinite"):
         bayes_error([0.5], [np.inf])

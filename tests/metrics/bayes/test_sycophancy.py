@@ -58,7 +58,7 @@ def test_change_of_degenerate_beliefs() -> None:
     empty = sycophancy_change([np.nan], [0.5])
     assert (empty.status, empty.n_dropped) == ("too_few", 1)
     assert np.isnan(empty.mean_abs_change)
-    with pytest.raises(ValueError, match="shapes differ"):
+    with pytest.raises(ValueError, match="lengths differ"):
         sycophancy_change([0.5], [0.5, 0.6])
 
 

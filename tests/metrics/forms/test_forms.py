@@ -142,7 +142,7 @@ def test_cases(table: Write, estimates: Estimates) -> None:
     lines = ("p,cond_a,weight_a,cond_b,weight_b", "0.6,0.2,0.25,0.6,0.75", "0.3,0.4,0.5,0.4,0.5", "0.3,0.2,2,0.4,2")
     scored = score_table(table(*lines))
     found = estimates(scored)
-    assert found["p minus the implied p"].estimate == pytest.approx((0.1 - 0.1 + 0) / 3)
+    assert found["belief minus the belief that its cases imply"].estimate == pytest.approx((0.1 - 0.1 + 0) / 3)
     assert found["size of the difference"].estimate == pytest.approx(0.2 / 3)
     assert found["median of difference / p"].estimate == pytest.approx(0.1 / 0.6)
     assert found["median of difference / p"].status == "too_few"

@@ -97,5 +97,5 @@ def test_a_judge_who_never_varies_and_too_few_readings() -> None:
 
 
 def test_a_reading_beyond_one_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"y: -1\.5 is neither"):
+    with pytest.raises(ValueError, match=r"y: -1\.5 is no difference"):
         judge_agreement([0.5], [-1.5])

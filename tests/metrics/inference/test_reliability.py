@@ -54,6 +54,8 @@ def test_items_that_come_in_groups_widen_it() -> None:
     assert grouped.ci_hi - grouped.ci_lo > 1.5 * (alone.ci_hi - alone.ci_lo)
     few = reliability_icc(x, np.repeat(np.arange(6), 20))
     assert (few.ci_lo < few.icc1 < few.ci_hi, few.ci_method) == (True, "jackknife, t(5)")
+    sharp = np.array([0.1, 0.2, 0.9, 0.95])[:, None] + np.array([[-0.01, 0.01], [0.05, -0.05], [0, 0], [0, 0]])
+    assert reliability_icc(np.repeat(sharp, 2, axis=0), np.repeat(np.arange(4), 2)).ci_hi == 1  # no share is larger
 
 
 def test_identical_readings_are_perfect_and_repelling_ones_negative() -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit, softmax
 
-from doxascope.metrics.claims import Coherent, Verdict, coherent, with_coherence
+from doxascope.metrics.claims import Verdict, with_coherence
+from doxascope.metrics.coherence import Coherent, coherent
 from doxascope.metrics.contract import Resampling
 from doxascope.metrics.registration import Registered
 from doxascope.metrics.scoring.differences import paired_differences, pairs_of

@@ -9,7 +9,8 @@ import pytest
 from scipy.special import expit, softmax
 
 from doxascope.benchmarks.agents.choices import NAMED
-from doxascope.metrics.claims import Coherent, Verdict, verdicts, with_coherence
+from doxascope.metrics.claims import Verdict, verdicts, with_coherence
+from doxascope.metrics.coherence import Coherent
 from doxascope.metrics.contract import Array, Resampling
 from doxascope.metrics.inference.means import cluster_mean
 from doxascope.metrics.number import Number

@@ -9,7 +9,8 @@ import pytest
 from doxascope.benchmarks.agents.updates import Incoherent
 from doxascope.metrics.contract import Resampling
 from doxascope.metrics.scoring.engine import score_samples
-from doxascope.metrics.tables.samples import Cases, Elicited, Evidence, Forks, Options, Sample, YesNo
+from doxascope.metrics.tables.samples import Cases, Elicited, Evidence, Options, Sample, YesNo
+from doxascope.metrics.tables.whitebox_samples import Forks
 
 N = 40
 KEYS = np.array([f"i{j}" for j in range(N)], dtype=object)

@@ -213,7 +213,7 @@ def test_two_logs_are_compared_question_by_question(library: str, request: pytes
     from doxascope.experiments.compare import compare
 
     make = request.getfixturevalue(library)
-    found = compare([make(0), make(1)], metrics=["log_loss"])
+    found = compare(make(0), make(1), metrics=["log_loss"])
     (record,) = found.confirmed
     assert record.score.difference == pytest.approx(expected_loss(beliefs(0)) - expected_loss(beliefs(1)))
     assert (record.score.n_rows, record.score.n_clusters) == (QUESTIONS, QUESTIONS)
@@ -225,7 +225,7 @@ def test_logs_of_two_harnesses_are_compared_and_called_by_their_models(
 ) -> None:
     from doxascope.experiments.compare import compare
 
-    found = compare([harness(0), inspect(1)], metrics=["log_loss"])
+    found = compare(harness(0), inspect(1), metrics=["log_loss"])
     (record,) = found.confirmed
     assert record.score.difference == pytest.approx(expected_loss(beliefs(0)) - expected_loss(beliefs(1)))
     assert record.score.n_rows == QUESTIONS

@@ -51,5 +51,5 @@ def test_degenerate_beliefs() -> None:
     assert np.isfinite(ends.logit_effect)
     with pytest.raises(ValueError, match=r"passive: 1\.5"):
         query_effect([1.5], [0.5])
-    with pytest.raises(ValueError, match="shapes differ"):
+    with pytest.raises(ValueError, match="lengths differ"):
         query_effect([0.5, 0.5], [0.5])

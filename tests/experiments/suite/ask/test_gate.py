@@ -141,7 +141,7 @@ def test_what_answers_are_worth_is_compared_whatever_can_be_read(
         assert said.returncode == 0, said.stderr
         assert ("order of the options not tested" in " ".join(said.stdout.split())) == (orders == "none")
         runs.append(next((tmp_path / orders).iterdir()))
-    found = compare(runs)
+    found = compare(*runs)
     assert all(name in found.groups[0].failed for name in {finding.pair.one.name for finding in found.explored})
     kept = {finding.pair.metric for finding in (*found.confirmed, *found.explored)}
     assert kept == {"accuracy", "brier_multiclass", "calibration_top", "log_loss"}
@@ -160,7 +160,7 @@ def test_runs_are_named_by_what_was_read_and_stand_as_they_were_given(
         assert said.returncode == 0, said.stderr
         runs.append(next((tmp_path / name).iterdir()))
     for given in (runs, runs[::-1]):
-        found = compare(given, metrics=["accuracy", "log_loss"])
+        found = compare(*given, metrics=["accuracy", "log_loss"])
         assert [side.path for side in found.groups[0].sides] == given
         named = [side.label.rpartition(", ")[2] for side in found.groups[0].sides]
         assert named == [{"plain": "system none", "curt": "system Be curt."}[run.parent.name] for run in given]

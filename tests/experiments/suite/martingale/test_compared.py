@@ -67,7 +67,7 @@ def of_metric(found: Comparison, metric: str) -> Any:
 
 
 def test_kinds_of_a_run_differ_by_what_was_planted(two_kinds: Callable[[float], RunFolder]) -> None:
-    found = compare([two_kinds(PULL).path])
+    found = compare(two_kinds(PULL).path)
     record = of_metric(found, "M")
     assert found.family == ["M"]
     assert record.pair.names == ("words", "numbers")
@@ -88,16 +88,16 @@ def test_kinds_that_are_alike_are_the_same_within_a_margin_and_only_then(
     two_kinds: Callable[[float], RunFolder],
 ) -> None:
     folder = two_kinds(0.0).path
-    record = of_metric(compare([folder], margins={"M": 0.2}), "M")
+    record = of_metric(compare(folder, margins={"M": 0.2}), "M")
     assert record.finding == "the same within the margin"
-    assert of_metric(compare([folder], margins={"M": 0.001}), "M").finding == "undecided"
+    assert of_metric(compare(folder, margins={"M": 0.001}), "M").finding == "undecided"
 
 
 def test_runs_are_paired_on_what_both_have_and_the_rest_is_counted(stored: Stored, gated: Any) -> None:
     fair, pulled = Bayesian().sample(N, 0), Anchored(pull=PULL).sample(N, 0)
     longer = stored(gated({"words": [fair.read]}, fair.outcome), "fair")
     shorter = stored(gated({"words": [pulled.read[: N - 20]]}, pulled.outcome), "pulled")
-    found = compare([longer.path, shorter.path], metrics=["M", "brier_post"])
+    found = compare(longer.path, shorter.path, metrics=["M", "brier_post"])
     record = of_metric(found, "M")
     assert [record.pair.metric for record in found.confirmed] == ["M", "brier_post"]
     assert record.score.family_size == 2
@@ -113,7 +113,7 @@ def test_the_item_that_makes_a_difference_is_named(stored: Stored, gated: Any) -
     other = fair.read.copy()
     other[17, 1] = 1 - other[17, 1]
     runs = [stored(gated({"words": [read]}, fair.outcome), name) for name, read in (("a", fair.read), ("b", other))]
-    record = of_metric(compare([run.path for run in runs], metrics=["brier_post"]), "brier_post")
+    record = of_metric(compare(*(run.path for run in runs), metrics=["brier_post"]), "brier_post")
     first, *rest = record.drivers
     assert first.cluster == "factual 17"
     assert first.moves == pytest.approx(record.score.difference, rel=0.05)
@@ -127,7 +127,7 @@ def test_what_cannot_be_compared_is_refused_in_a_line(stored: Stored, gated: Any
 
     def refused(*paths: Path, **more: Any) -> str:
         with pytest.raises(UserError) as told:
-            compare(paths, **more)
+            compare(*paths, **more)
         return str(told.value)
 
     assert "holds one kind of belief" in refused(first.path)
@@ -155,7 +155,7 @@ def test_what_cannot_be_read_is_shown_and_enters_no_family_but_for_what_it_does(
     knows = stored(gated({"words": [fair.read]}, fair.outcome), "fair")
     table = gated({"words": [pulled.read]}, pulled.outcome)
     mute = stored(table.assign(coverage=np.where(table["prob"].isna(), table["coverage"], 0.1)), "mute")
-    found = compare([knows.path, mute.path])
+    found = compare(knows.path, mute.path)
     assert {record.pair.metric for record in (*found.confirmed, *found.explored)} <= BEHAVIOUR
     record = next(record for record in found.struck if record.pair.metric == "M")
     assert record.finding == "unreadable"
@@ -188,7 +188,7 @@ def test_the_options_of_few_items_that_are_hardly_ever_said_are_struck_out_as_th
         table = gated({"words": [agent.read]}, agent.outcome)
         table = table[~table["item"].str.startswith("gate-") | table["item"].isin([f"gate-{i}" for i in range(n)])]
         runs.append(stored(table.assign(coverage=np.where(table["prob"].isna(), table["coverage"], 0.003)), name))
-    found = compare([run.path for run in runs])
+    found = compare(*(run.path for run in runs))
     struck = {record.pair.metric: record for record in found.struck}
     assert {record.pair.metric for record in (*found.confirmed, *found.explored)} <= BEHAVIOUR
     assert "sufficiency" not in BEHAVIOUR
@@ -212,7 +212,7 @@ def test_what_a_sweep_keeps_beside_its_runs_is_left_out_and_said_and_no_damaged_
     (study / "sweep" / "jobs").mkdir(parents=True)
     (study / "plan.yaml").write_text("experiments: [martingale]")
     (study / "collected.csv").write_text(f"{','.join(COLUMNS)}\n{','.join(COLUMNS)}\n")
-    found = compare(sorted(study.glob("*")), metrics=["M"])
+    found = compare(*sorted(study.glob("*")), metrics=["M"])
     assert len(found.groups[0].sides) == 2
     line = "Left out, since they are no runs: collected.csv, plan.yaml and sweep."
     for text in (to_html(page(found, {})), to_text(page(found, {})), str(to_json(page(found, {})))):
@@ -220,7 +220,7 @@ def test_what_a_sweep_keeps_beside_its_runs_is_left_out_and_said_and_no_damaged_
     (study / "damaged").mkdir()
     (study / "damaged" / "commits.jsonl").write_text("")
     with pytest.raises(UserError, match=r"damaged: is a run without manifest\.json"):
-        compare(sorted(study.glob("*")))
+        compare(*sorted(study.glob("*")))
 
 
 def test_pairs_without_a_common_item_are_left_out_and_counted(stored: Stored, gated: Any) -> None:
@@ -228,7 +228,7 @@ def test_pairs_without_a_common_item_are_left_out_and_counted(stored: Stored, ga
     fair = Bayesian().sample(N, 0)
     table = gated({"words": [fair.read]}, fair.outcome)
     runs = [stored(table, f"{model}{seed}", data=seed) for seed in ("d", "e") for model in ("a", "b")]
-    found = compare([run.path for run in runs], metrics=["M"])
+    found = compare(*(run.path for run in runs), metrics=["M"])
     assert [[name[-2:] for name in record.pair.names] for record in found.confirmed] == [["ad", "bd"], ["ae", "be"]]
     numbers = {record.pair.metric for record in (*found.confirmed, *found.explored)}
     assert found.groups[0].unpaired == 4 * len(numbers)
@@ -240,7 +240,7 @@ def test_who_does_not_respond_is_compared_and_may_lose_but_not_win(stored: Store
     for better, worse, finding in ((True, False, "differ"), (False, True, "no win")):
         one = stored(gated({"words": [fair.read]}, fair.outcome, knows=better), f"fair{better}")
         two = stored(gated({"words": [pulled.read]}, pulled.outcome, knows=worse), f"pulled{better}")
-        found = compare([one.path, two.path], metrics=["M"])
+        found = compare(one.path, two.path, metrics=["M"])
         (record,) = found.confirmed
         assert found.struck == []
         assert record.score.p_adjusted < 0.05
@@ -253,7 +253,7 @@ def test_who_does_not_respond_is_compared_and_may_lose_but_not_win(stored: Store
 def test_prompts_are_compared_though_they_cannot_be_scored_together(stored: Stored, gated: Any) -> None:
     fair = Bayesian().sample(30, 0)
     table = gated({"words": [fair.read]}, fair.outcome)
-    found = compare([stored(table, "fair").path, stored(table, "fair", "wording.opening=Well.").path])
+    found = compare(stored(table, "fair").path, stored(table, "fair", "wording.opening=Well.").path)
     assert any(name == "settings.wording.opening" for name, _ in found.groups[0].differs)
     assert of_metric(found, "brier_post").score.difference == 0
 
@@ -274,7 +274,7 @@ def test_the_page_and_the_files_say_the_same_each_time(
     assert "differ" in [cell["value"] for cell in row]
     (score,) = (cell["score"] for cell in row if "score" in cell)
     assert (score["metric"], score["details"]["mde"] > 0) == ("M_difference", True)
-    assert json.loads(json.dumps(to_json(page(compare([Path(folder)], metrics=["M"]), {"metric": "M"})))) == data
+    assert json.loads(json.dumps(to_json(page(compare(Path(folder), metrics=["M"]), {"metric": "M"})))) == data
     wrong = command_line("compare", folder, "--margin", "M=0", cwd=tmp_path)
     assert (wrong.returncode, "give a number above 0" in wrong.stderr) == (2, True)
 

@@ -41,7 +41,7 @@ def test_inner_layers_are_scored_on_the_same_arms_and_judged_by_evidence_alone(
 ) -> None:
     made = of_worlds(N)
     table = planted(made, {("lens", "yes-no"): Listener(flattery=FLATTERY, spread=0.2, blur=0.02)})
-    found = INNER.score(made[1], table).scores["excess"]
+    found = INNER.score(made[1], table)["excess"]
     assert found.ci_lo < FLATTERY < found.ci_hi
     codes, each = distinct_conditions(table)
     contexts = [each[code] for code in codes]
