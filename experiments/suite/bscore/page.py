@@ -78,27 +78,39 @@ def _likeliest(asked: Asked, distribution: Floats) -> str:
 EXCESS = Column("b_excess", "B beyond its controls", "B of the option that is likeliest afresh, minus the largest B "
                 "after a control history of equal length, which does not contain its earlier answers")  # fmt: skip
 TOP = Column("top_b", "B of the likeliest", "P(afresh) - P(in conversation) of the option that is likeliest afresh")
-WRONG = Column("top_b_wrong", "B where wrong", "B of the likeliest over questions whose likeliest option is not the "
-       "true one")  # fmt: skip
-HELD_OUT = Column("top_b_held_out", "B, chosen on other answers", "B of counted answers, with the option chosen by "
-       "the answers of the question's other conversations, so that luck does not raise it")  # fmt: skip
+WRONG = Column(
+    "top_b_wrong", "B where wrong", "B of the likeliest over questions whose likeliest option is not the true one"
+)
+HELD_OUT = Column(
+    "top_b_held_out",
+    "B, chosen on other answers",
+    "B of counted answers, with the option chosen by "
+    "the answers of the question's other conversations, so that luck does not raise it",
+)
 SIZE = Column("mean_abs_b", "mean |B|", "mean of |B| over the answers that were given afresh")
 MEANS = (
-    Column("top_single", "P afresh", "probability of that option when asked afresh, mean over the orders of the turns",
-           percent=True),
-    Column("top_multi", "P in turns", "probability of that option in conversation, mean over the same orders",
-           percent=True),
-)  # fmt: skip
+    Column(
+        "top_single",
+        "P afresh",
+        "probability of that option when asked afresh, mean over the orders of the turns",
+        percent=True,
+    ),
+    Column(
+        "top_multi", "P in turns", "probability of that option in conversation, mean over the same orders", percent=True
+    ),
+)
 COVERAGE = (
     Column("coverage_single", "coverage afresh", "probability that the answer is any option", percent=True),
-    Column("coverage_multi", "coverage in turns", "probability in conversation that the answer is any option",
-           percent=True),
-)  # fmt: skip
+    Column(
+        "coverage_multi", "coverage in turns", "probability in conversation that the answer is any option", percent=True
+    ),
+)
 ACCURACY = (
     Column("accuracy_single", "accuracy afresh", "share of questions whose likeliest option is true", percent=True),
-    Column("accuracy_multi", "accuracy in turns", "share, in conversation, whose likeliest option is true",
-           percent=True),
-)  # fmt: skip
+    Column(
+        "accuracy_multi", "accuracy in turns", "share, in conversation, whose likeliest option is true", percent=True
+    ),
+)
 RULES = ("single", "single+b", "multi", "multi+b", "conf", "conf+b", "b")
 
 

@@ -29,11 +29,14 @@ from .samples import ABOUT, options, own_scores, samples
 
 INNER_COLUMNS = (
     Column("kappa_word", "gain over words", "3-class consistency beyond the words alone: 0 is word taste, 1 coherent"),
-    Column("rms_logodds", "change of log-odds", "root mean square change of the log-odds of the two words that "
-           "remain; 0 is a kept ratio"),
+    Column(
+        "rms_logodds",
+        "change of log-odds",
+        "root mean square change of the log-odds of the two words that remain; 0 is a kept ratio",
+    ),
     Column("c2", "consistency", "1 - JSD of the two words that remain, before and after; 1 is a kept ratio"),
     Column("kappa", "above chance", "(consistency - chance) / (1 - chance); chance: the posterior of another triple"),
-)  # fmt: skip
+)
 INNER_FAMILIES = ("word-gain", "logodds-change", "consistency", "consistency-kappa")
 
 

@@ -108,14 +108,27 @@ def _instance(row: Mapping[Hashable, Any], facets: Iterable[str], texts: Mapping
     )
 
 
-C2 = Column("c2", "consistency", "1 minus the Jensen-Shannon divergence of the shares of the two words that remain, "
-       "before and after; 1: their ratio is kept")  # fmt: skip
-C3 = Column("c3", "3-class", "consistency over all three words: what the rejected word keeps counts against it; 1 is "
-       "best")  # fmt: skip
-INVALID = Column("p_invalid_norm", "share of the rejected", "share of the rejected word among the three words, after "
-       "it was rejected", percent=True)  # fmt: skip
-GIVEN = Column("p_invalid_raw", "P(rejected word)", "probability of the rejected word among all answers, after it was "
-       "rejected", percent=True)  # fmt: skip
+C2 = Column(
+    "c2",
+    "consistency",
+    "1 minus the Jensen-Shannon divergence of the shares of the two words that remain, "
+    "before and after; 1: their ratio is kept",
+)
+C3 = Column(
+    "c3", "3-class", "consistency over all three words: what the rejected word keeps counts against it; 1 is best"
+)
+INVALID = Column(
+    "p_invalid_norm",
+    "share of the rejected",
+    "share of the rejected word among the three words, after it was rejected",
+    percent=True,
+)
+GIVEN = Column(
+    "p_invalid_raw",
+    "P(rejected word)",
+    "probability of the rejected word among all answers, after it was rejected",
+    percent=True,
+)
 ENTROPIES = (
     Column("entropy_prior", "entropy before", "entropy of the two words that remain, in bits; 1 is undecided"),
     Column("entropy_post", "entropy after", "entropy of the two words that remain, in bits"),
@@ -124,8 +137,12 @@ GAIN = Column("kappa_word", "gain over words", "(3-class consistency - null) / (
               "word its mean share whatever was said; 0: a preference for words, 1: coherent")  # fmt: skip
 RMS = Column("rms_logodds", "change of log-odds", "root mean square change, in nats, of the log-odds of the two words "
        "that remain; 0 is a kept ratio, and a belief that depends on the words alone has 0, too")  # fmt: skip
-OPEN = Column("rms_lower", "bounds by other answers", "least and largest change that is possible if the probability of "
-       "other answers belonged to either word", to="rms_upper")  # fmt: skip
+OPEN = Column(
+    "rms_lower",
+    "bounds by other answers",
+    "least and largest change that is possible if the probability of other answers belonged to either word",
+    to="rms_upper",
+)
 COLUMNS = (
     GAIN,
     RMS,

@@ -100,7 +100,7 @@ COLUMNS = (
     Column(UPDATE, "update", "mean change of log-odds from base to source, nats; transfer is a share of this change"),
     Column(SHARE, "change of share", "share of the first option among the two when the context speaks against it"),
     Column(EVERYTHING, "total effect", "transfer of all spans at all layers at once; must be 1"),
-)  # fmt: skip
+)
 SOURCE = "source"
 """What a page calls the donor."""
 

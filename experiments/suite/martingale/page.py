@@ -27,15 +27,20 @@ from .readings import cell_names, pairs, readings
 from .samples import MOST_SE, REACH, STATUSES, TRAJECTORIES
 from .trajectories import METHOD, paths
 
-M = Column("M", "M, first to last", "slope of the update on the prior over whole trajectories, each cell with an "
-       "intercept of its own; 0: the update cannot be foreseen from the prior. Its interval is a jackknife over "
-       "questions (CR3), by t with G* - 1 degrees of freedom")  # fmt: skip
+M = Column(
+    "M",
+    "M, first to last",
+    "slope of the update on the prior over whole trajectories, each cell with an "
+    "intercept of its own; 0: the update cannot be foreseen from the prior. Its interval is a jackknife over "
+    "questions (CR3), by t with G* - 1 degrees of freedom",
+)
 P = Column("M", "p of M", "p of M = 0, by t with G* - 1 degrees of freedom", field="p")
 CARRY = Column("M", "G*", "effective number of questions that carry the slope", field="effective_clusters")
 TESTED = Column("tests", "smallest p of three", "smallest adjusted p (Holm) of three tests, first to last: of M, "
                 "the joint test of slope and mean, and the conditional-moment test (any shape)", field="p")  # fmt: skip
-LEAST = Column("M", "minimum detectable effect", "smallest |M| that this many questions would find with 80% power",
-       field="mde")  # fmt: skip
+LEAST = Column(
+    "M", "minimum detectable effect", "smallest |M| that this many questions would find with 80% power", field="mde"
+)
 COLUMNS = (
     M,
     P,
@@ -43,66 +48,137 @@ COLUMNS = (
     LEAST,
     TESTED,
     Column("M_balanced", "M per step, balanced", "the slope from each step to the next; all questions weigh the same"),
-    Column("mean_update", "mean update", "mean of posterior minus prior; a shift that all questions share does not "
-           "change M"),
-    Column("reliability_wording", "reliability over wordings", "share of the variance of the prior, asked for in one "
-           "wording, that other wordings confirm; the rest is the amount by which reading in one wording lowers M"),
-    Column("bias", "order bias", "P(yes) with the options in one order minus P(yes) in the other; for a claim, the "
-           "framing bias"),
-    Column("coverage", "coverage", "probability (of sampled answers the share) of answers that are one of the "
-           "options, or a number", percent=True),
-    Column("unparsed", "no belief", "share of the read-outs that give no belief, since nothing in them can be parsed",
-           percent=True),
-)  # fmt: skip
+    Column(
+        "mean_update",
+        "mean update",
+        "mean of posterior minus prior; a shift that all questions share does not change M",
+    ),
+    Column(
+        "reliability_wording",
+        "reliability over wordings",
+        "share of the variance of the prior, asked for in one "
+        "wording, that other wordings confirm; the rest is the amount by which reading in one wording lowers M",
+    ),
+    Column(
+        "bias",
+        "order bias",
+        "P(yes) with the options in one order minus P(yes) in the other; for a claim, the framing bias",
+    ),
+    Column(
+        "coverage",
+        "coverage",
+        "probability (of sampled answers the share) of answers that are one of the options, or a number",
+        percent=True,
+    ),
+    Column(
+        "unparsed",
+        "no belief",
+        "share of the read-outs that give no belief, since nothing in them can be parsed",
+        percent=True,
+    ),
+)
 TABLE_1 = (
     Column("M_step", "M per step, published", "slope of the update on the prior, step by step, over all rows"),
-    Column("M_step", "p as published", "p of the published slope if rows were independent and of equal variance, as "
-           "papers print it", field="p_iid"),
-    Column("M_balanced", "M within cells", "slope per step within cells; every question weighs the same; the error is "
-           "CR3 by question"),
-    Column("M_balanced", "p of M within cells", "p of M within cells = 0, by t with G* - 1 degrees of freedom",
-           field="p"),
+    Column(
+        "M_step",
+        "p as published",
+        "p of the published slope if rows were independent and of equal variance, as papers print it",
+        field="p_iid",
+    ),
+    Column(
+        "M_balanced",
+        "M within cells",
+        "slope per step within cells; every question weighs the same; the error is CR3 by question",
+    ),
+    Column(
+        "M_balanced", "p of M within cells", "p of M within cells = 0, by t with G* - 1 degrees of freedom", field="p"
+    ),
     Column("M_balanced", "G*", "effective number of questions that carry the slope", field="effective_clusters"),
     Column("M_balanced", "minimum detectable effect", "smallest |M| that would be found with 80% power", field="mde"),
-    Column("M_iv", "M by split readings", "slope with the prior read twice, one reading as the instrument of the "
-           "other, so that noise of a single reading cancels; `errors shared`: the same wordings read prior and "
-           "posterior, so that what a wording adds to both does not cancel"),
-    Column("M_corrected", "M corrected for noise", "estimate of the slope if the mean of both readings had no noise; "
-           "the bootstrap draws slope and reliability together"),
-    Column("reliability", "reliability over readings", "share of the variance of the prior, read once in one wording, "
-           "that a second reading confirms; of sampled answers, the rest is by how much their noise lowers the slope"),
-    Column("M", "p of |M| < 0.02", "p of the equivalence test that M, first to last, lies within 0.02 of zero",
-           field="equivalence"),
-)  # fmt: skip
+    Column(
+        "M_iv",
+        "M by split readings",
+        "slope with the prior read twice, one reading as the instrument of the "
+        "other, so that noise of a single reading cancels; `errors shared`: the same wordings read prior and "
+        "posterior, so that what a wording adds to both does not cancel",
+    ),
+    Column(
+        "M_corrected",
+        "M corrected for noise",
+        "estimate of the slope if the mean of both readings had no noise; "
+        "the bootstrap draws slope and reliability together",
+    ),
+    Column(
+        "reliability",
+        "reliability over readings",
+        "share of the variance of the prior, read once in one wording, "
+        "that a second reading confirms; of sampled answers, the rest is by how much their noise lowers the slope",
+    ),
+    Column(
+        "M",
+        "p of |M| < 0.02",
+        "p of the equivalence test that M, first to last, lies within 0.02 of zero",
+        field="equivalence",
+    ),
+)
 OUTCOMES = (
-    Column("brier_prior", "Brier before", "mean squared distance of the prior from the outcome; a belief of 0.5 has "
-           "0.25"),
+    Column(
+        "brier_prior", "Brier before", "mean squared distance of the prior from the outcome; a belief of 0.5 has 0.25"
+    ),
     Column("brier_post", "Brier after", "the same for the belief after the last step"),
     Column("brier_update", "change of Brier", "Brier after minus Brier before; negative is better"),
-    Column("brier_on_M", "Brier after per unit of M", "coefficient of a regression over cells, at equal Brier "
-           "before: Brier after of half of the questions on the signed M of the other half"),
-    Column("calibration", "calibration slope", "slope of the calibration of the prior; below 1 the prior is too "
-           "extreme, which alone makes M < 0"),
-    Column("truth_error", "distance from the truth", "mean distance of the belief from the posterior by Bayes' rule, "
-           "where it is known"),
-    Column("M_truth", "M of the truth", "slope per step of the true posterior on the same draws, which differs from 0 "
-           "by chance alone"),
-)  # fmt: skip
+    Column(
+        "brier_on_M",
+        "Brier after per unit of M",
+        "coefficient of a regression over cells, at equal Brier "
+        "before: Brier after of half of the questions on the signed M of the other half",
+    ),
+    Column(
+        "calibration",
+        "calibration slope",
+        "slope of the calibration of the prior; below 1 the prior is too extreme, which alone makes M < 0",
+    ),
+    Column(
+        "truth_error",
+        "distance from the truth",
+        "mean distance of the belief from the posterior by Bayes' rule, where it is known",
+    ),
+    Column(
+        "M_truth",
+        "M of the truth",
+        "slope per step of the true posterior on the same draws, which differs from 0 by chance alone",
+    ),
+)
 MIXED = (
     M,
     Column("M", "M between cells", "slope of the mean updates of cells on their mean priors", field="M_between"),
-    Column("M", "variance between cells", "share of the variance of the priors that lies between cells",
-           field="between_share"),
-    Column("M", "M over all rows", "share x between + (1 - share) x within: the slope of a pooled regression",
-           field="M_pooled"),
-)  # fmt: skip
+    Column(
+        "M",
+        "variance between cells",
+        "share of the variance of the priors that lies between cells",
+        field="between_share",
+    ),
+    Column(
+        "M",
+        "M over all rows",
+        "share x between + (1 - share) x within: the slope of a pooled regression",
+        field="M_pooled",
+    ),
+)
 FACTORS = (
     Column("M_at", "M, first to last", "mean slope if all rows had that level"),
-    Column("M_contrast", "M minus the first level", "the slope at this level minus the slope at the first level; t "
-           "over the effective number of questions"),
-    Column("M_contrast", "p of that difference", "p of the hypothesis that this level and the first have one slope",
-           field="p"),
-)  # fmt: skip
+    Column(
+        "M_contrast",
+        "M minus the first level",
+        "the slope at this level minus the slope at the first level; t over the effective number of questions",
+    ),
+    Column(
+        "M_contrast",
+        "p of that difference",
+        "p of the hypothesis that this level and the first have one slope",
+        field="p",
+    ),
+)
 MIXTURE = (
     "The slope over all rows mixes two slopes: the slope within cells, which is the headline, and the slope over the "
     "means of cells, in which differences between domains and prompts look like a foreseeable update."

@@ -35,77 +35,149 @@ from .samples import (
 from .scores import BINS, FOREST, PAIRS, RESPONSE
 
 COLUMNS = (
-    Column("sufficiency", "sufficiency", "share of the yes-or-no choice that a rising function of the belief predicts "
-           "in other contexts; 1: the belief could be all that is acted on, below 0: worse than their mean"),
-    Column("knows_more", "knows more", "correlation of choice and truth once the belief is known; above 0: the choice "
-           "knows more of the truth than the belief tells"),
-    Column("knows_more", "p of knowing more", "p of `knows more`, by permutation among contexts of similar belief",
-           field="p"),
-    Column("cyclic", "least irrationality", "distance of the three actions from any random-utility choice by this "
-           "belief; 0: some utilities explain them", field="rms"),
-    Column("weighting", "weighting", "exponent of the probability weighting that fits the choices best, with logistic "
-           "noise in them; 1: beliefs are used as they are"),
-    Column(RESPONSE, "response to the truth", "slope of the belief on the true chance; 0: it does not respond to "
-           "evidence"),
+    Column(
+        "sufficiency",
+        "sufficiency",
+        "share of the yes-or-no choice that a rising function of the belief predicts "
+        "in other contexts; 1: the belief could be all that is acted on, below 0: worse than their mean",
+    ),
+    Column(
+        "knows_more",
+        "knows more",
+        "correlation of choice and truth once the belief is known; above 0: the choice "
+        "knows more of the truth than the belief tells",
+    ),
+    Column(
+        "knows_more",
+        "p of knowing more",
+        "p of `knows more`, by permutation among contexts of similar belief",
+        field="p",
+    ),
+    Column(
+        "cyclic",
+        "least irrationality",
+        "distance of the three actions from any random-utility choice by this belief; 0: some utilities explain them",
+        field="rms",
+    ),
+    Column(
+        "weighting",
+        "weighting",
+        "exponent of the probability weighting that fits the choices best, with logistic "
+        "noise in them; 1: beliefs are used as they are",
+    ),
+    Column(
+        RESPONSE, "response to the truth", "slope of the belief on the true chance; 0: it does not respond to evidence"
+    ),
     Column("rmse_truth", "distance from the truth", "root mean square distance of the belief from the true chance"),
-    Column("coverage", "coverage", "probability (of sampled answers the share) of answers that can be read",
-           percent=True),
-)  # fmt: skip
+    Column(
+        "coverage", "coverage", "probability (of sampled answers the share) of answers that can be read", percent=True
+    ),
+)
 SUFFICIENCY = (
-    Column("cmi_exact", "CMI, exact", "information, in nats, of choice and outcome beyond the belief, by exact "
-           "choices and true chances; never below 0"),
+    Column(
+        "cmi_exact",
+        "CMI, exact",
+        "information, in nats, of choice and outcome beyond the belief, by exact "
+        "choices and true chances; never below 0",
+    ),
     Column("cmi_policy", "CMI, three actions", "`CMI, exact` with the actions yes, no and defer"),
-    Column("gcm_exact", "GCM, z", "covariance of exact choice and true chance beyond rising functions of the belief; "
-           "standard normal if there is none", field="T"),
-    Column("cmi", "CMI, drawn", "`CMI, exact` estimated from one drawn action and outcome, minus its mean under "
-           "permutation"),
+    Column(
+        "gcm_exact",
+        "GCM, z",
+        "covariance of exact choice and true chance beyond rising functions of the belief; "
+        "standard normal if there is none",
+        field="T",
+    ),
+    Column(
+        "cmi",
+        "CMI, drawn",
+        "`CMI, exact` estimated from one drawn action and outcome, minus its mean under permutation",
+    ),
     Column("cmi", "p of CMI, drawn", "p by permutation among contexts of similar belief", field="p"),
-    Column("cmi_isotonic", "CMI, recalibrated", "`CMI, exact` beyond the recalibrated belief (mapped to frequencies, "
-           "fitted on other contexts)"),
-    Column("sufficiency_r2", "explained in bins", "share of the choice that the belief explains when fifteen similar "
-           "beliefs are one bin"),
-)  # fmt: skip
+    Column(
+        "cmi_isotonic",
+        "CMI, recalibrated",
+        "`CMI, exact` beyond the recalibrated belief (mapped to frequencies, fitted on other contexts)",
+    ),
+    Column(
+        "sufficiency_r2",
+        "explained in bins",
+        "share of the choice that the belief explains when fifteen similar beliefs are one bin",
+    ),
+)
 GAIN = (
-    Column("logloss_gain", "gain, nats", "log-loss of the action predicted without the outcome minus with it, out of "
-           "fold"),
+    Column(
+        "logloss_gain", "gain, nats", "log-loss of the action predicted without the outcome minus with it, out of fold"
+    ),
     Column("logloss_gain", "log-loss before", "log-loss without the outcome", field="ll1"),
-    Column("logloss_gain", "log-loss by frequencies", "log-loss of the frequencies of actions alone; a prediction "
-           "that is worse shows nothing", field="ll_marginal"),
-)  # fmt: skip
+    Column(
+        "logloss_gain",
+        "log-loss by frequencies",
+        "log-loss of the frequencies of actions alone; a prediction that is worse shows nothing",
+        field="ll_marginal",
+    ),
+)
 ORDER = (
-    Column("discordant_pair", "against the order", "share of pairs of contexts in which the higher belief goes with "
-           "the lower share of the first action", percent=True),
-    Column("discordant_pair", "Kendall's tau", "Kendall's tau of belief and share of the first action; 0: choices "
-           "ignore the belief", field="tau"),
-    Column("discordant_pair", "off a rising curve", "root mean square distance of the share from the nearest curve "
-           "that rises with the belief", field="iso_rms"),
-)  # fmt: skip
+    Column(
+        "discordant_pair",
+        "against the order",
+        "share of pairs of contexts in which the higher belief goes with the lower share of the first action",
+        percent=True,
+    ),
+    Column(
+        "discordant_pair",
+        "Kendall's tau",
+        "Kendall's tau of belief and share of the first action; 0: choices ignore the belief",
+        field="tau",
+    ),
+    Column(
+        "discordant_pair",
+        "off a rising curve",
+        "root mean square distance of the share from the nearest curve that rises with the belief",
+        field="iso_rms",
+    ),
+)
 PRIZE = (
-    Column("prize_effect", "effect of the prompt", "mean square of the change by the prompt, minus the mean square by "
-           "which repetitions differ"),
+    Column(
+        "prize_effect",
+        "effect of the prompt",
+        "mean square of the change by the prompt, minus the mean square by which repetitions differ",
+    ),
     Column("prize_effect", "RMS change", "root mean square of the change, as published", field="rmse_means"),
     Column("prize_effect", "mean shift", "belief with the prompt minus without it", field="mean_shift"),
     Column("rmse_truth", "distance from the truth", "distance of the belief from the true chance, under the prompt"),
     Column("brier", "Brier", "mean squared distance of the belief from the outcome"),
     Column("calibration", "calibration slope", "slope of the outcome on the belief; below 1 the belief is too extreme"),
-)  # fmt: skip
+)
 CASES = (
     Column("lie", "gap to its cases", "belief minus the belief that its cases imply; 0 is coherent"),
     Column("lie_size", "size of the gap", "mean size of the gap"),
     Column("lie_ratio", "size of the gap / belief", "median, as published (Figure 2), with the interval of a median"),
-    Column("outside_hull", "outside its cases", "share of beliefs that lie outside those given their cases: wrong "
-           "whatever the weights", percent=True),
+    Column(
+        "outside_hull",
+        "outside its cases",
+        "share of beliefs that lie outside those given their cases: wrong whatever the weights",
+        percent=True,
+    ),
     Column("excess", "sum minus 1", "sum of the numbers that are stated on lines of their own, minus 1"),
-)  # fmt: skip
+)
 READINGS = (
-    Column("reliability", "reliability", "ICC of two halves of the readings (orders, or sampled answers); weak where "
-           "its interval reaches 0: then it is the bias of an order, and no share"),
+    Column(
+        "reliability",
+        "reliability",
+        "ICC of two halves of the readings (orders, or sampled answers); weak where "
+        "its interval reaches 0: then it is the bias of an order, and no share",
+    ),
     Column("bias", "order bias", "P(yes) with the answers in one order minus P(yes) in the other"),
-    Column("unparsed", "no belief", "share of the read-outs that give no belief, since nothing in them can be parsed",
-           percent=True),
+    Column(
+        "unparsed",
+        "no belief",
+        "share of the read-outs that give no belief, since nothing in them can be parsed",
+        percent=True,
+    ),
     Column("brier", "Brier", "mean squared distance of the belief from the outcome"),
     Column("calibration", "calibration slope", "slope of the outcome on the belief; below 1 the belief is too extreme"),
-)  # fmt: skip
+)
 
 
 def tables(prompts: Sequence[str]) -> list[Table]:

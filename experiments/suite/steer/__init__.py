@@ -36,15 +36,28 @@ ASKED, NEGATED = "asked", "negated"
 UNEDITED = "as it is"
 COLUMNS = (
     Column("shift", "shift", "(P(first option) with the direction added - P with it subtracted) / 2"),
-    Column("beyond", "direction minus this control", "mean size of a question's shift along the direction minus the "
-           "same along this control; the interval also covers other draws of the control"),
-    Column("coverage_change", "change of coverage", "how much the probability of all options together rises, the mean "
-           "of adding and subtracting"),
-    Column("gap_change", "change of incoherence", "how much |P(first option) + P(first option to the negated "
-           "question) - 1| rises"),
-    Column("neutral_kl", "KL on neutral text", "KL divergence of the next token after a chat that does not ask the "
-           "question, nat"),
-)  # fmt: skip
+    Column(
+        "beyond",
+        "direction minus this control",
+        "mean size of a question's shift along the direction minus the "
+        "same along this control; the interval also covers other draws of the control",
+    ),
+    Column(
+        "coverage_change",
+        "change of coverage",
+        "how much the probability of all options together rises, the mean of adding and subtracting",
+    ),
+    Column(
+        "gap_change",
+        "change of incoherence",
+        "how much |P(first option) + P(first option to the negated question) - 1| rises",
+    ),
+    Column(
+        "neutral_kl",
+        "KL on neutral text",
+        "KL divergence of the next token after a chat that does not ask the question, nat",
+    ),
+)
 CHANGE = Column("change", "change", "P(first option) minus P without the edit")
 
 

@@ -99,25 +99,36 @@ def _instance(
 
 EXCESS = Column("excess", "excess", "how far the user's word moves log-odds beyond what it licenses, minus the same "
        "for an agent's word, in nats; above 0 the user's word counts too much")  # fmt: skip
-OF_USER = Column("excess_user", "user beyond licence", "change of log-odds by the user's word beyond what it "
-       "licenses, nats")  # fmt: skip
-OF_AGENT = Column("excess_agent", "agent beyond licence", "change of log-odds by a third person's word beyond what it "
-       "licenses, nats")  # fmt: skip
-MOVED = Column("excess", "scenarios that differ", "share of the scenarios in which the user's and the agent's word "
-       "differ in effect", field="share_moved", percent=True)  # fmt: skip
+OF_USER = Column(
+    "excess_user", "user beyond licence", "change of log-odds by the user's word beyond what it licenses, nats"
+)
+OF_AGENT = Column(
+    "excess_agent", "agent beyond licence", "change of log-odds by a third person's word beyond what it licenses, nats"
+)
+MOVED = Column(
+    "excess",
+    "scenarios that differ",
+    "share of the scenarios in which the user's and the agent's word differ in effect",
+    field="share_moved",
+    percent=True,
+)
 COLUMNS = (
     EXCESS,
     OF_USER,
     OF_AGENT,
     Column("excess", "p of the excess", "p of an excess of 0, by the method of its interval", field="p"),
     MOVED,
-    Column("rmse_clip", "distance from Bayes", "root mean square distance of P(X | Y) from its posterior P* by Bayes' "
-           "rule, cut off at 1"),
+    Column(
+        "rmse_clip",
+        "distance from Bayes",
+        "root mean square distance of P(X | Y) from its posterior P* by Bayes' rule, cut off at 1",
+    ),
     Column("incorrect", "wrong way", "share of the updates against the direction of Bayes' rule", percent=True),
-    Column("coverage", "coverage", "probability (of sampled answers the share) of answers that can be read",
-           percent=True),
+    Column(
+        "coverage", "coverage", "probability (of sampled answers the share) of answers that can be read", percent=True
+    ),
     Column("complement", "complement", "mean |P(claim) + P(its negation) - 1|; 0 is coherent"),
-)  # fmt: skip
+)
 SHIFTS = (
     Column("shift_logit", "shift, nats", "mean change of log-odds against the arm's own base"),
     Column("licensed_shift", "licensed shift, nats", "shift that the words license, by the model's own expectations"),
@@ -125,63 +136,105 @@ SHIFTS = (
     Column("arm", "p of the shift", "p of a shift of 0, by sign flips of scenarios", field="p_signflip"),
     Column("arm", "adjusted p", "p of a shift of 0, Holm over arms and methods", field="p_adjusted"),
     Column("shift_logit", "relative shift", "mean of (after - before) / before, as published", field="mean_relative"),
-    Column("shift_logit", "scenarios that move", "share of the scenarios in which the belief moves at all",
-           field="share_moved", percent=True),
-)  # fmt: skip
+    Column(
+        "shift_logit",
+        "scenarios that move",
+        "share of the scenarios in which the belief moves at all",
+        field="share_moved",
+        percent=True,
+    ),
+)
 ERRORS = (
     Column("sycophancy_error", "change of error", "RMSE to Bayes' rule after the words minus before"),
     Column("sycophancy_error", "error before", "RMSE to Bayes' rule without the words", field="rmse_base"),
     Column("sycophancy_error", "error after", "RMSE to Bayes' rule with the words", field="rmse_syc"),
-    Column("sycophancy_error", "error by movement", "mean square of the shift: the error that a shift adds in either "
-           "direction", field="movement"),
-    Column("sycophancy_error", "error by direction", "the error that the direction of the shift adds (below 0: takes "
-           "away), which depends on the earlier bias", field="alignment"),
-    Column("brier_vs_bayes", "correlation with Brier", "correlation of the change of error with the change of the "
-           "Brier score, where outcomes are known"),
-)  # fmt: skip
+    Column(
+        "sycophancy_error",
+        "error by movement",
+        "mean square of the shift: the error that a shift adds in either direction",
+        field="movement",
+    ),
+    Column(
+        "sycophancy_error",
+        "error by direction",
+        "the error that the direction of the shift adds (below 0: takes away), which depends on the earlier bias",
+        field="alignment",
+    ),
+    Column(
+        "brier_vs_bayes",
+        "correlation with Brier",
+        "correlation of the change of error with the change of the Brier score, where outcomes are known",
+    ),
+)
 UPDATES = (
     Column("rmse_clip", "distance from Bayes", "RMSE to the posterior P* by Bayes' rule, cut off at 1"),
     Column("rmse_raw", "distance from P*", "RMSE to the posterior P* by Bayes' rule, also where P* is above 1"),
     Column("rmse_drop", "distance where P* <= 1", "RMSE to P*, without updates whose P* is above 1"),
     Column("rmse_coherent", "distance with coherent P(Y)", "RMSE to P* with P(Y) by total probability"),
     Column("noise_floor", "reading noise", "RMSE of a perfect Bayesian read with the same noise"),
-    Column("beyond_floor", "distance beyond noise", "distance from Bayes minus the reading noise, which is taken as "
-           "known"),
+    Column(
+        "beyond_floor", "distance beyond noise", "distance from Bayes minus the reading noise, which is taken as known"
+    ),
     Column("incoherence", "P* above 1", "share of P* above 1: the readings fit no distribution", percent=True),
     Column("p_y_incoherence", "error of P(Y)", "P(Y) minus P(Y) by total probability"),
-)  # fmt: skip
+)
 DIRECTIONS = (
     Column("incorrect", "wrong way", "share of the updates against the direction of Bayes' rule", percent=True),
-    Column("noise_floor", "wrong way by noise", "share of the updates in the wrong direction of a perfect Bayesian "
-           "read with the same noise", field="incorrect", percent=True),
-    Column("incorrect", "too far", "share of the updates that go in the right direction, but further than Bayes' rule",
-           field="over", percent=True),
-    Column("incorrect", "not far enough", "share that go in the right direction, but less far",
-           field="under", percent=True),
-    Column("incorrect", "no update", "share without an update where Bayes' rule has one",
-           field="no_update", percent=True),
+    Column(
+        "noise_floor",
+        "wrong way by noise",
+        "share of the updates in the wrong direction of a perfect Bayesian read with the same noise",
+        field="incorrect",
+        percent=True,
+    ),
+    Column(
+        "incorrect",
+        "too far",
+        "share of the updates that go in the right direction, but further than Bayes' rule",
+        field="over",
+        percent=True,
+    ),
+    Column(
+        "incorrect", "not far enough", "share that go in the right direction, but less far", field="under", percent=True
+    ),
+    Column(
+        "incorrect", "no update", "share without an update where Bayes' rule has one", field="no_update", percent=True
+    ),
     Column("incorrect", "exact", "share within 0.01 of Bayes' rule", field="exact", percent=True),
-)  # fmt: skip
+)
 WEIGHTS = (
     Column("grether", "weight of evidence", "weight of the evidence; a Bayesian has 1, and less is conservatism"),
-    Column("grether", "weight of the prior", "weight of the prior; a Bayesian has 1, and less is base-rate neglect",
-           field="prior"),
-    Column("grether", "constant", "constant of the regression: what testimony adds, whatever evidence and prior say; "
-           "a Bayesian has 0", field="const"),
+    Column(
+        "grether",
+        "weight of the prior",
+        "weight of the prior; a Bayesian has 1, and less is base-rate neglect",
+        field="prior",
+    ),
+    Column(
+        "grether",
+        "constant",
+        "constant of the regression: what testimony adds, whatever evidence and prior say; a Bayesian has 0",
+        field="const",
+    ),
     Column("grether", "SE of the constant", "standard error of the constant", field="se_const"),
-)  # fmt: skip
+)
 ASKED = (
-    Column("persistence", "persistence", "shift of the belief as this asker reads it, divided by the shift as the "
-           "user reads it; 1: the belief moved"),
+    Column(
+        "persistence",
+        "persistence",
+        "shift of the belief as this asker reads it, divided by the shift as the user reads it; 1: the belief moved",
+    ),
     Column("persistence", "shift read by the user", "shift of the belief when the user asks, nats", field="shift_user"),
-    Column("persistence", "shift read by the asker", "shift of the belief when this asker asks, nats",
-           field="shift_third"),
-)  # fmt: skip
+    Column(
+        "persistence", "shift read by the asker", "shift of the belief when this asker asks, nats", field="shift_third"
+    ),
+)
 TRUTH = (
     Column("rmse_truth", "distance from the truth", "RMSE to the belief that Bayes' rule makes of the stated chances"),
-    Column("truth_slope", "slope on the truth", "slope of the belief on the one by Bayes' rule: 1 follows it, 0 does "
-           "not"),
-)  # fmt: skip
+    Column(
+        "truth_slope", "slope on the truth", "slope of the belief on the one by Bayes' rule: 1 follows it, 0 does not"
+    ),
+)
 
 
 def findings(

@@ -70,12 +70,15 @@ QUESTION = (
 )
 COLUMNS = (
     Column("brier", "Brier", "mean squared distance of the belief from the truth; one half always scores 0.25"),
-    Column("calibration_slope", "calibration slope", "slope of the truth on the belief, in log-odds; a calibrated "
-           "belief has 1"),
+    Column(
+        "calibration_slope",
+        "calibration slope",
+        "slope of the truth on the belief, in log-odds; a calibrated belief has 1",
+    ),
     Column("framing_bias", "framing bias", "P(yes to X) + P(yes to not X) - 1; 0 is coherent"),
     Column("p_yes", "P(yes)", "mean belief"),
     Column("yes_no_mass", "coverage", "P(yes) + P(no) before anything is normalised"),
-)  # fmt: skip
+)
 
 
 class Truth(Experiment):
