@@ -168,9 +168,13 @@ def test_at_the_answer_the_page_says_read_out(command_line: Call, place: Path, r
 
 
 def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
-    command_line: Call, place: Path, run_folder: Path
+    command_line: Call, place: Path, run_folder: Path, planted_target: Callable[[Path], pd.DataFrame]
 ) -> None:
-    folder = swept(command_line, place, run_folder)
+    planted_target(run_folder).to_csv(place / "planted.csv", index=False)
+    targets = ("-o", "target=planted", "-o", "targets=planted.csv", "-o", "study.penalties=[1.0]")
+    done = command_line("probe", "sweep", "job.yaml", str(run_folder), "--out", "planted", *targets, cwd=place)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (place / "planted").iterdir()
     asked = ("-o", f"probe={folder / 'probe'}")
     done = command_line("probe", "apply", "job.yaml", str(run_folder), *asked, cwd=place)
     assert done.returncode == 0, done.stderr
@@ -201,7 +205,7 @@ def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
     truth = beliefs.drop_duplicates("readout_id").set_index("readout_id")["outcome"].loc[yes.index]
     expected = ((exact.loc[yes.index] - truth) ** 2 - (yes["prob"] - truth) ** 2).mean()
     assert record["estimate"] == pytest.approx(float(expected))
-    judged = command_line("probe", "eval", "job.yaml", str(run_folder), *asked, cwd=place)
+    judged = command_line("probe", "eval", "job.yaml", str(run_folder), *asked, *targets, cwd=place)
     assert (judged.returncode, "was trained on every group" in judged.stderr) == (2, True)
     (run_folder / "probes" / "probe.json").unlink()
     refused = command_line("report", str(run_folder), cwd=place)
