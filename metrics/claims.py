@@ -144,7 +144,7 @@ class Verdict:
             lo, value, hi = (f"{100 * x:.0f}" for x in (weakest.ci_lo, weakest.value, weakest.ci_hi))
             return f"responds in {value}% [{lo}, {hi}] of items"
         named = SHARES.get(weakest.name) or (TAKEN_FOR_EASY if weakest.name == EASY else weakest.name)
-        named += f", with {weakest.part}" if weakest.part else ""
+        named += f", in template {weakest.part}" if weakest.part else ""
         return f"{words} ({named}: {weakest.seen}){untested}"
 
     @property
@@ -170,7 +170,7 @@ class Verdict:
         return f" ({'; '.join(missing)})" if missing else ""
 
 
-TAKEN_FOR_EASY = "accuracy on the questions that are taken for easy"
+TAKEN_FOR_EASY = "accuracy on easy questions"
 """Of `truth` all that are asked, whoever wrote them; of `bscore` those of the category `easy`."""
 WORDS = (
     {NOT_SHOWN: "not shown to be readable", NOT_TESTED: "readability not tested"},

@@ -81,7 +81,7 @@ class Coherent:
     @property
     def seen(self) -> str:
         """The number, what was asked of it, and what it is beside."""
-        beside = "" if math.isnan(self.constant) else f", a constant one {shown(self.constant)}"
+        beside = "" if math.isnan(self.constant) else f", even odds in everything {shown(self.constant)}"
         interval = interval_text(self.ci_lo, self.ci_hi)
         asked = f"a coherent belief has {self.target:g} ± {self.margin:g}"
         lacking = f"; {self.missing:.0%} of its rows are missing" if self.missing else ""

@@ -92,9 +92,9 @@ class Registered(Settings):
                 )
         if not np.isnan(design.half_width):
             lines.append(
-                f"  {clusters} clusters give an interval of about ± {design.half_width:.2g}, wider where beliefs "
-                f"hardly differ between items; a model that is {design.smallest:.2g} or farther from coherence is "
-                "shown to be so in 80% of runs"
+                f"  {clusters} clusters give {self.metric} an interval of about ± {design.half_width:.2g}, wider where "
+                f"beliefs hardly differ between items; a model that is {design.smallest:.2g} or farther from coherence "
+                "is shown to be so in 80% of runs"
             )
         return lines
 

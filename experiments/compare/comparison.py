@@ -23,7 +23,7 @@ from .sides import Side, disagreements, samples_of, sides_of, what_differs, with
 
 BY_COMMAND, BY_HEADLINE, BY_ALL = (
     "named in the command, before anything was compared",
-    "the registered number of the runs, or else the headline of their experiment",
+    "the headline of their experiment, unless the runs registered another",
     "all numbers that can be compared, since none of them was named",
 )
 

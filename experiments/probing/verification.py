@@ -201,7 +201,7 @@ def page(verdicts: Mapping[str, ClaimVerdict], rows: pd.DataFrame, source: str, 
             ("as claimed", "share of its readings, each cluster once; what cannot be read counts against the claim"),
             (f"believed by {model}", "share of readings with a belief above one half"),
             (f"believed by {twin}", "the same of the twin"),
-            ("mean beliefs", f"of {model}, and of {twin}"),
+            (f"mean belief of {model}, and of {twin}", "in what is claimed"),
         ],
         [
             [
@@ -220,7 +220,7 @@ def page(verdicts: Mapping[str, ClaimVerdict], rows: pd.DataFrame, source: str, 
         short=True,
     )
     top = Top(
-        said=f"{model} was asked {len(rows)} questions of {source} about {len(verdicts)} claims, beside {twin}.",
+        said=f"{model} was asked {len(rows)} questions of {source}, beside {twin}; claims: {len(verdicts)}.",
         verdict=Prose(
             text=" ".join(f"{claim}: {of.verdict} ({of.why})." for claim, of in verdicts.items()), strong=True
         ),

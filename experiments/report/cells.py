@@ -131,7 +131,7 @@ def _counts(score: Score) -> tuple[str, ...]:
 def adjusted_over(n: int, by: str = "Holm") -> str:
     """What was done to the p of so many tests."""
     if n < 2:
-        return "one test, whose p needs no adjustment" if n else "none can be tested"
+        return "one test, whose adjusted p is its p" if n else "none can be tested"
     return f"p adjusted by {by} over {n} tests"
 
 

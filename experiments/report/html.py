@@ -95,7 +95,7 @@ def _seen(value: Any) -> Any:
 def _drawings(figure: Figure) -> Iterator[Markup]:
     """The panels of a figure, or the whole, each with what a reader who does not see it is told."""
     parts = figure.panels or (figure.svg,)
-    sentence = re.split(r"(?<=[.:;]) ", figure.caption)[0]
+    sentence = re.split(r"(?<=\.) ", figure.caption)[0]
     for i, svg in enumerate(parts, 1):
         part = f", panel {i} of {len(parts)}" if len(parts) > 1 else ""
         before, end, inner = svg.replace(SPACES, "", 1).partition(">")

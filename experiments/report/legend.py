@@ -37,6 +37,10 @@ WORDS = {
     r"\badjusted p\b": ("adjusted p", "p, corrected for the number of tests that are made together"),
     r"\bcoverage\b": ("coverage", "probability that the answer is any of the options"),
     r"\btwo one-sided tests\b": ("two one-sided tests", "they show that a number lies within a margin (TOST)"),
+    r"\beffective number of rows\b": (
+        "effective number of rows",
+        "so many independent rows would vary as these do, fewer where clusters are few",
+    ),
     r"\bexploratory\b": ("exploratory", "not registered before reading, so that it confirms nothing"),
     r"\bstruck out\b": ("struck out", "shown, and counted in no conclusion, since it cannot be read as a belief"),
 }

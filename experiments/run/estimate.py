@@ -132,7 +132,7 @@ class Taken(NamedTuple):
     """Bytes at once, on the device that holds the model."""
 
     def __str__(self) -> str:
-        lasts = "a time that is not known yet" if math.isnan(self.seconds) else _time(self.seconds)
+        lasts = "a time that is not known" if math.isnan(self.seconds) else _time(self.seconds)
         return f"{self.tokens:,} tokens, {lasts}, {_size(self.disk)} on the disk, {_size(self.memory)} of memory"
 
 

@@ -27,7 +27,7 @@ COVERAGE, PARSED, ORDER, WORDINGS = "coverage", "valid-answer rate", "order of t
 HALVES, BELOW_MENTIONED = "rejected halves", "below a mention"
 RESPONDING, EASY = "items that respond", "easy questions"
 CONDITIONS = {
-    COVERAGE: "share of the read-outs in which the options together have at least the probability that its row names",
+    COVERAGE: "share of the read-outs in which the options together have the probability that it names, or more",
     PARSED: "share of the answers that can be parsed; for answers that are computed and not sampled, their probability",
     ORDER: "share of the questions whose belief follows the place of the options",
     WORDINGS: "reliability over wordings: share of the variance of a belief, asked for in one wording of the question, "
@@ -37,7 +37,7 @@ CONDITIONS = {
     BELOW_MENTIONED: "the same, compared with its probability after the same question and a reply that decides nothing",
     RESPONDING: "share of the test items (their true posterior is known) whose belief follows the evidence, minus the "
     "share whose belief moves the wrong way; items whose readings are too noisy to tell are left out",
-    EASY: "accuracy on easy questions, which must be above the accuracy of a guess",
+    EASY: "accuracy on easy questions, which must be above what the best guess gets that is the same for all of them",
 }
 """The conditions of the two verdicts, and the number that each looks at (METRICS W4)."""
 READS = (COVERAGE, PARSED, ORDER, WORDINGS)
@@ -232,7 +232,10 @@ def readable(
         judged = _share(COVERAGE, kind, enough, groups.get(kind), MOST, how)
         if np.isfinite(known).any():
             middle = shown(float(np.nanmedian(known)))
-            judged = replace(judged, beside=f"of the read-outs have {min_coverage:g} or more; their median is {middle}")
+            judged = replace(
+                judged,
+                beside=f"of the read-outs have a coverage of {min_coverage:g} or more; the median coverage is {middle}",
+            )
         conditions.append(judged)
     for kind, rates in (parse_rate or {}).items():
         parsed = probabilities(rates, f"parse_rate[{kind!r}]").ravel()

@@ -66,8 +66,7 @@ class Responding(Score, headline="share"):
         if self.status == "ok":
             return ""
         n = self.n_clusters
-        read = f"only {n} item{'s are' if n != 1 else ' is'} read precisely enough to tell where the belief moves"
-        return f"{read}, and fewer than {FEWEST} are not judged"
+        return f"{FEWEST} items are the fewest that are judged, and {n or 'none'} can be read precisely enough"
 
 
 def items_responding(

@@ -156,7 +156,7 @@ def method_reliability(
         return MethodReliability(status=NOT_ESTIMABLE, **common)
     interval = moment_interval(
         moments, rows.codes, lambda sums: _alpha(sums, x.shape[1]), kind="percentile", weights=np.ones(rows.n), how=how
-    )
+    ).within(-np.inf, 1.0, alpha)
     status = interval.concern if interval.lo > 0 else "weak_reliability" if rows.n_clusters > 1 else "one_cluster"
     return MethodReliability(reliability=alpha, status=status, **(common | interval.fields()))
 

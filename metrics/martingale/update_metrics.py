@@ -43,7 +43,7 @@ from .slope import ONE_OUTCOME, MartingaleScore, calibration_slope, martingale_s
 from .trajectories import Drift, drift_covariance, drift_variance
 
 PAIRED = "prior, posterior; or trajectories (b_0, b_1, ...; or trajectory, step, belief)"
-TESTS = {"slope": "the slope", "joint": "slope and mean", "cvm": "any other shape"}
+TESTS = {"slope": "the slope", "joint": "slope and mean", "cvm": "any other dependence on the prior"}
 """What the three tests of a family are of."""
 
 Slope = MartingaleScore | MartingaleWithin
@@ -210,7 +210,7 @@ def _one_wording(study: WordingStudy | None) -> dict[str, str]:
 
 @metric("A3, A4", PAIRED, Updates, place=20, slow=True)
 def martingale_tests_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
-    """Slope, shift and any other shape of the update, tested as one family of three; withheld where the slope is."""
+    """Slope, shift, any other dependence on the prior: a family of three tests; withheld where the slope is."""
     for name, pairs in sample.views.items():
         step, suffix = ("_step" if name == STEPWISE else ""), f", {name}" if name else ""
         cells = None if step else pairs.cell  # as the slope of the same name
@@ -223,7 +223,7 @@ def martingale_tests_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
         if score.joint_status not in ("ok", score.status):
             each[f"p of {TESTS['joint']}"] += f" ({status_text(score.joint_status)})"
         score = with_drop_reasons(score, pairs, pairs.posterior - pairs.prior)
-        yield Line(f"tests{step}", f"smallest adjusted p{suffix}", score, each)
+        yield Line(f"tests{step}", f"smallest of three adjusted p{suffix}", score, each)
 
 
 @metric("A5, F5", "prior, posterior, item and --replicates", Updates, needs=("repeated",), place=30)

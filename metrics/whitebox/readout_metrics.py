@@ -43,7 +43,7 @@ def _compare_framing(sample: YesNo) -> Compared | None:
     place=530,
 )
 def readout_lines(sample: YesNo, how: Resampling) -> Iterator[Line]:
-    """The belief that the probabilities of yes and no hold, and how much of the answer it speaks for."""
+    """P(yes), the coverage of yes and no, and by how much a statement and its negation miss a sum of 1."""
     certain = int(((sample.belief == 0) | (sample.belief == 1)).sum())
     beside = {"certain, so of infinite log-odds": str(certain)} if certain else {}
     yield Line("p_yes", "P(yes) among yes and no", mean_of(sample, sample.belief, how, UNIT), beside)

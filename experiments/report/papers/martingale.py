@@ -138,8 +138,10 @@ def _means(all_setups: Sequence[Setup]) -> PaperTable:
         ends = float(np.maximum(0.0, mean - half)), mean + half
         shown = number_cell(mean, ends, written=".3f", counted=why)
         rows.append((labels, [shown, PaperCell(f"{(known > 0).sum()} of {len(known)}")]))
-    caption = "Mean |M| over the cells of Table 1, and how many are positive; the interval takes cells as independent."
-    return PaperTable(PAPER, "Section 6.1", caption, ("Cells", READ_AS), [("", "mean |M|"), ("", "M > 0")], rows)
+    caption = (
+        "Mean |M| over the setups of Table 1 (as independent ones, where there are several), and how many are positive."
+    )
+    return PaperTable(PAPER, "Section 6.1", caption, ("Setups", READ_AS), [("", "mean |M|"), ("", "M > 0")], rows)
 
 
 def _with_outcomes(all_setups: Sequence[Setup]) -> dict[str, list[Setup]]:

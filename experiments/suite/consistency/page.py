@@ -139,7 +139,7 @@ RMS = Column("rms_logodds", "change of log-odds", "root mean square change, in n
        "that remain; 0 is a kept ratio, and a belief that depends on the words alone has 0, too")  # fmt: skip
 OPEN = Column(
     "rms_lower",
-    "bounds by other answers",
+    "change of log-odds, bounds",
     "least and largest change that is possible if the probability of other answers belonged to either word",
     to="rms_upper",
 )
@@ -192,11 +192,11 @@ TABLES = (
     ),
     Table(
         "Is the rejected word given where it was likely before?",
-        "Shares of the rejected word among the three, before and after it is rejected; a rate of 1 means that the "
+        "Shares of the rejected word among the three, before and after it is rejected; a ratio of 1 means that the "
         "two shares are unrelated.",
         (
             Column(
-                "invalid_association", "rate of going together", "mean (before x after) / (mean before x mean after)"
+                "invalid_association", "ratio of going together", "mean (before x after) / (mean before x mean after)"
             ),
             GIVEN,
             INVALID,
@@ -309,8 +309,14 @@ def terms(config: ConsistencyConfig) -> list[tuple[str, str]]:
         ("c2", C2.explanation),
         ("p invalid", "probability of the rejected word after it was ruled out, as the paper calls it"),
         ("Verbal Error", "probability of answers that are none of the three words, as the paper calls it"),
-        ("HSwitch", "the part of switching that a belief which does not move would not show"),
-        ("Weighted Norm.", "share of the rejected word, weighted by its share on the other side of the rejection"),
+        (
+            "HSwitch",
+            "how far the share of each of the two words falls, weighted by its share before, as the paper calls it",
+        ),
+        (
+            "Weighted Norm.",
+            "share of the rejected word after the rejection, weighted by its share before, and the other way round",
+        ),
     ]
 
 

@@ -62,7 +62,7 @@ COLUMNS = (
     Column(
         "bias",
         "order bias",
-        "P(yes) with the options in one order minus P(yes) in the other; for a claim, the framing bias",
+        "P(first option) in one order of the options minus that in the other; for a claim, the framing bias",
     ),
     Column(
         "coverage",

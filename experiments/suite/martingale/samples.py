@@ -241,5 +241,5 @@ def _gate(
         quantity = "slope on the known posterior of urns"
         yield NumberMaker(config, method, kind).number("urn_slope", slope, quantity=quantity, code="W4")
     else:
-        answered["untested"] = {RESPONDING: "no urns of known posterior were shown"}
+        answered["untested"] = {RESPONDING: "no game whose true posterior is known (draws from an urn) was shown"}
     yield gate(config, method, kind, min_parse=1 - config.most_unparsed, **answered)

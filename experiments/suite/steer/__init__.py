@@ -124,7 +124,7 @@ class SteerExperiment(Experiment):
     def size(self, config: SteerConfig) -> str:
         """How many branches there are of each read-out."""
         n = self.branches(config)
-        return f"each read-out is read in {n} edited branches, too; chats beside the questions are not counted"
+        return f"each read-out is read in {n} edited branches, too, and the neutral chats besides"
 
     def read(self, config: SteerConfig, item: Item, lm: LanguageModel) -> Read:
         """As it is, and under every edit; beside each the KL of the next token of a chat under the same edit."""
@@ -280,9 +280,11 @@ def _over_draws(rows: pd.DataFrame, config: SteerConfig) -> CrossedMean:
         [lambda sums: sums[:, 0] / sums[:, 1]] * len(moments),
         how=resampling(config),
     )
-    lost = len(wide) - len(whole)
+    lost, ends = len(wide) - len(whole), np.clip([score.ci_lo, score.ci_hi], -0.5, 0.5).tolist()
     return replace(
         score,
+        ci_lo=ends[0],
+        ci_hi=ends[1],
         status=score.status.replace("one_model", "one_draw"),
         ci_method=score.ci_method.replace("by item and by model", "by item and by draw of the control")
         or "none: one draw of the control, or one cluster",

@@ -294,8 +294,8 @@ def page(folders: Sequence[Path]) -> tuple[Report, list[PlantedAndFound]]:
         says = (
             "Not recovered."
             if wrong
-            else "Nothing measured is farther from what was planted than its tolerance, but there are too few triples "
-            "to show all of it."
+            else "Nothing measured is shown to be farther from what was planted than its tolerance, but there are too "
+            "few triples to show all of it."
         )
     if bare := sorted({fact.species for fact in found if (fact.what, fact.state) == (APART, UNTAUGHT)}):
         says += f" The bets of {listed(bare)} were never taught: nothing is planted in them."

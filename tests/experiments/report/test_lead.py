@@ -252,7 +252,7 @@ def test_coherence_is_a_result_with_three_states_and_the_constant_belief_beside(
         for readings in (follows, ignores):
             (verdict,) = verdicts([judged("a", **readings), number], plan)
             assert verdict.states[2] == state
-            assert "a constant one 1.000" in verdict.sentence
+            assert "even odds in everything 1.000" in verdict.sentence
             idle = state == "coherent" and readings is ignores
             assert ("as is everybody who ignores what they are told, and this method does" in verdict.sentence) == idle
             (unread,) = verdicts([judged("a", **readings, coverage={"": np.full(40, 0.1)}), number], plan)
@@ -377,8 +377,8 @@ def test_what_could_not_be_judged_is_said_once_for_all_methods() -> None:
     alike = [Verdict(name, list(gate.conditions.values()), withheld=gate.withheld) for name in ("a", "b", "c")]
     lead = Lead(alike, [], fixed=("coverage", "items that respond"))
     said = (
-        "Not judged of a, b and c: items that respond, since only 2 items are read precisely enough to tell where the "
-        "belief moves, and fewer than 5 are not judged."
+        "Not judged of a, b and c: items that respond, since 5 items are the fewest that are judged, and 2 can be read "
+        "precisely enough."
     )
     assert lead.when.endswith(f"A verdict needs all of its conditions. {said}")
 

@@ -41,7 +41,7 @@ def test_a_run_says_what_it_will_take_and_what_it_took(asked: Callable[..., Any]
     assert rates_of_runs(tmp_path, "consistency", config) is None
     first = run(experiment, config, tmp_path, tell=told.append)
     totals = first.manifest["totals"]
-    assert re.search(r"^takes about [\d,]+ tokens, a time that is not known yet", told[0])
+    assert re.search(r"^takes about [\d,]+ tokens, a time that is not known", told[0])
     assert told[1].startswith(f"took {totals['tokens_run']:,} tokens")
     counts = first.manifest["planned"]["counts"]
     assert (counts["tokens"], counts["readouts"]) == (totals["tokens_run"], totals["readouts"])

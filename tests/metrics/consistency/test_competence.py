@@ -214,7 +214,7 @@ def test_coverage_is_a_median_whose_side_of_the_threshold_an_exact_sign_test_sho
         found = readable(coverage={"": masses})
         above, below = (binomtest(count, n, 0.5, "greater").pvalue <= 0.05 for count in (k, n - k))
         assert found.state == ("readable" if above else "unreadable" if below else "not shown")
-        assert f"the median {np.median(masses):.3f}" in found.conditions[0].seen
+        assert f"the median coverage is {np.median(masses):.3f}" in found.conditions[0].seen
 
 
 def test_readings_of_one_item_are_no_items() -> None:

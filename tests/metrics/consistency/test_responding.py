@@ -80,10 +80,7 @@ def test_items_without_evidence_of_their_own_are_left_out_and_too_few_are_not_ju
     assert (found.share, found.n_clusters, found.n_dropped) == (1, 6, 4)
     assert found.reasons == {"too little evidence": 4}
     few = items_responding(evidence[8:], evidence[8:], items[8:])
-    assert (
-        few.withheld
-        == "only 4 items are read precisely enough to tell where the belief moves, and fewer than 5 are not judged"
-    )
+    assert few.withheld == "5 items are the fewest that are judged, and 4 can be read precisely enough"
     gate = belief_gate(coverage={"": [0.9] * 5}, responding=few)
     assert (gate.readable, gate.responds) == ("readable", "not tested")
     assert gate.withheld == {"items that respond": few.withheld}
