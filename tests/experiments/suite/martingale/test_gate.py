@@ -27,9 +27,7 @@ def test_a_run_reads_the_urns_of_its_gate_and_nothing_else_of_them(
     (withheld,) = gates["exact"]["withheld"].items()
     assert withheld[0] == "items that respond"
     assert withheld[1] in [
-        f"only {n} item{'s are' if n != 1 else ' is'} read precisely enough to tell where the belief moves, and fewer "
-        "than 5 are not judged"
-        for n in range(3)
+        f"5 items are the fewest that are judged, and {n or 'none'} can be read precisely enough" for n in range(3)
     ]
     assert gates["exact"]["responds"] == gates["verbal"]["responds"] == "not tested"
     parsed = gates["verbal"]["conditions"]["valid-answer rate"]
