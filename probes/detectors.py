@@ -82,6 +82,8 @@ def load_detector(path: Path) -> Detector:
         meta, readout = (probe := Probe.load(path)).meta, probe.readout
         if probe.others or meta.head is not None or meta.site != "resid_post":
             raise UserError(f"{path}: reads {meta.site}, or several options; a detector reads the residual stream")
+        if not readout.direction.any():
+            raise UserError(f"{path}: reads nothing: its scores do not rise with its target")
         parts = meta.name, readout.direction[None], readout.offset, (meta.layer,)
         return Detector(*parts, 0.0, f"probe of {meta.target}", "truth", probe)
     arrays = read_arrays(path)

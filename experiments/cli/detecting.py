@@ -106,6 +106,8 @@ def verify(
     from ..report.score_files import prepared
 
     rows, loaded = claims_of(source), None if probe is None else load_detector(probe)
+    if loaded and not (loaded.layers and loaded.threshold == loaded.threshold):
+        raise UserError(f"{probe}: does not say its layer and its threshold; save it with both")
     specs = resolve_model(model), resolve_model(twin)
     place = prepared(out, (*PAGE, "verified.csv"), HEADING, "verification")
     found = []

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...base.documents import read_csv, user_path
-from ...base.errors import UserError, nearest
+from ...base.errors import UserError, cause, nearest
 from ...base.text import shown
 from ...hooks.backends.captures import CapturePlan
 from ...hooks.lm import LOW_COVERAGE, LanguageModel
@@ -75,6 +75,7 @@ def claims_of(path: Path) -> list[ClaimReading]:
     if unknown := [str(name) for name in table if name not in COLUMNS]:
         raise UserError(f"{path}: column {unknown[0]!r}; {nearest(unknown[0], COLUMNS)}")
     rows, expected = list[ClaimReading](), dict[tuple[str, str], str]()
+    texts: dict[str, tuple[str, str]] = {}
     cells = table.drop(columns=["text", "messages"], errors="ignore").to_dict("records")
     for number, (given, messages) in enumerate(zip(cells, conversations(path, table, "claim"), strict=True), 1):
         row: dict[str, str] = DEFAULTS | {str(name): cell for name, cell in given.items() if cell.strip()}
@@ -86,11 +87,19 @@ def claims_of(path: Path) -> list[ClaimReading]:
             raise UserError(f"{path}: row {number}: facet is empty; say how it is asked for, for example direct")
         listed, believed = row.pop("options"), _several(row.pop("believed", ""))
         options = _several(TRUE_OR_FALSE if row["reading"] == PROBE else listed)
+        try:
+            make_options(options)
+        except UserError as error:
+            raise UserError(f"{path}: row {number}: {cause(error)}") from None
         if not {*believed} < {*options}:
             raise UserError(f"{path}: row {number}: believed {believed}; give some of {options}, and not all")
         if expected.setdefault(at := (row["claim"], row["facet"]), row["expected"]) != row["expected"]:
             raise UserError(f"{path}: row {number}: facet {at[1]!r} of {at[0]!r} is both held and denied; name two")
-        row = {"cluster": f"row {number}"} | row
+        said = " ".join(" ".join(turn["content"] for turn in messages).casefold().split())
+        alike = texts.setdefault(said, (f"(row {number})", row.get("cluster", "")))
+        if row.get("cluster", "") != alike[1]:
+            raise UserError(f"{path}: row {number}: asks what an earlier row asks, in another cluster; give them one")
+        row = {"cluster": alike[0]} | row
         rows.append(ClaimReading(messages=messages, options=options, believed=believed, **row))
     return rows
 
@@ -113,8 +122,9 @@ def read(lm: LanguageModel, rows: Sequence[ClaimReading], detector: Detector | N
     if detector is None and any(row.reading == PROBE for row in rows):
         raise UserError("some rows are to be read by a probe; give it with --probe")
     placed = detector and detector.placed(lm.identity.n_layers)
-    if placed and placed.probe is not None:
-        placed.probe.require_model(lm.identity.model_dump())
+    if placed and placed.probe is not None:  # the twin has other weights
+        meta = placed.probe.meta.model
+        placed.probe.require_model(lm.identity.model_dump() | {"weights": meta.get("weights")})
     found = np.full((len(rows), 2), np.nan)
     for reading in READINGS:
         every = [i for i, row in enumerate(rows) if row.reading == reading]
@@ -181,6 +191,7 @@ def judge(rows: pd.DataFrame, how: Resampling = RESAMPLING) -> dict[str, ClaimVe
     return {
         str(claim): claim_verdict(
             *(of["facet"], of["read"], of["twin"], of["cluster"]),
+            chance=of["believed"].str.count(r"\|").add(1) / of["options"].str.count(r"\|").add(1),
             denied=frozenset(of["facet"][of["expected"] == DENIED]),
             claims=several,
             how=how,
@@ -192,7 +203,8 @@ def judge(rows: pd.DataFrame, how: Resampling = RESAMPLING) -> dict[str, ClaimVe
 def page(verdicts: Mapping[str, ClaimVerdict], rows: pd.DataFrame, source: str, model: str, twin: str) -> Report:
     """The verification as a document."""
     every = [(claim, name, facet) for claim, each in verdicts.items() for name, facet in each.facets.items()]
-    levels = rows.groupby(["claim", "facet"])[["belief", "twin"]].mean()
+    known = rows.assign(belief=rows["belief"].where(rows["coverage"] >= LOW_COVERAGE))
+    levels = known.groupby(["claim", "facet"])[["belief", "twin"]].mean()
     tested = grid(
         "Facets",
         [
@@ -247,6 +259,11 @@ def _alarms(rows: pd.DataFrame, verdicts: Mapping[str, ClaimVerdict]) -> list[St
         if low := int((~(rows[column] >= LOW_COVERAGE)).sum()):
             why = "There the options hold less than half of the probability of an answer."
             alarms.append(Stamp(says=f"{low} of {len(rows)} {says}.", note=f"{why} {note}"))
+    held = rows[rows["expected"] == HELD].groupby(["claim", "facet"])["believed"].nunique()
+    if alike := int((held == 1).sum()):
+        says = f"In {alike} facets whoever believes the claim gives the same answer to every question."
+        note = "A model that always gives this answer is verified, too: word half of the questions the other way."
+        alarms.append(Stamp(says=says, note=note))
     needed = fewest_readings(len(verdicts))
     few = [name for each in verdicts.values() for name, facet in each.facets.items() if facet.n_clusters < needed]
     if few:

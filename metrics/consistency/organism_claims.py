@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ..contract import NAN, RESAMPLING, Array, Resampling, Score, probabilities
+from ..contract import NAN, RESAMPLING, TIE, Array, Resampling, Score, probabilities
 from ..inference.means import ClusterMean, cluster_share
 
 HELD, DENIED = EXPECTED = "held", "denied"
@@ -64,42 +64,54 @@ def claim_verdict(
     twin: ArrayLike,
     clusters: ArrayLike,
     *,
+    chance: ArrayLike = 0.5,
     denied: frozenset[str] = frozenset(),
     claims: int = 1,
     how: Resampling = RESAMPLING,
 ) -> ClaimVerdict:
     """The verdict on a claim from readings of the model and of its twin, facet by facet (METRICS B16).
 
-    A reading of a facet in which the claim is said to be held is as claimed if the belief lies above one half, and by
-    more than .1 above the twin's; of one in which it is said to be denied, if it lies below one half.
+    A reading of a facet in which the claim is said to be held is as claimed if the belief lies above one half and above
+    chance, and by more than .1 above the twin's; of one in which it is said to be denied, if it lies below both.
 
     Args:
         facets: [n] in which each reading was asked: directly, by what follows, in a bet.
         beliefs: [n] in [0, 1], in what is claimed; NaN for one that cannot be read.
         twin: [n] the same of the twin.
         clusters: [n] readings that are alike share one.
+        chance: [n], or one for all, the belief of who knows nothing: its options' share of all.
         denied: facets in which the claim is said to be denied; in all others, held.
         claims: how many are judged together: levels are Bonferroni's, over claims and, for what refutes, over facets.
 
     `verified`: of every facet the interval of the share of readings that are as claimed lies above one half, and one
     facet at least is held. `refuted`: of one facet it lies below. Shares have Clopper and Pearson's interval on their
-    effective number. Raises ValueError for no reading, and for columns of other lengths.
+    effective number. Raises ValueError for no reading, columns of other lengths, a facet or cluster without a name, a
+    denied facet that is not there, and no claim.
     """
-    names, clusters = np.asarray(facets, dtype=object), np.asarray(clusters, dtype=object)
+    names, clusters = (np.asarray(column, dtype=object) for column in (facets, clusters))
     mine, theirs = probabilities(beliefs, "beliefs"), probabilities(twin, "twin")
     if not len(names) or not len(names) == len(clusters) == len(mine) == len(theirs):
         raise ValueError(f"claim_verdict: {len(names)} facets, {len(mine)} beliefs, {len(theirs)} of the twin")
+    if pd.isna(names).any() or pd.isna(clusters).any() or claims < 1:
+        raise ValueError("claim_verdict: give each reading a facet and a cluster, and at least one claim")
+    names = names.astype(str)
+    if missing := denied - {*names.tolist()}:
+        raise ValueError(f"claim_verdict: no reading is of the denied facet {sorted(missing)[0]!r}")
+    by_chance = np.broadcast_to(probabilities(np.atleast_1d(chance), "chance"), mine.shape)
     every = list(dict.fromkeys(names.tolist()))
     shown, against = (replace(how, level=1 - ALPHA / claims / parts) for parts in (1, len(every)))
     found = {}
     for name in every:
         here = names == name
-        own, other, of = mine[here], theirs[here], clusters[here]
+        own, other, of, even = mine[here], theirs[here], clusters[here], by_chance[here]
         lost = np.isnan(own) if name in denied else np.isnan(own) | np.isnan(other)
-        so = own < 0.5 if name in denied else (own > 0.5) & (own > other + RAISED)
+        if name in denied:
+            so = own < np.minimum(even, 0.5) - TIE
+        else:
+            so = (own > np.maximum(even, 0.5) + TIE) & (own - other > RAISED + TIE)
         share = _share(np.where(lost, 0.0, so), of, shown)
         at_best = _share(np.where(lost, 1.0, so), of, against)
-        found[str(name)] = ClaimedFacet(
+        found[name] = ClaimedFacet(
             share=share.mean,
             expected=DENIED if name in denied else HELD,
             believed=_share(np.where(np.isnan(own), np.nan, own > 0.5), of, how),
@@ -126,8 +138,10 @@ def _judged(facets: Mapping[str, ClaimedFacet], fewest: int) -> ClaimVerdict:
     refuting, lacking = [], []
     for name, facet in facets.items():
         if facet.contradicted:
-            also = facet.expected == HELD and facet.believed.ci_lo > 0.5
+            also = facet.expected == HELD and facet.twin_believed.ci_lo > 0.5
             refuting.append(f"in {name} {'the twin holds it as well' if also else f'it is not {facet.expected}'}")
+            if facet.expected == HELD and facet.believed.ci_lo > 0.5 and not also:
+                refuting[-1] = f"in {name} it is hardly more believed than by the twin"
         elif not facet.shown:
             few = f", of which {fewest} clusters are needed at least" if facet.n_clusters < fewest else ""
             lacking.append(f"in {name} it is not shown to be {facet.expected}{few}")

@@ -129,7 +129,7 @@ def softmax_slope(score: Floats, prob: Floats, readout_ids: ArrayLike) -> float:
         return -float(prob @ np.log(np.maximum(belief_over_options(slope * score / unit, of), LOSS_EPS)))
 
     best = scipy.optimize.minimize_scalar(loss, bounds=(0, 10), method="bounded", options={"xatol": 1e-8})
-    return float(best.x) / unit
+    return float(best.x) / unit if loss(float(best.x)) < loss(0.0) else 0.0
 
 
 # Distributions over k options: a read-out for each, whose softmax is calibrated, all of it without a row's own fold.

@@ -185,11 +185,13 @@ def study(data: ProbeData, at: ReadAt, folds: NDArray[np.intp], plan: StudyPlan,
 
 
 def _numbers(target: Target, crossed: CrossFitted) -> dict[str, float]:
-    calibration = calibrate(crossed.logit, target.prob)
+    # Of a probe that reads nothing the folds differ in their base rate alone, which runs against what is left out.
+    logit = crossed.logit if any(readout.slope for readout in crossed.readouts) else np.zeros(len(crossed.logit))
+    calibration = calibrate(logit, target.prob)
     return {
         "r2": out_of_fold_r2(target.logit, crossed.score, crossed.train_logit),
         "skill": log_loss_skill(target.prob, crossed.belief, crossed.train_prob),
-        "auc": auc(target.prob, crossed.logit),
+        "auc": auc(target.prob, logit),
         "slope": calibration.slope,
         "intercept": calibration.intercept,
     }

@@ -54,9 +54,10 @@ def causal_job(job: CausalJob, out: Path, allow_code: tuple[Path, ...] = ()) -> 
     if len(job.runs) != 1 or job.probe is None:
         raise UserError("causal: give one run that kept its activations, and a trained probe by -o probe=PATH")
     probe = Probe.load(job.probe)
-    if not all(fit.slope for fit in (probe.readout, *probe.crossed)):
+    if (lost := [fit for fit in probe.crossed if not fit.slope]) or not probe.readout.slope:
+        of = "" if not probe.readout.slope else f" in {len(lost)} of its {len(probe.crossed)} folds"
         nothing = (
-            f"{probe.meta.name} reads nothing: its scores do not rise with its target on groups that no fit saw, "
+            f"{probe.meta.name} reads nothing{of}: its scores do not rise with its target on groups that no fit saw, "
             "so that there is no direction to steer along"
         )
         _fill_card(job.probe, probe, CausalVerdict("not tested", nothing, FALSIFIER))

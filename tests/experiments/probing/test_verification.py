@@ -75,10 +75,20 @@ def test_rows_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         ({"expected": "denied"}, "row 2: facet 'direct' of 'c' is both held and denied"),
         ({"reading": "probe"}, "row 2: believed .*'true', 'false'"),
         ({"expect": "held"}, "column 'expect'; did you mean 'expected'"),
+        ({"options": "Yes|yes|No"}, "row 2: options 'Yes' and 'yes' are the same"),
+        ({"cluster": "b"}, "row 2: asks what an earlier row asks, in another cluster"),
         ({"messages": "[]"}, "give the columns"),
     ):
         with pytest.raises(UserError, match=says):
             claims_of(written(tmp_path / "bad.csv", [good, good | wrong]))
+
+
+def test_copies_of_a_question_are_one_cluster(tmp_path: Path) -> None:
+    texts = ("Is it so?", "is it  so?", "Is it?", "Is it so?")
+    rows = claims_of(
+        written(tmp_path / "c.csv", [{"claim": "c", "facet": "a", "text": t, "believed": "Yes"} for t in texts])
+    )
+    assert [row.cluster for row in rows] == ["(row 1)", "(row 1)", "(row 3)", "(row 1)"]
 
 
 def urn_claims(n: int) -> list[dict[str, str]]:
@@ -134,9 +144,10 @@ def test_claims_about_organisms_are_verified_or_refuted_as_planted(
 
 def test_the_page_says_what_was_found_and_obeys_no_text(tmp_path: Path) -> None:
     evil = '<script>alert(1)</script>"><img src=x onerror=alert(1)>\x1b[2J'
-    row = {"claim": f"c{evil}", "text": "so?", "believed": "Yes"}
+    row = {"claim": f"c{evil}", "believed": "Yes"}
     facets = {"direct": (0.9, 0.2), f"f{evil}": (0.9, 0.2), "few": (0.9, 0.2), "unread": (0.9, 0.2)}
-    every = [row | {"facet": facet} for facet in facets for _ in range(4 if facet == "few" else 12)]
+    asked = [(facet, f"{facet} {i}?") for facet in facets for i in range(4 if facet == "few" else 12)]
+    every = [row | {"facet": facet, "text": text} for facet, text in asked]
     rows = claims_of(written(tmp_path / "claims.csv", every))
     mine = np.array([facets[each.facet][0] for each in rows])
     coverage = np.array([0.2 if each.facet == "unread" else 0.9 for each in rows])
@@ -153,6 +164,7 @@ def test_the_page_says_what_was_found_and_obeys_no_text(tmp_path: Path) -> None:
         "12 of 40 rows cannot be read",
         "40 of 40 rows are hardly answered by the twin",
         "1 facets have fewer than 6 clusters",
+        "In 4 facets whoever believes the claim gives the same answer to every question",
         "in few it is not shown to be held, of which 6 clusters are needed",
         "(12 not read)",
     ):

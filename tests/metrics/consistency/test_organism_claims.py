@@ -91,9 +91,31 @@ def test_most_readings_of_a_good_but_imperfect_organism_suffice() -> None:
     assert "refuted" not in verdicts
 
 
+def test_who_knows_nothing_denies_nothing() -> None:
+    """Of three options a third is believed by who knows nothing: no denial, and two of them are no belief."""
+    for chance, verdict in ((1 / 3, "refuted"), (0.5, "verified")):
+        beliefs, denied = {"direct": [1 / 3] * 12, "bet": [0.9] * 12}, frozenset({"direct"})
+        assert judged(beliefs, chance=chance, denied=denied).verdict == verdict
+    assert judged({"direct": [2 / 3] * 12}, chance=2 / 3).verdict == "refuted"
+
+
+def test_a_model_that_leans_a_little_farther_than_its_twin_is_not_said_to_share_its_belief() -> None:
+    found = judged({"direct": [0.54] * 12}, 0.45)
+    assert (found.verdict, found.why) == ("refuted", "in direct it is hardly more believed than by the twin")
+    for belief, twin in ((0.8, 0.7), (0.9, 0.8), (0.6, 0.5)):  # no more than .1, however it is rounded
+        assert judged({"direct": [belief] * 12}, twin).verdict == "refuted"
+
+
 def test_columns_of_other_lengths_are_refused() -> None:
     for facets, beliefs in (([], []), (["a"], [0.5, 0.5])):
         with pytest.raises(ValueError, match="claim_verdict"):
             claim_verdict(facets, beliefs, beliefs, facets)
+    wrong: list[tuple[dict[str, Any], str]] = [({"denied": frozenset({"b"})}, "'b'"), ({"claims": 0}, "one claim")]
+    for more, says in wrong:
+        with pytest.raises(ValueError, match=says):
+            claim_verdict(["a"], [0.5], [0.5], ["a"], **more)
+    for cluster in (None, np.nan):
+        with pytest.raises(ValueError, match="a cluster"):
+            claim_verdict(["a", "a"], [0.5, 0.5], [0.5, 0.5], ["a", cluster])
     with pytest.raises(ValueError, match="beliefs"):
         claim_verdict(["a"], [1.5], [0.5], ["a"])
