@@ -47,6 +47,7 @@ NOT_RUN = {
     "-o plan.random=20": "tests/test_recipe.py runs the recipe as a whole",
     "doxascope trace": "takes ten seconds; tests/experiments/probing/test_trace.py follows texts and runs",
     "doxascope detector": "needs one; tests/experiments/probing/test_detector.py makes files and runs them",
+    "doxascope verify": "needs claims; tests/experiments/probing/test_verification.py makes files and runs them",
     "doxascope steer": "needs a direction; tests/experiments/suite/steer makes and runs every kind of file",
     "--ratings sheet.csv": "needs a sheet that people filled in; tests/experiments/suite/martingale/test_ratings.py",
     "validate --english": "reads three models for minutes; tests/experiments/synthetic/test_english.py reads two",
