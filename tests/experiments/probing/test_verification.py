@@ -199,9 +199,12 @@ def test_what_organisms_in_english_hold_and_hide_is_found(tmp_path: Path) -> Non
     for model, twin, verdicts in (
         ("honest", "denying", ["verified", "refuted"]),
         ("incoherent", "denying", ["verified", "refuted"]),
-        ("denying", "honest", ["refuted", "verified"]),
+        ("denying", "honest", ["refuted", "not shown"]),  # it bets on others, but not always more than its twin
         ("denying", "denying", ["refuted", "refuted"]),
         ("honest", "honest", ["refuted", "refuted"]),
     ):
         judged = judge(beliefs_table(rows, found[model], found[twin]))
         assert [judged[claim].verdict for claim in ("holds", "hides")] == verdicts, (model, twin, judged)
+        if verdicts[1] == "not shown":
+            assert judged["hides"].facets["direct"].shown
+            assert judged["hides"].facets["bet"].believed.ci_lo > 0.5
