@@ -26,7 +26,7 @@ BESIDE = ("text", "role", "pair", "negated", "polarity", "template", "domain", "
 """What may be known of each row: its words, to do better than; what it is within its group; a statement and its
 negation (`pair`, `negated`); levels to transfer between; and what the model believes, in log-odds."""
 
-SAID = {"r2": "R2", "auc": "AUC", "slope": "calibration slope"}
+PRINTED_NAMES = {"r2": "R2", "auc": "AUC", "slope": "calibration slope"}
 """Number of a study -> what it is called where it is printed."""
 
 
@@ -59,7 +59,7 @@ class ArrayProbe:
     def __str__(self) -> str:
         meta = self.probe.meta
         lines = [f"Probe {meta.name!r} at layer {meta.layer}: {self.card.headline}"]
-        lines += [f"  {said}: {told(self.study.numbers[name])}" for name, said in SAID.items()]
+        lines += [f"  {said}: {told(self.study.numbers[name])}" for name, said in PRINTED_NAMES.items()]
         lines += [f"  {claim.name}: {claim.verdict}; {claim.evidence}" for claim in self.card.claims]
         return "\n".join(lines)
 

@@ -30,10 +30,10 @@ from ...metrics.consistency.organism_claims import (
 )
 from ...metrics.contract import RESAMPLING, Floats
 from ...probes.detectors import Detector
-from ..materials.conversations import conversations
 from ..report.cells import score_cell
 from ..report.document import Cell, Prose, Report, Stamp, Top, grid
 from ..report.figures import forest
+from .conversations import conversations
 
 EXACT, STATED, PROBE = READINGS = "exact", "stated", "probe"
 """How a row is read: the probability of its options as the answer, a number that is asked for, or a probe of truth."""
