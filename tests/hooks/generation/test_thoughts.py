@@ -91,7 +91,7 @@ def test_a_belief_is_the_mean_of_the_exact_ones_after_each_thought(
     close = thinker.reader.chat.close
     asked = thinker.reader.chat.render(CHAT)
     samples = thinker.sample([Request("r", asked, range(6))], Sampling(max_new_tokens=60), seed=0, until=[close])
-    assert [one.sample for one in mixture.thoughts] == samples
+    assert [thought.sample for thought in mixture.thoughts] == samples
     masses = np.zeros((6, 3))
     for k, sample in enumerate(samples):
         if sample.ids[-1] == close:
@@ -114,11 +114,13 @@ def test_a_thought_depends_on_nothing_else_that_is_asked(thinker: Any, thinker_f
     _, config = settings(thinker_folder)
     (alone,), _ = think(config, [question("b")], thinker)
     (_, among), _ = think(config, [question("a"), question("b")], thinker)
-    assert [one.sample.ids for one in alone.thoughts] == [one.sample.ids for one in among.thoughts]
+    assert [thought.sample.ids for thought in alone.thoughts] == [thought.sample.ids for thought in among.thoughts]
     more, _ = think(settings(thinker_folder, "thoughts.draws=8")[1], [question("b")], thinker)
-    assert [one.sample.ids for one in more[0].thoughts[:6]] == [one.sample.ids for one in alone.thoughts]
+    assert [thought.sample.ids for thought in more[0].thoughts[:6]] == [
+        thought.sample.ids for thought in alone.thoughts
+    ]
     other, _ = think(settings(thinker_folder, "seed=1")[1], [question("b")], thinker)
-    assert [one.sample.ids for one in other[0].thoughts] != [one.sample.ids for one in alone.thoughts]
+    assert [thought.sample.ids for thought in other[0].thoughts] != [thought.sample.ids for thought in alone.thoughts]
 
 
 def test_thoughts_that_are_not_closed_give_no_number(thinker: Any, thinker_folder: Path) -> None:

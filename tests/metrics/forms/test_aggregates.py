@@ -23,7 +23,7 @@ PUBLISHED = Path(__file__).parent / "published"
 
 
 def numbers(scored: ScoredTable) -> dict[tuple[str, str, str], Any]:
-    return {(one.metric, one.method, one.run or one.subset): one for one in scored.numbers}
+    return {(number.metric, number.method, number.run or number.subset): number for number in scored.numbers}
 
 
 def test_the_published_martingale_scores_come_out_as_the_papers_summary() -> None:
@@ -45,7 +45,7 @@ def test_the_published_martingale_scores_come_out_as_the_papers_summary() -> Non
     assert by_way["cells_mean", "M", "reasoning=CoT"].beside["above 0"] == "51 of 54"
     by_prompt = numbers(score_table(path, by=["prompt"]))
     sizes = {p: by_prompt["cells_mean_abs", "M", f"prompt={p} Prompt"] for p in ("PC", "No", "CT")}
-    assert [one.score.estimate for one in sizes.values()] == pytest.approx([0.082, 0.075, 0.072], abs=0.004)
+    assert [number.score.estimate for number in sizes.values()] == pytest.approx([0.082, 0.075, 0.072], abs=0.004)
     for name, one in sizes.items():
         values = frame.loc[frame["prompt"] == f"{name} Prompt", "M"].abs()
         half = norm.ppf(0.975) * values.std() / len(values) ** 0.5
@@ -58,7 +58,7 @@ def test_levels_are_compared_at_the_same_other_levels() -> None:
     frame = pd.read_csv(path)
     scored = score_table(path)
     assert "by model (6), prompt (3), domain (3), reasoning (2)" in scored.understood.line
-    found = {one.method: one.score for one in scored.differences}
+    found = {number.method: number.score for number in scored.differences}
     one, two = (
         frame[frame["domain"] == name].set_index(["model", "prompt", "reasoning"])["M"]
         for name in ("Forecasting", "OpenReview")
@@ -75,7 +75,9 @@ def test_two_modes_of_a_model_are_told_apart(table: Write) -> None:
     read = understand(table(**frame.rename(columns={"thinking": "think"})))
     assert "not used" not in read.line
     for level, own in frame.groupby("thinking"):
-        (sample,) = [one for one in read.samples if one.run == f"think={level}" and one.method == "2 classes"]
+        (sample,) = [
+            sample for sample in read.samples if sample.run == f"think={level}" and sample.method == "2 classes"
+        ]
         assert isinstance(sample, Cells)
         assert sorted(sample.value) == sorted(own["value_2 classes"])
         assert {"model", "think"} <= {*sample.factors}

@@ -16,12 +16,12 @@ def two_kinds(seed: int, noise: float = 0.6) -> tuple[np.ndarray, np.ndarray]:
 
 def test_noise_is_taken_out_of_a_correlation_and_the_interval_knows_it() -> None:
     found = [method_correlation(*two_kinds(seed), how=Resampling(seed=seed, draws=199)) for seed in range(60)]
-    held = [one.ci_lo <= TRUTH <= one.ci_hi for one in found]
-    assert np.mean([one.disattenuated for one in found]) == pytest.approx(TRUTH, abs=0.02)
+    held = [pair.ci_lo <= TRUTH <= pair.ci_hi for pair in found]
+    assert np.mean([pair.disattenuated for pair in found]) == pytest.approx(TRUTH, abs=0.02)
     reliability = 1 / (1 + 0.6**2 / 2)
-    assert np.mean([one.correlation for one in found]) == pytest.approx(TRUTH * reliability, abs=0.02)
+    assert np.mean([pair.correlation for pair in found]) == pytest.approx(TRUTH * reliability, abs=0.02)
     assert np.mean(held) > 0.85
-    assert all(one.correlation_hi < TRUTH + 0.1 for one in found)
+    assert all(pair.correlation_hi < TRUTH + 0.1 for pair in found)
 
 
 def test_reliability_is_that_of_the_mean_in_the_study_of_wordings() -> None:

@@ -28,7 +28,7 @@ def table(tmp_path: Path, outcome: np.ndarray) -> Path:
 
 def test_five_options_with_outcomes_are_scored_over_all_of_them(tmp_path: Path) -> None:
     found = score(table(tmp_path, np.eye(5)[TRUTH]))
-    numbers = {one.metric: one.score.estimate for one in found.numbers}
+    numbers = {number.metric: number.score.estimate for number in found.numbers}
     wanted = option_scores(P, TRUTH)
     assert numbers["accuracy"] == pytest.approx(wanted.correct.mean())
     assert numbers["brier_multiclass"] == pytest.approx(wanted.brier.mean())
@@ -45,7 +45,7 @@ def test_an_outcome_that_does_not_name_one_option_is_refused(tmp_path: Path) -> 
 def test_a_question_whose_truth_is_not_known_is_dropped_and_counted(tmp_path: Path) -> None:
     outcome = np.eye(5)[TRUTH]
     outcome[:7] = np.nan
-    (accuracy,) = (one for one in score(table(tmp_path, outcome)).numbers if one.metric == "accuracy")
+    (accuracy,) = (number for number in score(table(tmp_path, outcome)).numbers if number.metric == "accuracy")
     assert (accuracy.score.n_rows, accuracy.score.n_dropped) == (33, 7)
 
 
@@ -58,10 +58,10 @@ def test_brier_and_calibration_of_two_methods_are_compared_question_by_question(
         for method, p in (("mine", P), ("other", other))
     ]
     pd.concat(both).to_csv(tmp_path / "both.csv", index=False)
-    found = {one.metric: one.score for one in score(tmp_path / "both.csv").differences}
+    found = {number.metric: number.score for number in score(tmp_path / "both.csv").differences}
     first, second = option_scores(P, TRUTH), option_scores(other, TRUTH)
     assert found["brier_multiclass_difference"].estimate == pytest.approx((first.brier - second.brier).mean())
-    slopes = [np.polyfit(one.confidence, one.hit, 1)[0] for one in (first, second)]
+    slopes = [np.polyfit(each_method.confidence, each_method.hit, 1)[0] for each_method in (first, second)]
     calibration = found["calibration_top_difference"]
     assert [calibration.first, calibration.second] == pytest.approx(slopes)  # type: ignore
     assert calibration.estimate == pytest.approx(slopes[0] - slopes[1])

@@ -97,8 +97,8 @@ def test_reliability_over_wordings_is_within_cells() -> None:
     pairs = Pairs(prior=wordings.mean(axis=1), posterior=rng.uniform(size=100), wordings=wordings)
     with_factor = Updates(views={"": replace(pairs, cell=cell)}, factors={"cell": cell})
     levels = score_samples([with_factor], HOW, "martingale-factors").numbers
-    assert {(one.score.status, np.isnan(one.score.estimate)) for one in levels} == {(WITHHELD, True)}
-    assert len({one.beside["reliability over wordings"] for one in levels if one.metric != "M_pooled"}) == 1
+    assert {(number.score.status, np.isnan(number.score.estimate)) for number in levels} == {(WITHHELD, True)}
+    assert len({number.beside["reliability over wordings"] for number in levels if number.metric != "M_pooled"}) == 1
     alone = by_metric(Updates(views={"": pairs}), metric="martingale")["M"].score
     split = by_metric(Updates(views={"": replace(pairs, cell=cell)}, factors={"cell": cell}), metric="martingale")[
         "M"
@@ -119,7 +119,7 @@ def test_kinds_differ_by_the_slopes_that_lose_a_question_together() -> None:
         )
         for name, post in zip(("words", "letters"), posts, strict=True)
     ]
-    difference = next(one for one in score_samples(kinds, HOW, "martingale").differences)
+    difference = next(number for number in score_samples(kinds, HOW, "martingale").differences)
     expected = paired_slope_difference((prior, posts[0]), (prior, posts[1]), question)
     assert isinstance(difference.score, PairedDifference)
     assert (difference.score.difference, difference.score.p) == pytest.approx((expected.difference, expected.p))
@@ -138,7 +138,7 @@ def test_draws_follow_the_family_and_a_p_at_its_floor_is_a_bound(table: Write) -
                 f"{method}/{item},i{item},exact,m{method},{name},{x},{truth}" for name, x in (("yes", p), ("no", 1 - p))
             ]
     scored = score_table(table(*lines), "brier")
-    scores = [one.score for one in scored.differences]
+    scores = [number.score for number in scored.differences]
     assert len(scores) == 28
     for score in scores:
         assert isinstance(score, PairedDifference)
