@@ -270,7 +270,7 @@ def test_the_papers_setups_have_its_names_its_means_and_its_regressions(
     columns = ("values (smoke set), CoT", "review (smoke set), CoT")  # the shipped questions are not the paper's
     places = product(("small", "large"), ("No Prompt", "CT Prompt"), columns)
     assert set(first.index) == {*places}
-    sizes = found[(found["table"] == "Section 6.1") & (found["column"] == "mean |M|")].set_index("cells")
+    sizes = found[(found["table"] == "Section 6.1") & (found["column"] == "mean |M|")].set_index("setups")
     for prompt in ("No Prompt", "CT Prompt"):
         own = first.xs(prompt, level="prompt").abs()
         assert sizes.loc[prompt, "value"] == pytest.approx(own.mean())
