@@ -148,18 +148,22 @@ def cluster_share(values: ArrayLike, clusters: ArrayLike, *, how: Resampling = R
         clusters: [n], the unit that was sampled.
 
     So many independent rows would have this standard error, at most as many as there are, and fewer as clusters are few
-    (t of the rows over t of the clusters, squared). Where all rows are alike there is no standard error, and the
-    effective number of clusters counts: 60 right of 60 questions is [.940, 1]. `few_effective_clusters`: the rows lie
-    in fewer than ten clusters.
+    (t of the rows over t of the clusters, squared), where clusters without the rarer of the two outcomes say nothing of
+    how it gathers in clusters, and do not count. Not fewer than the effective number of clusters, which counts where
+    all rows are alike: 60 right of 60 questions is [.940, 1]. `few_effective_clusters`: the rows lie in fewer than ten
+    clusters.
     """
-    mean = cluster_mean(probabilities(values, "values"), clusters, within=UNIT, how=replace(how, draws=1))
+    values, clusters = probabilities(values, "values"), np.asarray(clusters)
+    mean = cluster_mean(values, clusters, within=UNIT, how=replace(how, draws=1))
     if mean.n_clusters < 2:
         return mean
     share, g, n = mean.mean, mean.n_clusters, mean.n_rows
     effective = mean.effective_clusters
     if mean.se > 0 and 0 < share < 1:
-        t_rows, t_clusters = (float(scipy.stats.t.ppf((1 + how.level) / 2, df)) for df in (n - 1, g - 1))
-        effective = min(n, share * (1 - share) / mean.se**2) * (t_rows / t_clusters) ** 2
+        telling = min(len({*clusters[held].tolist()}) for held in (values > 0, values < 1))
+        t_rows, t_clusters = (float(scipy.stats.t.ppf((1 + how.level) / 2, df)) for df in (n - 1, min(g - 1, telling)))
+        rows = min(n, share * (1 - share) / mean.se**2)
+        effective = max(rows * (t_rows / t_clusters) ** 2, min(rows, effective))
     yes, no = share * effective, (1 - share) * effective
     lo = float(scipy.stats.beta.ppf((1 - how.level) / 2, yes, no + 1))
     hi = float(scipy.stats.beta.ppf((1 + how.level) / 2, yes + 1, no))
