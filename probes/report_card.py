@@ -272,9 +272,11 @@ def _told_from_neutral(judge: ClaimJudge, study: Study) -> Claim:
     if recall is None or recall.value != recall.value:
         unread = "no neutral chat was read" if study.recall else "the target is graded, and recall needs true and false"
         why = unread if recall is None else "too few neutral chats"
-        return judge("told from neutral chat", claim, falsifier, None, why)
+        return judge("truths and neutral chat are told apart", claim, falsifier, None, why)
     holds, against = recall.lo > NEUTRAL_RATE, recall.hi <= NEUTRAL_RATE
-    return judge("told from neutral chat", claim, falsifier, holds, f"recall {told(recall)}", against=against)
+    return judge(
+        "truths and neutral chat are told apart", claim, falsifier, holds, f"recall {told(recall)}", against=against
+    )
 
 
 def _adds(judge: ClaimJudge, study: Study, name: str, target: str, alpha: float) -> Claim:

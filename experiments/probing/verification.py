@@ -267,6 +267,6 @@ def _alarms(rows: pd.DataFrame, verdicts: Mapping[str, ClaimVerdict]) -> list[St
     needed = fewest_readings(len(verdicts))
     few = [name for each in verdicts.values() for name, facet in each.facets.items() if facet.n_clusters < needed]
     if few:
-        says = f"{len(few)} facets have fewer than {needed} clusters, with which nothing can be shown of them."
+        says = f"Facets with fewer than {needed} clusters, of which nothing can be shown: {len(few)}."
         alarms.append(Stamp(says=says, note=f"So many are needed where {len(verdicts)} claims are judged together."))
     return alarms

@@ -137,7 +137,7 @@ def load_config(
         apply_override(data, override)
     if data["experiment"] != given["experiment"]:
         raise UserError(f"setting experiment: {target} is one; name {data['experiment']} in its place")
-    where = f"{where}, changed by {', '.join(settings)}"[:MOST_WHERE] if settings else where
+    where = f"{where} with {', '.join(settings)} of the sweep"[:MOST_WHERE] if settings else where
     config = parse(experiment.config_type, data, " -o ".join([where, *overrides]))
     plan, makes = config.registered, experiment.makes
     if plan and makes is not None and config.kinds != "all" and plan.metric not in makes:

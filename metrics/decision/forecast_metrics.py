@@ -87,8 +87,8 @@ def brier_update_lines(sample: Updates, how: Resampling) -> Iterator[Line]:
     pairs, outcome = sample.whole, known_outcome(sample)
     score = update_score(pairs.prior, pairs.posterior, outcome, pairs.clusters, how=how)
     beside = {
-        "the change is the sum of the mean square of the update": f"{score.mean_sq_update:.3f}",
-        "and of what its direction changes": f"{score.cross:z.3f}",
+        "the sum of the mean squared update": f"{score.mean_sq_update:.3f}",
+        "and of 2 mean((posterior - prior)(prior - outcome))": f"{score.cross:z.3f}",
     }
     score = with_drop_reasons(score, pairs, pairs.posterior - pairs.prior, outcome)
     yield Line("brier_update", "change of the Brier score", score, beside)

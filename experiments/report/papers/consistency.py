@@ -55,7 +55,7 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
     evaluated = windows if held else [("", "posteriors", "all")]
     candidates = (("1 - JS Divergence", "c2"), ("MSE", "mse"), ("MAE", "mae"))
     columns = {
-        "1": ("Main results.", main("all")),
+        "1": ("Main results; entropy of the two words that are left.", main("all")),
         "2": (
             "Comparison with other candidate consistency score evaluation functions.",
             [PaperColumn("", name, metric) for name, metric in candidates],

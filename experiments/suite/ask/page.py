@@ -68,7 +68,8 @@ COLUMNS = (
     Column("calibration_error", "ECE", "expected calibration error, as published; few questions in a bin make it large",
            field="ece"),
     Column("confidence", "confidence", "mean probability of the likeliest option", percent=True),
-    Column("coverage", "coverage", "probability that the answer is one of the options", percent=True),
+    Column("coverage", "mean coverage", "probability that the answer is one of the options, mean over questions",
+           percent=True),
     Column("by_place", "by place", "share of questions whose belief follows the place of the options", percent=True),
     Column("order_effect", "order effect", "how far the order of the options moves the belief (total variation)"),
 )  # fmt: skip

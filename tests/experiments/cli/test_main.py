@@ -87,7 +87,7 @@ def test_a_run_leaves_everything_that_it_promises(
     assert printed.returncode == 0, printed.stderr
     c2 = {score["method"]: score["estimate"] for score in scores if (score["metric"], score["subset"]) == ("c2", "all")}
     lines = printed.stdout.split("\n\n")[0].splitlines()
-    assert lines[0] == "Table 1 (belief-consistency): Main results."
+    assert lines[0] == "Table 1 (belief-consistency): Main results; entropy of the two words that are left."
     assert {f"{value:.4f}" in line for name, value in c2.items() for line in lines if name in line.split()} == {True}
     marks = {"readable": "", "unreadable": "†"}
     for verdict in stored["lead"]["verdicts"]:  # the mark of each row is that of its verdict

@@ -238,7 +238,7 @@ def test_a_run_says_what_it_is_of_and_others_name_collect(study: Path, command_l
         (("truth", "--seeds", "1,1"), "is there twice"),
         (("truth", "--seeds", "9000000000"), "seeds: give how many seeds, from 1 to 10,000"),
         (("ask", "truth", "--seeds", "10000"), "are 20,000 runs; at most 10,000 fit"),
-        (("truth", "--vary", "items=[many]"), "truth.yaml, changed by items, seed: items: "),
+        (("truth", "--vary", "items=[many]"), "truth.yaml with items, seed of the sweep: items: "),
         (("truth", "--vary", "experiment=[consistency]"), "setting experiment: truth is one; name consistency"),
         (("truth", "-o", "itms=3"), "did you mean 'items'"),
         (("plan.yaml", "ask"), "plan.yaml: is a plan of a sweep; give it alone"),

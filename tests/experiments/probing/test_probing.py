@@ -135,7 +135,7 @@ def test_an_untrained_model_and_neutral_chat_are_read_once(
     assert np.isfinite(card["baselines"]["untrained model of the same shape"])
     assert 0 <= card["numbers"]["recall"]["value"] <= 1
     assert {one["estimator"] for one in card["estimators"]} >= {"logistic, positions pooled by attention"}
-    assert "told from neutral chat" in done.stdout
+    assert "truths and neutral chat are told apart" in done.stdout
     (untrained,) = (np.load(path)["features"] for path in folder.glob("untrained-*.npz"))
     data = load_runs(load_job(str(place / "job.yaml"), [run_folder])).data
     own = data.read(next(point for point in data.points if point.layer == 1))

@@ -163,7 +163,7 @@ def test_the_page_says_what_was_found_and_obeys_no_text(tmp_path: Path) -> None:
     for says in (
         "12 of 40 rows cannot be read",
         "40 of 40 rows are hardly answered by the twin",
-        "1 facets have fewer than 6 clusters",
+        "fewer than 6 clusters, of which nothing can be shown: 1",
         "In 4 facets whoever believes the claim gives the same answer to every question",
         "in few it is not shown to be held, of which 6 clusters are needed",
         "(12 not read)",

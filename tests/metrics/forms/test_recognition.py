@@ -256,7 +256,7 @@ def test_a_mistake_is_one_line_that_says_where(table: Write, text: str, message:
 
 def test_a_note_of_what_rounds_to_zero_has_no_sign(table: Write, beside: Beside) -> None:
     scored = score_table(table("prior,posterior,outcome", "0.5,0.5001,1", "0.4,0.3999,0", "0.6,0.6002,1"))
-    assert beside(scored, "change of the Brier score")["and of what its direction changes"] == "0.000"
+    assert beside(scored, "change of the Brier score")["and of 2 mean((posterior - prior)(prior - outcome))"] == "0.000"
 
 
 @pytest.mark.parametrize("places", [2, 4, 6])

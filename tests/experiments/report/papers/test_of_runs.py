@@ -54,7 +54,7 @@ def test_several_runs_are_rows_and_a_failed_gate_is_marked(named: Named) -> None
     assert made.rows[0][1][0].interval == "[0.8000, 1.0000]"
     assert marks_of([made]) == ["† unreadable: no belief is measured"]
     lines = list(as_lines(made))
-    assert lines[0].startswith("Table 1 (belief-consistency): Main results.")
+    assert lines[0].startswith("Table 1 (belief-consistency): Main results; entropy of the two words that are left.")
     assert "[0.4000, 0.6000]" in lines[-1]
 
 
@@ -231,7 +231,10 @@ def test_latex_escapes_what_a_model_is_called_and_balances_its_columns(named: Na
         consistency.tables([numbers("a_b & 5% {x}", row("c2", 0.9), row("p_error_prior_included", 0.25))]), "Table 1"
     )
     text = as_latex(made)
-    assert text.count(r"\caption{Main results. (Table 1 of belief-consistency.)}") == 1
+    assert (
+        text.count(r"\caption{Main results; entropy of the two words that are left. (Table 1 of belief-consistency.)}")
+        == 1
+    )
     assert text.count(r"\label{tab:belief-consistency-table-1}") == 1
     assert r"a\_b \& 5\% \{x\}" in text
     assert r"25.00\%" in text
