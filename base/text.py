@@ -1,8 +1,10 @@
-"""Text of strangers on its way to a terminal or a spreadsheet, which take some of it for orders; numbers as text."""
+"""Text of strangers on its way to a terminal or a spreadsheet, which take some of it for orders; what near copies of a
+text have in common; numbers as text."""
 
 import csv
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ UNSEEN = re.compile(
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """How a cell begins that a spreadsheet would compute."""
 GUARD = "'"
+CLOSING = " .,;:!?…。？！"
+"""What a question may end on and still be the same."""
 
 
 def visible(text: str) -> str:
@@ -58,6 +62,15 @@ def _guarded(cell: object) -> object:
 def unguarded(text: str) -> str:
     """A cell as it was before `for_spreadsheet`."""
     return text[1:] if text.startswith(GUARD) and text[1:].startswith((*FORMULA, GUARD)) else text
+
+
+def copy_key(text: str) -> str:
+    """What near copies of a text have in common.
+
+    >>> copy_key("Is  it ＴＥＡ ?") == copy_key("is it tea")
+    True
+    """
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(CLOSING)
 
 
 def listed(names: Sequence[str]) -> str:

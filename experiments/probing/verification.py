@@ -9,7 +9,7 @@ import pandas as pd
 
 from ...base.documents import read_csv, user_path
 from ...base.errors import UserError, cause, nearest
-from ...base.text import shown
+from ...base.text import copy_key, shown
 from ...hooks.backends.captures import CapturePlan
 from ...hooks.lm import LOW_COVERAGE, LanguageModel
 from ...hooks.prompts.chat import Message
@@ -95,8 +95,8 @@ def claims_of(path: Path) -> list[ClaimReading]:
             raise UserError(f"{path}: row {number}: believed {believed}; give some of {options}, and not all")
         if expected.setdefault(at := (row["claim"], row["facet"]), row["expected"]) != row["expected"]:
             raise UserError(f"{path}: row {number}: facet {at[1]!r} of {at[0]!r} is both held and denied; name two")
-        said = " ".join(" ".join(turn["content"] for turn in messages).casefold().split())
-        alike = texts.setdefault(said, (f"(row {number})", row.get("cluster", "")))
+        asked = copy_key(" ".join(turn["content"] for turn in messages))
+        alike = texts.setdefault(asked, (f"(row {number})", row.get("cluster", "")))
         if row.get("cluster", "") != alike[1]:
             raise UserError(f"{path}: row {number}: asks what an earlier row asks, in another cluster; give them one")
         row = {"cluster": alike[0]} | row

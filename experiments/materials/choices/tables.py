@@ -5,7 +5,6 @@ lm- eval.
 import json
 import logging
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,6 +19,7 @@ from pydantic import Field, model_validator
 from ....base.documents import read_json_rows, repeated, user_path
 from ....base.errors import UserError, in_one_line, named, nearest
 from ....base.settings import Settings
+from ....base.text import copy_key
 from ....hooks.prompts.options import MOST
 from ....metrics.tables.cells import label_text
 from ....metrics.tables.source import open_table
@@ -30,8 +30,6 @@ from .sources import Choice, alike, loaded
 log = logging.getLogger("doxascope")
 
 CATEGORY = "asked"
-CLOSING = " .,;:!?…。？！"
-"""What a question may end on and still be the same."""
 LEFT_OPEN = "say what truths are by `columns.truths`: text, label, letter, or place (with `columns.first`, 0 or 1)"
 
 
@@ -92,7 +90,7 @@ def _asked_choices(
     for each in parsed:
         with named(f"{where}: row {each.number}"), in_one_line("is no question"):
             text, name = each.told["question"], each.told["id"] or f"q{each.number:05}"
-            first, first_text = of_text.setdefault(_text_key(text), (name, text))
+            first, first_text = of_text.setdefault(copy_key(text), (name, text))
             near_copies += [name] if text != first_text and not each.told["cluster"] else []
             asked.append(_question(each, name, ways, wanted, where, first, examples))
     if (name := repeated(question.choice.id for question in asked)) is not None:
@@ -114,15 +112,6 @@ def _asked_choices(
     if not asked:
         raise UserError(f"{where}: has no question that can be asked")
     return asked
-
-
-def _text_key(text: str) -> str:
-    """What near copies of a question have in common.
-
-    >>> _text_key("Is  it ＴＥＡ ?") == _text_key("is it tea")
-    True
-    """
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(CLOSING)
 
 
 @dataclass(frozen=True)
