@@ -46,7 +46,7 @@ class RunFolder(OutputFolder):
 
     def __init__(self, path: Path, shard: Shard = WHOLE) -> None:
         super().__init__(path, "" if shard == WHOLE else f"-{secrets.token_hex(4)}")
-        self.shard = shard
+        self.shard, self._has_begun = shard, False
 
     def __repr__(self) -> str:
         record = self.manifest
@@ -162,8 +162,20 @@ class RunFolder(OutputFolder):
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What the run was, or {} before it began. Raises UserError if it is not as it was written."""
-        return read_manifest(self.path)
+        """What the run was, or {} before it began.
+
+        Raises UserError if it is not as it was written, or was read once and has gone since: what would be added to
+        nothing must not take the place of a run whose folder comes back.
+        """
+        record = read_manifest(self.path)
+        if self._has_begun and not record:
+            raise self._gone
+        self._has_begun = bool(record)
+        return record
+
+    @property
+    def _gone(self) -> UserError:
+        return UserError(f"{self.path}: is gone, or holds no {MANIFEST}; bring it back, and run the same again")
 
     def write_manifest(self, record: dict[str, Any], once: bool = False) -> None:
         """Write down what the run is, with the digests of what it was begun with and, once complete, of its commits.
@@ -240,7 +252,7 @@ class RunFolder(OutputFolder):
     def missing(self) -> int:
         """How many batches are still to be read before the run can be scored. UserError where the folder is gone."""
         if not (manifest := self.manifest):
-            raise UserError(f"{self.path}: is gone, or holds no {MANIFEST}; bring it back, and run the same again")
+            raise self._gone
         return manifest["batches"] - len(self.committed())
 
     @property

@@ -104,6 +104,19 @@ def test_a_folder_that_vanished_is_one_line_and_goes_on_when_it_is_back(tmp_path
     assert folder.missing == 1
 
 
+def test_what_is_added_to_a_run_that_vanished_does_not_take_its_place(tmp_path: Path) -> None:
+    """As of a card, whose runs were read before and are read again."""
+    folder = RunFolder.create(tmp_path / "run")
+    assert folder.manifest == {}
+    folder.write_manifest({"status": "complete"})
+    before = folder.manifest
+    (tmp_path / "run").rename(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="is gone"):
+        folder.write_manifest(folder.manifest | {"written": {}})
+    (tmp_path / "elsewhere").rename(tmp_path / "run")
+    assert folder.manifest == before
+
+
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run")
     with (
