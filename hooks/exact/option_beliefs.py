@@ -229,15 +229,16 @@ def finished(steps: Steps, temperatures: Sequence[float], views: Sequence[View] 
 
 
 def normalised(logp: NDArray[np.float64]) -> NDArray[np.float64]:
-    """[options] probabilities among the options alone; NaN if none has any mass."""
-    total = log_sum(logp)
-    return np.exp(logp - total) if np.isfinite(total) else np.full(len(logp), np.nan)
+    """[options] probabilities among the options alone, whose sum is 1 however far below 0 they lie; NaN if none has any
+    mass. A damaged model has options at -1e13 nat, where the log of their sum is known to .01.
+    """
+    top = logp.max()
+    return np.exp(logp - top - log_sum(logp - top)) if np.isfinite(top) else np.full(len(logp), np.nan)
 
 
 def exact_rows(logp: NDArray[np.float64], options: Sequence[Option], low_coverage: float) -> list[dict[str, object]]:
     """The rows of the belief table that a distribution fills, without the columns of its experiment."""
-    total = log_sum(logp)
-    prob, coverage = np.exp(logp - total) if np.isfinite(total) else np.full(len(logp), np.nan), float(np.exp(total))
+    prob, coverage = normalised(logp), float(np.exp(log_sum(logp)))
     status = "nan" if np.isnan(prob).any() else "low_coverage" if coverage < low_coverage else "ok"
     rows = option_rows([option.name for option in options], prob, kind="exact", coverage=coverage, status=status)
     return [row | {"logp": option_logp} for row, option_logp in zip(rows, logp, strict=True)]

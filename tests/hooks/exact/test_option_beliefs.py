@@ -8,7 +8,7 @@ import torch
 
 from doxascope import UserError, load
 from doxascope.hooks.backends.libraries import TransformersBackend
-from doxascope.hooks.exact.option_beliefs import ExactReading, largest_difference
+from doxascope.hooks.exact.option_beliefs import ExactReading, largest_difference, normalised
 from doxascope.hooks.exact.queries import Query
 from doxascope.hooks.prompts.chat import Message
 from doxascope.hooks.prompts.options import OptionPaths, make_options
@@ -122,6 +122,15 @@ def test_broken_weights_give_no_belief(tiny_folder: Any) -> None:
     lm.model.model.norm.weight.data[3] = float("nan")
     with pytest.raises(UserError, match="logits are NaN"):
         lm.beliefs("Is it?", options=["yes", "no"])
+
+
+def test_a_belief_sums_to_one_where_the_digits_of_its_logs_end_before_the_point() -> None:
+    """As damaged weights make it: the log of the sum is known to .01 nat alone."""
+    prob = normalised(np.array([-37137613324288.0, -37137613324291.516]))
+    assert prob.sum() == pytest.approx(1, abs=1e-12)
+    assert prob[0] > prob[1]
+    assert normalised(np.array([0.0, -1000.0])).tolist() == [1, 0]
+    assert np.isnan(normalised(np.full(2, -np.inf))).all()
 
 
 def test_a_model_whose_packed_pass_is_wrong_is_refused(tiny_folder: Any) -> None:
