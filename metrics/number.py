@@ -170,7 +170,7 @@ STATUSES = {
     ),
     "no_reliability": (
         "needs a reliability above 0",
-        "readings do not repeat themselves, so that nothing can be corrected for their noise",
+        "no repeated reading shows a reliability above 0, so that nothing can be corrected for noise",
     ),
     "not_estimable": (
         "not estimable",

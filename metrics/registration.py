@@ -93,8 +93,8 @@ class Registered(Settings):
         if not np.isnan(design.half_width):
             lines.append(
                 f"  {clusters} clusters give {self.metric} an interval of about ± {design.half_width:.2g}, wider where "
-                f"beliefs hardly differ between items; a model that is {design.smallest:.2g} or farther from coherence "
-                "is shown to be so in 80% of runs"
+                f"beliefs hardly differ between items; where it truly is {design.smallest:.2g} or farther from "
+                "that of a coherent belief, it is shown to differ from it in 80% of runs"
             )
         return lines
 

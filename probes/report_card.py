@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from ..base.text import shown
+from ..metrics.number import status_text
 from .evidence.calibration import SLOPE_BAND
 from .evidence.crossfit import Refitted
 from .evidence.study import MODEL_BELIEFS, Study, StudyPlan
@@ -286,7 +287,7 @@ def _adds(judge: ClaimJudge, study: Study, name: str, target: str, alpha: float)
     addition = study.added.get(name)
     if addition is None or addition.p != addition.p:
         absent = "it is the target itself" if target in MODEL_BELIEFS[name] else "it was not read in these rows"
-        why = absent if addition is None else f"undefined: {addition.status}"
+        why = absent if addition is None else f"undefined: {status_text(addition.status)}"
         return judge(key, claim, falsifier, None, why)
     evidence = (
         f"{addition.gain:+.4f} nat per row (loss {addition.loss_without:.4f} without), permutation p {addition.p:.3g}"

@@ -174,7 +174,8 @@ def _why_struck(pair: Pair, failed: Mapping[str, str], notes: Mapping[str, str])
     """Why a difference says nothing: one of the two is no belief, or its probe draws such numbers together."""
     if not barred(pair.metric, pair.one.kind, pair.two.kind):
         return ""
-    names = [sample.name for sample in (pair.one, pair.two)]
+    both = (pair.one, pair.two)
+    names = [sample.name for sample in both if barred(pair.metric, sample.kind)]
     reasons = [f"{name} {failed[name]}" for name in names if name in failed]
     if pair.metric in SPREADS or pair.metric.startswith(BETS):
         reasons += [f"{name} is {notes[name]}" for name in names if name in notes]

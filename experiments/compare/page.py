@@ -124,7 +124,8 @@ def _verdict(comparison: Comparison) -> Prose | Stamp:
     says = " ".join([says, *idle])
     note = (
         "What cannot be read as a belief, or is not shown to be readable, is shown below, struck out, and in no test; "
-        "how well a model answers (accuracy, Brier, log-loss) is compared all the same."
+        "how well a model answers (accuracy, Brier, log-loss) is compared all the same, though not with what a probe "
+        "reads."
     )
     return stamped(says, comparison.failures, note)
 

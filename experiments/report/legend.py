@@ -20,6 +20,10 @@ WORDS = {
         "coherent",
         "the number lies within the margin around the value of a coherent belief",
     ),
+    r"\bas answers\b": (
+        "as answers",
+        "its answers are so; they cannot be read as a belief, from which nothing follows for what it believes",
+    ),
     r"\bnot shown\b": ("not shown", "the data decide neither way"),
     r"\bratio of rare answers\b": (
         "ratio of rare answers",
@@ -60,7 +64,7 @@ def legend(terms: Iterable[tuple[str, str]], top: Top, blocks: Sequence[Block]) 
              for flag in cell.status.split(", ") if flag}  # fmt: skip
     flags |= {status for status in STATUSES if f"({status_text(status)}" in texts}
     found += [STATUSES[status] for status in STATUSES if status in flags]
-    return found + [word for pattern, word in WORDS.items() if re.search(pattern, texts)]
+    return found + [word for pattern, word in WORDS.items() if re.search(pattern, texts, re.IGNORECASE)]
 
 
 def _texts(top: Top, blocks: Sequence[Block]) -> Iterator[str]:

@@ -131,8 +131,13 @@ class Taken(NamedTuple):
     memory: float
     """Bytes at once, on the device that holds the model."""
 
+    @property
+    def known(self) -> bool:
+        """Whether it is known how long it takes: of what samples, another run has to have sampled."""
+        return not math.isnan(self.seconds)
+
     def __str__(self) -> str:
-        lasts = "a time that is not known" if math.isnan(self.seconds) else _time(self.seconds)
+        lasts = _time(self.seconds) if self.known else "a time that is not known"
         return f"{self.tokens:,} tokens, {lasts}, {_size(self.disk)} on the disk, {_size(self.memory)} of memory"
 
 

@@ -228,9 +228,9 @@ PAIRING = (
     "by Holm over all contrasts of a method."
 )
 CROSSED = (
-    "By how much one factor changes the difference that the other makes, over the items that have a number in the most "
-    "of the four cells, or over all where those are fewer than half. Clusters are resampled together; p is adjusted by "
-    "Holm over all interactions of a method."
+    "By how much one factor changes the difference that the other makes, over the items that have a number in as many "
+    "of the four cells as any item has, or over all items where fewer than half do. Clusters are resampled together; p "
+    "is adjusted by Holm over all interactions of a method."
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import UserError, nearest
+from ...base.text import listed
 from ...hooks.exact.option_beliefs import ExactReading, QueryTree
 from ...hooks.exact.queries import PromptReader, Query
 from ...hooks.lm import LanguageModel, open_model
@@ -217,6 +218,10 @@ def foreseen(experiment: Experiment, config: RunConfig, items: Sequence[Item]) -
     if plan and experiment.makes is None and plan.metric not in {*shown_first, *COHERENCE, *BEHAVIOUR}:
         known = nearest(plan.metric, shown_first)
         lines.append(f"  whether {experiment.name} makes a number {plan.metric!r} is known once it is scored; {known}")
+    methods = getattr(config, "methods", None)
+    if plan and plan.kind == "exact" and methods and plan.method not in methods:
+        known = f"the settings name {listed(list(methods))}"
+        lines.append(f"  whether a method {plan.method!r} is read is known once it is scored; {known}")
     if config.kinds == "all" and n < least:
         lines.append(f"kinds: probes of {n} clusters are called {TOO_FEW!r} and struck out; {least} are needed")
     return lines

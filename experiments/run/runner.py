@@ -267,7 +267,10 @@ def _foresee(folder: RunFolder, experiment: str, workers: Workers, tell: Callabl
     rates = rates_of_runs(folder.path.parent, experiment, config)
     expected = None if planned is None else planned.takes(rates)
     if planned is not None and expected:
-        tell(f"takes about {expected}" + (f"; its rates were measured in {rates.where}" if rates else ""))
+        tell(
+            f"takes about {expected}"
+            + (f"; its rates were measured in {rates.where}" if rates and expected.known else "")
+        )
         folder.write_manifest(folder.manifest | {"planned": {"experiment": experiment, **planned.record}})
     return expected
 

@@ -15,6 +15,7 @@ KINDS = {
     "judge": "a belief that another reader gives",
     "acted": "a belief that the model's choices show",
 }
+FILLED = ", with what stands in braces filled in"
 MADE = {
     "sampled": "its answers are drawn one by one, and counted",
     "greedy": "its likeliest answer is written out",
@@ -39,7 +40,7 @@ def asked_as(config: Mapping[str, Any], names: Collection[str]) -> Iterator[tupl
         elif plan is not None:
             asks = plan.get("ask") or plan.get("reveal") or (usual.get("reveal") if isinstance(usual, dict) else "")
             first, *further = [asks] if isinstance(asks, str) else asks or [""]
-            filled = ", with what stands in braces filled in" * ("{" in first)
+            filled = FILLED * ("{" in first)
             parts = [f"asks “{' '.join(first.split())}”{filled}" if first else "asks in the words of the experiment"]
             parts += [f"in {len(further)} more wording{'s' * (len(further) > 1)}"] if further else []
             parts += [f"reads {listed(plan['labels'])} as the answer"] if plan.get("labels") else []
@@ -47,7 +48,18 @@ def asked_as(config: Mapping[str, Any], names: Collection[str]) -> Iterator[tupl
             parts += [f"begins the answer with “{plan['prefill']}”"] if plan.get("prefill") else []
             yield name, "; ".join(filter(None, (listed(parts), made)))
         elif form is not None:
-            yield name, "; ".join(filter(None, (f"has the model write a belief: “{form.instruction}”", made)))
+            yield (
+                name,
+                "; ".join(
+                    filter(
+                        None,
+                        (
+                            f"has the model write a belief: “{form.instruction}”{FILLED * ('{' in form.instruction)}",
+                            made,
+                        ),
+                    )
+                ),
+            )
 
 
 def numbers_named(numbers: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:

@@ -43,7 +43,9 @@ def _compare_framing(sample: YesNo) -> Compared | None:
     place=530,
 )
 def readout_lines(sample: YesNo, how: Resampling) -> Iterator[Line]:
-    """P(yes), the coverage of yes and no, and by how much a statement and its negation miss a sum of 1."""
+    """Of statements that are asked as yes or no: P(yes); the coverage of yes and no; and P(yes) of a statement plus
+    P(yes) of its negation, minus 1.
+    """
     certain = int(((sample.belief == 0) | (sample.belief == 1)).sum())
     beside = {"certain, so of infinite log-odds": str(certain)} if certain else {}
     yield Line("p_yes", "P(yes) among yes and no", mean_of(sample, sample.belief, how, UNIT), beside)
@@ -65,15 +67,15 @@ def readout_lines(sample: YesNo, how: Resampling) -> Iterator[Line]:
 def fork_lines(sample: Forks, how: Resampling) -> Iterator[Line]:
     """Is the option that is said to be chosen the one that would be revealed? 0 is a kept choice."""
     forks = fork_coherence(sample.q, sample.r)
-    for name, quantity, values in (
-        ("fork_rms", "distance of yes from the reveal", forks.rms),
-        ("fork_excess", "sum of P(yes) minus 1", forks.excess),
-        ("fork_corr", "correlation of yes with the reveal", forks.corr),
-        ("commitment", "commitment, 1 if one option is sure", forks.commitment),
-        ("fork_coverage", "yes or no", sample.coverage),
+    for name, quantity, values, within in (
+        ("fork_rms", "distance of yes from the reveal", forks.rms, UNIT),
+        ("fork_excess", "sum of P(yes) minus 1", forks.excess, (-1.0, np.inf)),
+        ("fork_corr", "correlation of yes with the reveal", forks.corr, (-1.0, 1.0)),
+        ("commitment", "commitment, 1 if one option is sure", forks.commitment, UNIT),
+        ("fork_coverage", "yes or no", sample.coverage, UNIT),
     ):
         if values is not None:
-            yield Line(name, quantity, mean_of(sample, values, how))
+            yield Line(name, quantity, mean_of(sample, values, how, within))
 
 
 @metric("W2", "base, patched, donor [, patched_reverse] [, pair and cell]", Patches, place=550)

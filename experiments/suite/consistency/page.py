@@ -192,12 +192,10 @@ TABLES = (
     ),
     Table(
         "Is the rejected word given where it was likely before?",
-        "Shares of the rejected word among the three, before and after it is rejected; a ratio of 1 means that the "
-        "two shares are unrelated.",
+        "Shares of the rejected word among the three, before and after it is rejected; the ratio of their mean "
+        "product to the product of their means is 1 where they are unrelated.",
         (
-            Column(
-                "invalid_association", "ratio of going together", "mean (before x after) / (mean before x mean after)"
-            ),
+            Column("invalid_association", "association ratio", "mean (before x after) / (mean before x mean after)"),
             GIVEN,
             INVALID,
         ),
@@ -232,7 +230,9 @@ TABLES = (
         "Is there a choice at all?",
         'Each word is asked for in a branch of its own ("Is it X?"). If a choice was made and kept, P(yes) is the '
         "probability that the reveal names the word. Commitment is 1 when one word would surely be revealed; the "
-        "paper regards the opposite, entropy, as good. In the control the choice is written into the system text.",
+        "paper regards the opposite, entropy, as good. P(yes) off P(reveal) is the root mean square of their "
+        "difference, and the correlation is that of the two over the words. In the control the choice is written into "
+        "the system text.",
         (
             Column("fork_rms", "P(yes) off P(reveal)", "root mean square of P(yes) - P(reveal); 0 is a kept choice"),
             Column("fork_excess", "sum of P(yes) minus 1", "sum of P(yes) over the words, minus 1"),

@@ -77,7 +77,11 @@ COLUMNS = (
     ),
     Column("framing_bias", "framing bias", "P(yes to X) + P(yes to not X) - 1; 0 is coherent"),
     Column("p_yes", "P(yes)", "mean belief"),
-    Column("yes_no_mass", "coverage", "P(yes) + P(no) before anything is normalised"),
+    Column(
+        "yes_no_mass",
+        "coverage",
+        "P(yes) + P(no) before anything is normalised; of answers that are written, the share that can be parsed",
+    ),
 )
 
 
