@@ -33,7 +33,7 @@ CONDITIONS = {
     WORDINGS: "reliability over wordings: share of the variance of a belief, asked for in one wording of the question, "
     "that other wordings confirm",
     HALVES: "share of the items in which the rejected option loses at least half of its probability (in the sum over "
-    "the contexts of the item, and in the contexts that hold most of it), minus the share in which it gains",
+    "the contexts of the item, and in contexts that had more than half of that sum), minus the share in which it gains",
     BELOW_MENTIONED: "the same, compared with its probability after the same question and a reply that decides nothing",
     RESPONDING: "share of the test items (their true posterior is known) whose belief follows the evidence, minus the "
     "share whose belief moves the wrong way; items whose readings are too noisy to tell are left out",

@@ -105,7 +105,7 @@ class PaperCell(NamedTuple):
         """What stands under the number: its interval, and its status; where there is no number, why."""
         status = self.counted.get("status", OK)
         if self.text == DASH and (reasons := self.counted.get("reasons")) and not self.counted.get("n_rows"):
-            return f"(0 of {sum(reasons.values())}: {', '.join(reasons)})"
+            return f"(none of {sum(reasons.values())} rows counts: {', '.join(reasons)})"
         return " ".join(filter(None, (self.interval, "" if status == OK else f"({status_text(status)})")))
 
     @property

@@ -32,9 +32,9 @@ M = Column(
     "M, first to last",
     "slope of the update on the prior over whole trajectories, each cell with an "
     "intercept of its own; 0: the update cannot be foreseen from the prior. Its interval is a jackknife over "
-    "questions (CR3), by t with G* - 1 degrees of freedom",
+    "questions (CR3), by t with G* - 1 degrees of freedom (1 at least)",
 )
-P = Column("M", "p of M", "p of M = 0, by t with G* - 1 degrees of freedom", field="p")
+P = Column("M", "p of M", "p of M = 0, by t with G* - 1 degrees of freedom (1 at least)", field="p")
 CARRY = Column("M", "G*", "effective number of questions that carry the slope", field="effective_clusters")
 TESTED = Column("tests", "smallest p of three", "smallest adjusted p (Holm) of three tests, first to last: of M, "
                 "the joint test of slope and mean, and the conditional-moment test (any shape)", field="p")  # fmt: skip
@@ -91,7 +91,10 @@ TABLE_1 = (
         "slope per step within cells; every question weighs the same; the error is CR3 by question",
     ),
     Column(
-        "M_balanced", "p of M within cells", "p of M within cells = 0, by t with G* - 1 degrees of freedom", field="p"
+        "M_balanced",
+        "p of M within cells",
+        "p of M within cells = 0, by t with G* - 1 degrees of freedom (1 at least)",
+        field="p",
     ),
     Column("M_balanced", "G*", "effective number of questions that carry the slope", field="effective_clusters"),
     Column("M_balanced", "minimum detectable effect", "smallest |M| that would be found with 80% power", field="mde"),

@@ -93,7 +93,7 @@ def test_a_way_of_reading_without_a_usable_row_has_a_row_that_says_why(named: Na
     assert not made.empty
     unread = {**lost, "status": "too_few", "reasons": {"unparsed": 7, "truncated": 2}}
     made = named(rationality.tables([numbers("m", unread)]), "Table 4")
-    assert made.rows[0][1][0].below == "(0 of 9: unparsed, truncated)"
+    assert made.rows[0][1][0].below == "(none of 9 rows counts: unparsed, truncated)"
 
 
 def test_posteriors_above_1_of_a_run_are_told(named: Named, values: Values) -> None:
