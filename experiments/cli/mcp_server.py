@@ -50,11 +50,13 @@ def tools(out: Path) -> Sequence[Callable[..., Any]]:
         truth if it is known; `answers` is `letters` or `texts`. `coverage` is how much of the answer the options are.
         """
         from ...base.documents import user_path, version_of
+        from ...hooks.model.spec import resolve_model
         from ..report.cells import jsonable
         from ..suite.ask.askable_model import load
 
         known = (model, version_of(user_path(model)))  # the files of a folder may change
         if known not in loaded:
+            _refuse_servers(resolve_model(model))
             loaded.clear()
             loaded[known] = load(model)
         asked = loaded[known].ask(questions, answers)
@@ -107,16 +109,22 @@ def tools(out: Path) -> Sequence[Callable[..., Any]]:
 
 def _settled(experiment: str, settings: Mapping[str, Any] | None, model: str | None) -> "tuple[Experiment, RunConfig]":
     """What a client chose. Raises UserError for what would allow code, or send prompts to another server."""
-    from ...hooks.model.consent import KEY, forget_servers
+    from ...hooks.model.consent import KEY
     from ..run.config import as_overrides, load_config
 
     texts = list(as_overrides(settings or {}))
     if any(KEY in text for text in texts):
         raise UserError(f"{KEY}: a client cannot allow a model's code; who runs the server can, by `doxascope run`")
     chosen, config = load_config(experiment, texts, model)
-    if servers := forget_servers(config):
-        raise UserError(f"model.server: a client cannot have prompts sent to {servers[0]}; `doxascope run` can")
+    _refuse_servers(config)
     return chosen, config
+
+
+def _refuse_servers(settings: object) -> None:
+    from ...hooks.model.consent import forget_servers
+
+    if servers := forget_servers(settings):
+        raise UserError(f"model.server: a client cannot have prompts sent to {servers[0]}; `doxascope run` can")
 
 
 def _in_one_line(tool: F) -> F:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from ...base.documents import once
 from ...base.errors import UserError, cause
 from ...hooks.prompts.chat import Message, check_messages
 
@@ -23,7 +24,11 @@ def conversations(path: Path, table: pd.DataFrame, named: str) -> list[list[Mess
     given = table["messages" if "messages" in table else "text"]
     for i, (text, name) in enumerate(zip(given, table[named], strict=True), 1):
         try:
-            turns = json.loads(text) if "messages" in table else [Message(role="user", content=text)]
+            turns = (
+                json.loads(text, object_pairs_hook=once)
+                if "messages" in table
+                else [Message(role="user", content=text)]
+            )
             if not isinstance(turns, list) or not turns or not name.strip():
                 raise UserError(f"give a list of messages, and a {named}")
             check_messages(turns)

@@ -91,8 +91,10 @@ def claims_of(path: Path) -> list[ClaimReading]:
             make_options(options)
         except UserError as error:
             raise UserError(f"{path}: row {number}: {cause(error)}") from None
-        if not {*believed} < {*options}:
-            raise UserError(f"{path}: row {number}: believed {believed}; give some of {options}, and not all")
+        if not {*believed} < {*options} or len({*believed}) < len(believed):
+            raise UserError(
+                f"{path}: row {number}: believed {believed}; give some of {options}, each once, and not all"
+            )
         if expected.setdefault(at := (row["claim"], row["facet"]), row["expected"]) != row["expected"]:
             raise UserError(f"{path}: row {number}: facet {at[1]!r} of {at[0]!r} is both held and denied; name two")
         asked = copy_key(" ".join(turn["content"] for turn in messages))

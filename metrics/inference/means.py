@@ -157,13 +157,15 @@ def cluster_share(values: ArrayLike, clusters: ArrayLike, *, how: Resampling = R
     mean = cluster_mean(values, clusters, within=UNIT, how=replace(how, draws=1))
     if mean.n_clusters < 2:
         return mean
-    share, g, n = mean.mean, mean.n_clusters, mean.n_rows
+    share, n = mean.mean, mean.n_rows
     effective = mean.effective_clusters
     if mean.se > 0 and 0 < share < 1:
         telling = min(len({*clusters[held].tolist()}) for held in (values > 0, values < 1))
-        t_rows, t_clusters = (float(scipy.stats.t.ppf((1 + how.level) / 2, df)) for df in (n - 1, min(g - 1, telling)))
         rows = min(n, share * (1 - share) / mean.se**2)
-        effective = max(rows * (t_rows / t_clusters) ** 2, min(rows, effective))
+        effective = min(rows, effective)
+        if telling > 1:
+            t_rows, t_clusters = (float(scipy.stats.t.ppf((1 + how.level) / 2, df)) for df in (n - 1, telling - 1))
+            effective = max(effective, rows * (t_rows / t_clusters) ** 2)
     yes, no = share * effective, (1 - share) * effective
     lo = float(scipy.stats.beta.ppf((1 - how.level) / 2, yes, no + 1))
     hi = float(scipy.stats.beta.ppf((1 + how.level) / 2, yes + 1, no))

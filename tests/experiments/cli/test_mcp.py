@@ -101,10 +101,17 @@ def test_what_was_changed_meanwhile_is_read_anew_or_refused(
         page = (place / "report.json").read_text()
         (place / "report.json").write_text(page.replace("unreadable", "readable"))
         assert (await client.call_tool("report", {"run": str(place)})).is_error
+        elsewhere = tmp_path / "elsewhere.yaml"
+        elsewhere.write_text(json.dumps({"path": str(model), "server": "http://127.0.0.1:9"}))
         for name, given, told in (
             ("compare", {"paths": []}, "paths: none are given"),
             ("compare", {"paths": ["a\0b"]}, "null"),
             ("plan", asked | {"settings": {"model.server": "http://127.0.0.1:9"}}, "model.server"),
+            (
+                "ask",
+                {"model": str(elsewhere), "questions": [{"question": "Is it?", "options": ["a", "b"]}]},
+                "model.server",
+            ),
         ):
             result = await client.call_tool(name, given)
             assert result.is_error, (name, given)

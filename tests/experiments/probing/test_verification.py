@@ -70,6 +70,7 @@ def test_rows_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         ({"believed": ""}, "row 2: believed"),
         ({"believed": "yes"}, "row 2: believed .*give some of"),
         ({"believed": "Yes|No"}, "row 2: believed .*and not all"),
+        ({"believed": "Yes|Yes"}, "row 2: believed .*each once"),
         ({"expected": "hidden"}, "row 2: expected 'hidden'"),
         ({"reading": "probed"}, "row 2: reading 'probed'"),
         ({"expected": "denied"}, "row 2: facet 'direct' of 'c' is both held and denied"),

@@ -22,11 +22,12 @@ def test_rows_that_say_the_same_count_once() -> None:
     assert (all_right.ci_lo, all_right.ci_hi) == (pytest.approx(0.025 ** (1 / 40)), 1)
 
 
-def test_one_hit_of_six_clusters_says_no_more_than_none() -> None:
+@pytest.mark.parametrize(("clusters", "rows"), [(6, 10), (10, 100), (60, 20)])
+def test_one_hit_of_few_clusters_says_no_more_than_none(clusters: int, rows: int) -> None:
     """How hits gather in clusters is unknown of one, as it is of none: the interval is not shorter for it."""
-    none, one = np.zeros(60), np.r_[1.0, np.zeros(59)]
-    owner = np.repeat(np.arange(6), 10)
-    assert cluster_share(none, owner).ci_hi == pytest.approx(1 - 0.025 ** (1 / 6))
+    none, one = np.zeros(rows * clusters), np.r_[1.0, np.zeros(rows * clusters - 1)]
+    owner = np.repeat(np.arange(clusters), rows)
+    assert cluster_share(none, owner).ci_hi == pytest.approx(1 - 0.025 ** (1 / clusters))
     assert cluster_share(one, owner).ci_hi >= cluster_share(none, owner).ci_hi
     assert cluster_share(1 - one, owner).ci_lo <= cluster_share(1 - none, owner).ci_lo
 
