@@ -269,15 +269,13 @@ def _uniform(judge: ClaimJudge, study: Study) -> Claim:
 def _told_from_neutral(judge: ClaimJudge, study: Study) -> Claim:
     claim = "what is true is told from chat in which nothing is stated"
     falsifier = f"the interval of recall at {NEUTRAL_RATE:.0%} false alarms on neutral chat reaches that rate"
-    recall = study.numbers.get("recall")
+    name, recall = "truths and neutral chat are told apart", study.numbers.get("recall")
     if recall is None or recall.value != recall.value:
         unread = "no neutral chat was read" if study.recall else "the target is graded, and recall needs true and false"
         why = unread if recall is None else "too few neutral chats"
-        return judge("truths and neutral chat are told apart", claim, falsifier, None, why)
+        return judge(name, claim, falsifier, None, why)
     holds, against = recall.lo > NEUTRAL_RATE, recall.hi <= NEUTRAL_RATE
-    return judge(
-        "truths and neutral chat are told apart", claim, falsifier, holds, f"recall {told(recall)}", against=against
-    )
+    return judge(name, claim, falsifier, holds, f"recall {told(recall)}", against=against)
 
 
 def _adds(judge: ClaimJudge, study: Study, name: str, target: str, alpha: float) -> Claim:

@@ -48,18 +48,8 @@ def asked_as(config: Mapping[str, Any], names: Collection[str]) -> Iterator[tupl
             parts += [f"begins the answer with “{plan['prefill']}”"] if plan.get("prefill") else []
             yield name, "; ".join(filter(None, (listed(parts), made)))
         elif form is not None:
-            yield (
-                name,
-                "; ".join(
-                    filter(
-                        None,
-                        (
-                            f"has the model write a belief: “{form.instruction}”{FILLED * ('{' in form.instruction)}",
-                            made,
-                        ),
-                    )
-                ),
-            )
+            written = f"has the model write a belief: “{form.instruction}”{FILLED * ('{' in form.instruction)}"
+            yield name, "; ".join(filter(None, (written, made)))
 
 
 def numbers_named(numbers: Iterable[tuple[str, str, str]]) -> list[tuple[str, str]]:

@@ -232,8 +232,8 @@ def resolve_model(model: str, depth: int = 0) -> ModelSpec:
     path = user_path(model)
     if path.exists():
         if path.suffix == ".yaml":
-            if depth:
-                raise UserError(f"{model}: is a file of settings, which no adapter may choose; name its model")
+            if depth:  # settings, which may name a server, are not an adapter's to choose
+                raise UserError(model)
             return parse(ModelSpec, {"name": path.stem} | read_yaml(path), model)
         if (path / ADAPTER_CONFIG).is_file() and not (path / "config.json").is_file():
             return _base_of(path, depth)

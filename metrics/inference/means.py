@@ -149,9 +149,9 @@ def cluster_share(values: ArrayLike, clusters: ArrayLike, *, how: Resampling = R
 
     So many independent rows would have this standard error, at most as many as there are, and fewer as clusters are few
     (t of the rows over t of the clusters, squared), where clusters without the rarer of the two outcomes say nothing of
-    how it gathers in clusters, and do not count. Not fewer than the effective number of clusters, which counts where
-    all rows are alike: 60 right of 60 questions is [.940, 1]. `few_effective_clusters`: the rows lie in fewer than ten
-    clusters.
+    how it gathers in clusters, and do not count. This makes them no fewer than the effective number of clusters, which
+    counts where all rows are alike: 60 right of 60 questions is [.940, 1]. `few_effective_clusters`: the rows lie in
+    fewer than ten clusters.
     """
     values, clusters = probabilities(values, "values"), np.asarray(clusters)
     mean = cluster_mean(values, clusters, within=UNIT, how=replace(how, draws=1))

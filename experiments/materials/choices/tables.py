@@ -133,9 +133,7 @@ def _parsed_at(number: int, row: Row, columns: QuestionColumns, ids: str | None,
     with named(f"{where}: row {number}"), in_one_line("is no question"):
         names = [str(name).strip().lower() for name in row]
         if (twice := repeated(names)) is not None:
-            raise UserError(
-                f"has two columns {twice!r} (capitals do not count); rename one, as option_1, option_2, ..."
-            )
+            raise UserError(f"has two columns {twice!r} (capitals do not count); rename one (options: option_1, ...)")
         cells = dict(zip(names, row.values(), strict=True))
         for name, cell in cells.items():
             _refuse_no_text(name, cell)

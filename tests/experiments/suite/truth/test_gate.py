@@ -20,21 +20,21 @@ def failures(
     truth, config = load_config("truth", [f"items={items}", settings])
     rows = []
     for item in truth.items(config):
-        told = {one["readout_id"]: one for one in item.content["statements"]}
-        for one in truth.questions(config, item):
-            about = told[one.readout_id]
+        statements = {statement["readout_id"]: statement for statement in item.content["statements"]}
+        for question in truth.questions(config, item):
+            about = statements[question.readout_id]
             row: dict[str, Any] = {
-                "readout_id": one.readout_id,
+                "readout_id": question.readout_id,
                 "item": item.id,
                 "cluster": item.cluster,
                 "of": "",
                 "kind": kind,
             }
-            row |= {"method": one.method, **one.conditions, "status": "ok", "coverage": coverage}
+            row |= {"method": question.method, **question.conditions, "status": "ok", "coverage": coverage}
             rows.append(row | {"option_index": 0, "prob": believes(about), "outcome": about["truth"]})
     (verdict,) = verdicts([*truth.own_scores(config, pd.DataFrame(rows))])
-    assert {one.name for one in verdict.conditions} <= {*truth.gate}
-    return [one.label for one in verdict.conditions if not one.held]
+    assert {condition.name for condition in verdict.conditions} <= {*truth.gate}
+    return [condition.label for condition in verdict.conditions if not condition.held]
 
 
 def knows(one: dict[str, Any]) -> float:
