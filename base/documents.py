@@ -68,25 +68,25 @@ def read_json_rows(path: Path, needed: Sequence[str]) -> Iterator[Mapping[str, A
 def read_csv(path: Path) -> "pd.DataFrame":
     """A CSV as texts, empty where a cell is.
 
-    Raises UserError if it cannot be read, has no rows, a row that is longer or shorter than the first line, or two
-    columns of one name.
+    Raises UserError if it cannot be read, has no rows, a zero byte, a row that is longer or shorter than the first
+    line, or two columns of one name.
     """
     import pandas as pd
 
     text = read_text(path)
     with in_one_line(f"{path}: cannot be read as CSV"):
         csv.field_size_limit(MOST_BYTES)
-        lines = filter(None, csv.reader(io.StringIO(text, newline=""), strict=True))
-        header = next(lines, [])
+        if "\0" in text:
+            raise ValueError("it holds a zero byte, which some libraries take for the end")
+        header, *rows = list(filter(None, csv.reader(io.StringIO(text, newline=""), strict=True))) or [[]]
         if (twice := repeated(header)) is not None:
             raise ValueError(f"it has two columns {twice!r}")
-        number = 0
-        for number, line in enumerate(lines, 1):
-            if len(line) != len(header):
-                raise ValueError(f"row {number} has {len(line)} fields, the first line {len(header)}")
-        if not number:
+        for number, row in enumerate(rows, 1):
+            if len(row) != len(header):
+                raise ValueError(f"row {number} has {len(row)} fields, the first line {len(header)}")
+        if not rows:
             raise ValueError("it has no rows")
-        return pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+        return pd.DataFrame(rows, columns=header, dtype=str)
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

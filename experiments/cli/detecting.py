@@ -101,7 +101,7 @@ def verify(
     """
     from ...hooks.lm import open_model
     from ...probes.detectors import load_detector
-    from ..probing.verification import HEADING, beliefs_table, claims_of, judge, page, read
+    from ..probing.verification import HEADING, beliefs_table, claims_of, judge, page, read, require_askable
     from ..report.html import write
     from ..report.score_files import prepared
 
@@ -110,9 +110,11 @@ def verify(
         raise UserError(f"{probe}: does not say its layer and its threshold; save it with both")
     specs = resolve_model(model), resolve_model(twin)
     place = prepared(out, (*PAGE, "verified.csv"), HEADING, "verification")
-    found = []
     for spec in specs:
         give_consent(spec, places=allow_code)
+        require_askable(spec, rows)
+    found = []
+    for spec in specs:
         with open_model(spec) as lm:
             found.append(read(lm, rows, loaded))
     table = beliefs_table(rows, *found)

@@ -7,6 +7,7 @@ before it is used (`self_check.check_server`). It gives no activations.
 import json
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from http.client import HTTPException
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -15,7 +16,7 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 
-from ...base.errors import UserError
+from ...base.errors import UserError, in_one_line
 from ..tree.memory import Cost
 from ..tree.token_tree import Ints
 from .log_probs import Steps
@@ -31,6 +32,8 @@ ROWS, TOKENS, AT_ONCE = 128, 128, 8
 """Nodes of a request, tokens that the server says of each, at most, and requests that are under way together."""
 TIMEOUT = 600.0
 """Seconds of a request."""
+ROUNDING = 1e-3
+"""Nat by which a log-probability may exceed 0."""
 BARRED = -100.0
 """Added to the logit of a token that is not to be the likeliest: the least that the server takes."""
 
@@ -60,26 +63,31 @@ class Server:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        try:
+        with self._understood():
             self.version = str(self.ask("/version")["version"])
             self.name = str(self.ask("/v1/models")["data"][0]["id"])
-        except (KeyError, IndexError, TypeError) as error:
-            raise UserError(
-                f"model.server {self.url}: does not answer as vLLM does; start `vllm serve MODEL`"
-            ) from error
 
-    def next_tokens(self, prompts: Sequence[Sequence[int]], asked: Wanted) -> list[dict[int, float]]:
+    def next_tokens(self, prompts: Sequence[Sequence[int]], asked: Wanted, vocabulary: int) -> list[dict[int, float]]:
         """[prompts] log-probabilities, natural, of the tokens that are asked for after each."""
         body: dict[str, Any] = {"model": self.name, "prompt": prompts, "max_tokens": 1, "temperature": 0, "logprobs": 1}
         body |= {"logprob_token_ids": asked.tokens, "return_tokens_as_token_ids": True, "add_special_tokens": False}
         if asked.barred:
             body["logit_bias"] = dict.fromkeys(map(str, asked.barred), BARRED)
-        choices = sorted(self.ask("/v1/completions", body)["choices"], key=lambda choice: choice["index"])
-        tables = [choice["logprobs"]["top_logprobs"][0] for choice in choices]
-        found = [{int(name.rpartition(":")[2]): float(logp) for name, logp in table.items()} for table in tables]
+        answer = self.ask("/v1/completions", body)
+        with self._understood():
+            choices = sorted(answer["choices"], key=lambda choice: choice["index"])
+            tables = [choice["logprobs"]["top_logprobs"][0] for choice in choices]
+            found = [{int(name.rpartition(":")[2]): float(logp) for name, logp in table.items()} for table in tables]
+            for token, logp in (item for table in found for item in table.items()):
+                if not (0 <= token < vocabulary and logp <= ROUNDING):
+                    raise ValueError(f"log-probability {logp:g} of token {token}, of {vocabulary:,}")
         if len(found) != len(prompts) or any(set(asked.tokens) - table.keys() for table in found):
             raise UserError(f"model.server {self.url}: leaves out tokens that it was asked for; vLLM 0.32 gives them")
         return found
+
+    def _understood(self) -> AbstractContextManager[None]:
+        """Whatever is not in an answer, or is something else, becomes a UserError."""
+        return in_one_line(f"model.server {self.url}: does not answer as vLLM does", f"start {START}")
 
     def ask(self, path: str, body: object = None) -> Any:
         """What it answers to a request. Raises UserError if it does not, or refuses."""
@@ -124,7 +132,7 @@ def _read(queries: Sequence[Query], server: Server, vocabulary: int) -> PackedRe
     steps, sent, jobs = Steps(built, (1.0,), 0), 0, list(_jobs(built))
     with ThreadPoolExecutor(AT_ONCE) as threads:
         answers = threads.map(
-            lambda job: server.next_tokens([_path(built, node) for node in job[0].tolist()], job[1]), jobs
+            lambda job: server.next_tokens([_path(built, node) for node in job[0].tolist()], job[1], vocabulary), jobs
         )
         rows: dict[int, dict[int, float]] = {}
         for (nodes, _), tables in zip(jobs, answers, strict=True):

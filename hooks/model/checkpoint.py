@@ -8,6 +8,7 @@ what it has no place for.
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,6 +28,8 @@ NAMED = 3
 """Tensors that a message names; of others it tells the number."""
 FLOATS = ("F", "BF")
 """How safetensors begins the names of the dtypes that weights have."""
+PLAIN = re.compile(r"[^/\\:]+\.safetensors")
+"""Names of files of weights."""
 WEIGHTS = (".weight", ".bias")
 
 
@@ -56,6 +59,25 @@ def _fault(what: str, names: Iterable[str]) -> str:
     names = sorted(map(str, names))
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"{what} {', '.join(names[:NAMED])}{more}" if names else ""
+
+
+def refuse_pickles(place: str, config: "PretrainedConfig", options: Mapping[str, Any]) -> None:
+    """Raise ValueError, before any is opened, for weights in files that are not safetensors beside the configuration: a
+    loader takes whatever an index names, and the index that a configuration names.
+
+    Args:
+        options: of whatever reads from the place.
+    """
+    from transformers.utils import SAFE_WEIGHTS_INDEX_NAME
+    from transformers.utils.hub import cached_file
+
+    if (named := getattr(config, "transformers_weights", None)) is not None:
+        raise ValueError(f"its config.json names its weights itself, {named!r}; take transformers_weights out")
+    options = {key: value for key, value in options.items() if key != "trust_remote_code"}
+    if index := cached_file(place, SAFE_WEIGHTS_INDEX_NAME, _raise_exceptions_for_missing_entries=False, **options):
+        names = json.loads(Path(index).read_text())["weight_map"].values()
+        if odd := sorted({str(name) for name in names if not PLAIN.fullmatch(str(name))}):
+            raise ValueError(f"{SAFE_WEIGHTS_INDEX_NAME} names {odd[0]!r}; weights are safetensors files beside it")
 
 
 def refuse_mistyped(model: "PreTrainedModel", place: str, revision: str | None) -> None:

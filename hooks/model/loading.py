@@ -29,7 +29,7 @@ from .adapters import (
     refuse_adapted_head,
     require_peft,
 )
-from .checkpoint import ONE_LOADS, convert_gguf, note_quantisation, refuse_incomplete, refuse_mistyped
+from .checkpoint import ONE_LOADS, convert_gguf, note_quantisation, refuse_incomplete, refuse_mistyped, refuse_pickles
 from .consent import require_consent
 from .spec import ADAPTER_CONFIG, IN_MEMORY, ModelSpec, PackagedFile
 
@@ -208,6 +208,7 @@ def load_model(spec: ModelSpec) -> "PreTrainedModel":
         if adapters:
             require_peft(f"adapter {adapters[0].adapter.place}")
         config = _config(source)
+        refuse_pickles(source.place, config, options)
         quantised = getattr(config, "quantization_config", None) is not None
         # Where the library of quantised weights puts them, there they stay.
         one_device = {"": pick_device(spec.device)} if quantised else None

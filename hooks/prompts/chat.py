@@ -322,10 +322,13 @@ class ChatRenderer:
         empty = f"{self._open_thought()}{CLOSE}{AFTER_THOUGHT}" if self.thinking == "closed" else ""
         return self._apply(messages) + empty
 
-    def _apply(self, messages: Conversation) -> str:
-        plain = [{"role": m["role"], "content": m["content"]} for m in messages]
-        text = self._own.render(plain, enable_thinking=self.thinking != "off", **self.tokenizer.special_tokens_map)
-        self._said.require(plain, text)
+    def _apply(self, conversation: Conversation) -> str:
+        plain = [{"role": m["role"], "content": m["content"]} for m in conversation]
+        variables = {**self.tokenizer.special_tokens_map, "enable_thinking": self.thinking != "off"}
+        text = ""
+        for messages in (*self._said.unheard(plain), plain):
+            text = self._own.render(messages, **variables)
+            self._said.require(messages, text)
         return text
 
     def _system_role_works(self) -> bool:

@@ -118,8 +118,19 @@ class WhatIsSaid:
     """Sees that rendered texts hold what was asked."""
 
     def __init__(self) -> None:
+        self._heard: set[tuple[str, ...]] = set()
+        """Whose turns followed each other in texts that were held."""
         self._asked: dict[int, int] = {}
         """Digest of a rendered text -> that of the texts it was rendered from, without their blanks."""
+
+    def unheard(self, messages: Sequence[Mapping[str, str]]) -> list[list[dict[str, str]]]:
+        """Where the turns follow each other as they did in none before, a conversation of such turns, whose texts stand
+        nowhere else in a template: what is asked may be found there although the template drops the message.
+        """
+        if (roles := _roles(messages)) in self._heard:
+            return []
+        says = "This is what message {} of {} says.".format
+        return [[{"role": role, "content": says(i, len(roles))} for i, role in enumerate(roles)]]
 
     def require(self, messages: Sequence[Mapping[str, str]], text: str) -> None:
         """Raise UserError, showing what is rendered, if it does not hold the text of every message, in their order and
@@ -138,6 +149,11 @@ class WhatIsSaid:
             self._asked.clear()
         if self._asked.setdefault(hash(text), asked) != asked:
             raise _not_said(f"it is the same for another question than {messages[-1]['content'][:SHOWN]!r}", text)
+        self._heard.add(_roles(messages))
+
+
+def _roles(messages: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
+    return tuple(message["role"] for message in messages)
 
 
 def _not_said(fault: str, text: str) -> UserError:

@@ -136,6 +136,7 @@ def _mean_of_means(sums: Floats) -> Floats:
 # Shares of what is or is not so, with intervals that do not collapse where all are alike (METRICS F1).
 
 EXACT = "Clopper-Pearson on the effective number of rows"
+TINY = 1e-100
 FEW_ITEMS = 13
 """Below this the normal approximation of a difference of two shares ends too early."""
 
@@ -150,8 +151,10 @@ def cluster_share(values: ArrayLike, clusters: ArrayLike, *, how: Resampling = R
     So many independent rows would have this standard error, at most as many as there are, and fewer as clusters are few
     (t of the rows over t of the clusters, squared), where clusters without the rarer of the two outcomes say nothing of
     how it gathers in clusters, and do not count. This makes them no fewer than the effective number of clusters, which
-    counts where all rows are alike: 60 right of 60 questions is [.940, 1]. `few_effective_clusters`: the rows lie in
-    fewer than ten clusters.
+    counts where all rows are alike: 60 right of 60 questions is [.940, 1].
+
+    `few_clusters`: below thirty with several rows each, of which samples may hold none of a few bad ones, so that the
+    interval misses in up to half of them. `few_effective_clusters`: the rows lie in fewer than ten clusters.
     """
     values, clusters = probabilities(values, "values"), np.asarray(clusters)
     mean = cluster_mean(values, clusters, within=UNIT, how=replace(how, draws=1))
@@ -166,7 +169,11 @@ def cluster_share(values: ArrayLike, clusters: ArrayLike, *, how: Resampling = R
         if telling > 1:
             t_rows, t_clusters = (float(scipy.stats.t.ppf((1 + how.level) / 2, df)) for df in (n - 1, telling - 1))
             effective = max(effective, rows * (t_rows / t_clusters) ** 2)
-    yes, no = share * effective, (1 - share) * effective
+    status = "few_effective_clusters" if few_effective(mean.effective_clusters) else "ok"
+    if mean.n_clusters < min(n, FEW_CLUSTERS):
+        status = "few_clusters"
+    # Of a smaller part of a row the end is 0 or 1, and the distribution cannot be computed.
+    yes, no = (part if part > TINY else 0.0 for part in (share * effective, (1 - share) * effective))
     lo = float(scipy.stats.beta.ppf((1 - how.level) / 2, yes, no + 1))
     hi = float(scipy.stats.beta.ppf((1 + how.level) / 2, yes + 1, no))
     return replace(
@@ -174,7 +181,7 @@ def cluster_share(values: ArrayLike, clusters: ArrayLike, *, how: Resampling = R
         ci_lo=0.0 if yes <= 0 else lo,
         ci_hi=1.0 if no <= 0 else hi,
         ci_method=f"{EXACT}, {effective:.3g}",
-        status="few_effective_clusters" if few_effective(mean.effective_clusters) else "ok",
+        status=status,
         params={"level": how.level},
     )
 

@@ -163,6 +163,27 @@ def test_two_files_that_hold_one_tensor_are_refused(copy: Path) -> None:
     refused(copy, f"holds {UP}, which a.safetensors holds as well")
 
 
+@pytest.mark.parametrize("named", ["weights.bin", "../weights.safetensors", "/weights.safetensors", 5])
+@pytest.mark.parametrize("index", ["model.safetensors.index.json", "other.safetensors.index.json"])
+def test_no_pickle_is_opened_whatever_names_it(
+    named: Any, index: str, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pickles that an index names would be opened by the loader, which sees later what they are."""
+    opened: list[Any] = []
+    monkeypatch.setattr(torch, "load", lambda *given, **_: opened.append(given))
+    weights = load_file(copy / "model.safetensors")
+    (copy / "model.safetensors").unlink()
+    torch.save(weights, copy / "weights.bin")
+    (copy / index).write_text(json.dumps({"metadata": {}, "weight_map": dict.fromkeys(weights, named)}))
+    config = json.loads((copy / "config.json").read_text())
+    if index.startswith("other"):
+        (copy / "config.json").write_text(json.dumps(config | {"transformers_weights": index}))
+        refused(copy, "its config.json names its weights itself")
+    else:
+        refused(copy, f"names '{named}'; weights are safetensors files beside it")
+    assert not opened
+
+
 @pytest.mark.parametrize("config", [{}, {"tie_word_embeddings": True}], ids=["own head", "tied head"])
 @pytest.mark.parametrize("shard", ["50GB", "20KB"], ids=["one file", "several"])
 def test_healthy_checkpoints_are_loaded_as_transformers_loads_them(

@@ -49,6 +49,7 @@ FILES: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "long rows": (read_csv, "a,b\n1,2,3\n1,2,3\n", "row 1 has 3 fields, the first line 2"),
     "short rows": (read_csv, "a,b\n1,2\n1\n", "row 2 has 1 fields, the first line 2"),
     "a column twice": (read_csv, "a,a\n1,2\n", "two columns 'a'"),
+    "a zero byte": (read_csv, "a,b\n1\0,2\n", "holds a zero byte"),
 }
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from doxascope import UserError, load
+from doxascope.base.documents import read_csv
 from doxascope.base.text import FORMULA, as_csv, for_spreadsheet, unguarded
 
 ODD = ["-1", "+7", "=1+1", "@x", "'-1", "''", '"', 'a"b', "a,b", "a\nb", "a\r\nb", "a\rb", "007", "1.0", "1e5", "NaN"]
@@ -62,6 +63,19 @@ def test_a_csv_holds_every_text_to_the_bit(names: list[str], rows: list[tuple[st
     """Reference: Python's own reader."""
     table = pd.DataFrame(rows, columns=pd.Index(names[:2], dtype=object), dtype=object)
     assert cells_of(as_csv(table)) == [names[:2], *map(list, rows)]
+
+
+@tried(300)
+@given(st.text(',"\r\n ab', max_size=20))
+@example("a,b\n\r,2\n3,4\n")
+@example("a\n \nb\n")
+def test_a_csv_of_any_hand_is_read_cell_by_cell_or_refused(tmp_path: Path, text: str) -> None:
+    (path := tmp_path / "table.csv").write_bytes(text.encode())
+    try:
+        table = read_csv(path)
+    except UserError:
+        return
+    assert [[*table.columns], *table.to_numpy().tolist()] == [*filter(None, cells_of(text))]
 
 
 @tried(100)

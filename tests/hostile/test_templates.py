@@ -209,6 +209,10 @@ CHANGING = {
     "escaped": EVERY + TURN % "{{ m.content | e }}" + "{% endfor %}",
     "quoted": EVERY + TURN % "{{ m.content | tojson }}" + "{% endfor %}",
     "turned round": "{% for m in messages | reverse %}" + TURN % "{{ m.content }}" + "{% endfor %}",
+    "what stands elsewhere is dropped": EVERY
+    + "{% if m.role != 'assistant' %}"
+    + TURN % "{{ m.content }}I would rather not say yet."
+    + "{% endif %}{% endfor %}",
     "in one line": EVERY + TURN % "{{ m.content.replace('\n', ' ') }}" + "{% endfor %}",
 }
 LONG: list[Message] = [
@@ -243,7 +247,8 @@ def test_a_template_that_keeps_every_text_is_taken(name: str, make_tokenizer: Ca
 
 def test_two_questions_are_never_one_prompt(make_tokenizer: Callable[..., Any]) -> None:
     """A text that is dropped may stand elsewhere by chance: here each is a letter of the word `assistant`."""
-    dropped = "{% if messages[0].content == 'Hello' %}Hello{% endif %}<|im_start|>user<|im_end|><|im_start|>assistant"
+    long = "{% if messages[0].content | trim | length > 1 %}{{ messages[0].content }}{% endif %}"
+    dropped = long + "<|im_start|>user<|im_end|><|im_start|>assistant"
     chat = ChatRenderer(make_tokenizer(chat_template=dropped), "own")
     chat.render([{"role": "user", "content": "a"}])
     chat.render([{"role": "user", "content": " a "}])

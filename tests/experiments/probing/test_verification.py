@@ -2,6 +2,7 @@
 obeys no text."""
 
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,15 @@ def test_claims_about_organisms_are_verified_or_refuted_as_planted(
     table = pd.read_csv(tmp_path / "out" / "verified.csv")
     assert table["belief"].tolist() == table["twin"].tolist()
     assert (tmp_path / "out" / "report.html").is_file()
+    refusing = tmp_path / "refusing"
+    shutil.copytree(twin, refusing)
+    (refusing / "chat_template.jinja").write_text("{{ raise_exception('I say nothing.') }}")
+    (refusing / "model.safetensors").unlink()  # is not needed to see it
     for more, says in (
+        (
+            ("--claims", "claims.csv", "--twin", str(refusing)),
+            "model refusing: the model's chat template refuses the conversation",
+        ),
         (("--claims", "none.csv"), "none.csv"),
         (("--claims", "claims.csv", "--twin", "nowhere"), "nowhere"),
         (("--claims", "claims.csv", "--out", "."), "choose another --out"),

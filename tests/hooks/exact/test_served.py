@@ -32,6 +32,8 @@ class _Completions(BaseHTTPRequestHandler):
     model: Any
     sharpened = 1.0
     most = TOKENS
+    says: Any = None
+    """Instead of what is asked."""
     received: ClassVar[list[int]] = []
     """Tokens of each prompt."""
 
@@ -40,6 +42,8 @@ class _Completions(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.says is not None:
+            return self._say(self.says)
         wanted = asked["logprob_token_ids"]
         if len(wanted) > self.most:
             return self._say({"error": "too many of logprob_token_ids"}, 400)
@@ -70,7 +74,7 @@ def served(tiny: Any) -> Iterator[Callable[..., str]]:
     """The URL of a server of the tiny model, which may multiply its logits, or say few log-probabilities at once."""
     running: list[ThreadingHTTPServer] = []
 
-    def serve(**settings: float) -> str:
+    def serve(**settings: Any) -> str:
         handler = type("Handler", (_Completions,), {"model": tiny.model, **settings})
         running.append(ThreadingHTTPServer(("127.0.0.1", 0), handler))
         Thread(target=running[-1].serve_forever, daemon=True).start()
@@ -147,6 +151,28 @@ def test_a_server_that_is_not_there_or_refuses_is_said(tiny_folder: Path, served
         pytest.raises(UserError, match=r"refuses \(400.*too many"),
     ):
         asking.beliefs(QUESTIONS, ANSWERS)
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        {},
+        [],
+        {"choices": [{"index": 0}]},
+        {"choices": [{"index": 0, "logprobs": None}]},
+        {"choices": [{"index": 0, "logprobs": {"top_logprobs": [{"token": -1.0}]}}]},
+        {"choices": [{"index": 0, "logprobs": {"top_logprobs": [{"token_id:1": "nan"}]}}]},
+        {"choices": [{"index": 0, "logprobs": {"top_logprobs": [{"token_id:1": 2.0}]}}]},
+        {"choices": [{"index": 0, "logprobs": {"top_logprobs": [{"token_id:1000000": -1.0}]}}]},
+    ],
+)
+def test_a_server_that_answers_otherwise_is_told_in_a_line(
+    says: Any, tiny_folder: Path, served: Callable[..., str]
+) -> None:
+    with load(str(tiny_folder), server=served(says=says)) as odd:
+        for _ in range(2):
+            with pytest.raises(UserError, match=r"model.server http.* does not answer as vLLM does: .*; start `vllm"):
+                odd.beliefs(QUESTIONS[:1], ANSWERS)
 
 
 @pytest.mark.full

@@ -54,3 +54,19 @@ def test_what_rests_on_few_clusters_says_so() -> None:
     assert cluster_mean(np.full(30, 0.2), np.arange(30), how=Resampling(draws=99)).status == "zero_cluster_variance"
     few = cluster_mean([0.0, 0.3, 0.0], np.arange(3), within=(0.0, 1.0))
     assert (few.ci_lo, few.status) == (0, "few_clusters")
+
+
+@pytest.mark.parametrize(("clusters", "rows", "status"), [(29, 2, "few_clusters"), (29, 1, "ok"), (30, 2, "ok")])
+def test_few_clusters_of_several_rows_are_said(clusters: int, rows: int, status: str) -> None:
+    """One row of each is a sample of independent rows, whose interval is exact."""
+    values = np.arange(clusters * rows) % 3 == 0
+    assert cluster_share(values, np.repeat(np.arange(clusters), rows)).status == status
+
+
+@pytest.mark.parametrize("credit", [1e-200, 1e-309, 5e-324])
+def test_a_vanishing_credit_is_as_none(credit: float) -> None:
+    values, owner = np.zeros(60), np.arange(60) // 2
+    none = cluster_share(values, owner)
+    values[0] = credit
+    some = cluster_share(values, owner)
+    assert (some.ci_lo, some.ci_hi) == pytest.approx((none.ci_lo, none.ci_hi), abs=1e-12)
