@@ -23,6 +23,7 @@ DEFAULT = "smollm2-135m"
 @MODEL
 @click.option("--at", type=click.Choice(["end", "mean"]), default="end", show_default=True, help="Of the last message.")
 @click.option("--ask", metavar="TEXT", help="Asked after each conversation; then read before the answer.")
+@click.option("--causal", is_flag=True, help="Move what it reads, too: does the model's answer follow?")
 @click.option("--layer", "layers", type=int, multiple=True, help="That it reads, in the place of the file's.")
 @click.option("--threshold", type=float, help="Above which it flags a lie, likewise.")
 @click.option("--high", type=click.Choice(["lie", "truth"]), help="What high scores mean.  [default: by the file]")
@@ -35,6 +36,7 @@ def detector(
     model: str | None,
     at: str,
     ask: str | None,
+    causal: bool,
     layers: tuple[int, ...],
     threshold: float | None,
     high: str | None,
@@ -51,13 +53,17 @@ def detector(
     \b
     doxascope detector probe.pt --on lies.csv -m Qwen/Qwen3-0.6B
     doxascope detector lies.npz truth.safetensors --on lies.csv --layer 12 --threshold 0
+    doxascope detector lies.npz --on lies.csv --causal
     """
     from ...hooks.lm import open_model
     from ...probes.detectors import load_detector
-    from ..probing.detector import HEADING, certify, material, page, read
+    from ..probing.detector import HEADING, asked_whether_true, certify, material, page, read
+    from ..probing.detector_causal import causal_gain
     from ..report.html import write
     from ..report.score_files import prepared
 
+    if causal and ask:
+        raise UserError("--causal: moves what is read before the question; leave --ask out")
     rows, loaded = material(source), [load_detector(path) for path in probes]
     if (twice := repeated(each.name for each in loaded)) is not None:
         raise UserError(f"{twice}: is the name of two detectors; rename one file")
@@ -70,8 +76,11 @@ def detector(
         n_layers = lm.identity.n_layers
         detectors = [each.placed(n_layers, layers, threshold, high or "") for each in loaded]
         found = read(lm, rows, detectors, at, ask)
+        asked = asked_whether_true(lm, rows, at) if causal else []
+        gains = [causal_gain(lm, asked, rows["cluster"].tolist(), each) if causal else None for each in detectors]
+    certified = [certify(found, each, causal=gain) for each, gain in zip(detectors, gains, strict=True)]
     where = "before the answer to what is asked" if ask else f"at the {at} of the last message"
-    write(place, document := page([certify(found, each) for each in detectors], found, source.name, spec.name, where))
+    write(place, document := page(certified, found, source.name, spec.name, where))
     place.write("detector.csv", as_csv(found.drop(columns="messages")))
     echo_report(document, out, full)
 

@@ -41,7 +41,21 @@ if TYPE_CHECKING:
     from ..run.questions import RunConfig
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Commands(click.Group):
+    """The commands; whoever names an experiment is told how it is run."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does."""
+        from ..run.known import entry_points_of_experiments
+
+        if args[0] not in self.commands and args[0] in entry_points_of_experiments():
+            raise UserError(f"{args[0]}: is an experiment; run it as `doxascope run {args[0]}`")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="doxascope")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:

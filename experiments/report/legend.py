@@ -16,7 +16,7 @@ WORDS = {
         "the answer is mostly one of the options, and follows the question rather than its form",
     ),
     r"\brespond(s|ing)?\b|\bresponse not\b": ("responds", "in most items the belief moves as what was said asks"),
-    r"\bcoherent\b|\bcoherence\b": (
+    r"\bcoherent\b(?! under negation)|\bcoherence\b": (
         "coherent",
         "the number lies within the margin around the value of a coherent belief",
     ),

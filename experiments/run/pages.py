@@ -63,6 +63,8 @@ MADE = "How it was made"
 """The part of a page that says so."""
 SCORES = "Scores"
 """The chapter of the first table."""
+SETTINGS = {"se": "standard errors"}
+"""Settings of an interval whose names are no words."""
 Numbers = Mapping[tuple[str, str, str], Number]
 """(metric, method, subset) -> number."""
 
@@ -234,7 +236,7 @@ def _headline(
         for method, score in zip(methods, scores, strict=True)
     ]
     titled = [(column.title, column.explanation) for column in columns]
-    settings = ", ".join(f"{key} {value}" for key, value in scores[0].params.items())
+    settings = ", ".join(f"{SETTINGS.get(key, key)} {value}" for key, value in scores[0].params.items() if value)
     made_by = scores[0].ci_method
     made = made_by and not made_by.startswith("none")
     interval = f"The interval of {titled[0][0]} is by {made_by} ({settings}). " if made else ""

@@ -71,7 +71,7 @@ def _violations(name: str, beliefs: Array) -> dict[str, Array]:
 def _lines(sample: Sample, answered: Answered, how: Resampling) -> Iterator[Line]:
     for name, beliefs in answered:
         about = RELATIONS[name].about
-        quantities = (f"arbitrage on {about}, nats", f"violation by {about}, standard errors of an answer")
+        quantities = (f"arbitrage on {about}, nats", f"violation by {about}, in standard errors of a sampled answer")
         half = _violations(name, np.full((1, beliefs.shape[1]), 0.5))
         for (metric_name, values), quantity, most in zip(
             _violations(name, beliefs).items(), quantities, (TOLERANCE, GAMMA * SIGMA), strict=True
@@ -109,7 +109,7 @@ related_metric = partial(metric, "W8, W9", slow=True)
     place=650,
 )
 def related_questions_lines(sample: Related, how: Resampling) -> Iterator[Line]:
-    """What beliefs that follow from each other lose to an arbitrageur, and in standard errors of an answer."""
+    """What beliefs that follow from each other lose to an arbitrageur, and in standard errors of a sampled answer."""
     yield from _lines(sample, _related(sample), how)
 
 

@@ -29,7 +29,7 @@ from ...run.experiment import Experiment, Item, Question, Read, Transcripts
 from ...run.readouts import read_questions
 from ...run.scores import gate, mean_number, resampling
 from .config import SteerConfig
-from .directions import OWN, Way, ways
+from .directions import ORTHOGONAL, OWN, RANDOM, SHUFFLED, Way, ways
 
 ASKED, NEGATED = "asked", "negated"
 """Scenarios: the question, and that of its column `negation`."""
@@ -197,6 +197,10 @@ class SteerExperiment(Experiment):
                     named: dict[str, Any] = {"method": f"layer {layer}, {name}", "subset": subset, "quantity": "beyond"}
                     yield Number(metric="beyond", score=score, code="F8", **named)
 
+    def terms(self, config: SteerConfig) -> list[tuple[str, str]]:
+        """The directions and the readings."""
+        return [*TERMS]
+
     def findings(
         self, config: SteerConfig, beliefs: pd.DataFrame, numbers: Sequence[Number], transcripts: Transcripts
     ) -> Findings:
@@ -326,6 +330,13 @@ def _dose(numbers: Sequence[Number], config: SteerConfig) -> Figure:
     return chart("Dose", [*panels.items()], caption, x=Axis("alpha"), y=Axis("change of the belief"), columns=3)
 
 
+TERMS = (
+    ("direction", "the direction that is asked about, added to the residual stream of the layer or subtracted"),
+    (RANDOM, "a control: as long, and drawn at random"),
+    (ORTHOGONAL, "a control: as long, drawn at random and at right angles to the direction"),
+    (SHUFFLED, "a control: made as the direction is, from exchanged labels; of a file, with its entries exchanged"),
+    ("edited", "the readings in which a direction is added or subtracted"),
+)
 STYLES: Mapping[str, Any] = {"random": "--", "orthogonal": ":", "shuffled": "-."}
 
 __all__ = ["SteerConfig", "SteerExperiment"]

@@ -221,6 +221,7 @@ def test_plan_needs_no_forward_pass_and_says_what_a_run_would_take(
         (("run", "consistency", "-m", "nobody/nothing"), "not to be had from the hub"),
         (("report", "nowhere"), "is not a doxascope run"),
         (("rum",), "No such command 'rum'"),
+        (("ask", "mine.csv"), "run it as `doxascope run ask`"),
         (("run",), "Missing argument 'TARGET'"),
         (("certify", "nobody/nothing", "--out", "/nope/x.json"), "/nope/x.json: cannot be written"),
         (("probe", "causal", "."), ".: is a folder; give a YAML file"),

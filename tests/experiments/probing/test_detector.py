@@ -3,6 +3,7 @@ a page obeys no text."""
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from doxascope import UserError
+from doxascope import Steer, UserError
 from doxascope.experiments.materials.entities import triples
-from doxascope.experiments.probing.detector import certify, material, page, read
+from doxascope.experiments.probing.detector import asked_whether_true, certify, material, page, read
+from doxascope.experiments.probing.detector_causal import CausalGain, causal_gain
 from doxascope.experiments.report.html import to_html
 from doxascope.experiments.report.record import from_json, to_json
 from doxascope.experiments.report.terminal import to_text
 from doxascope.experiments.synthetic import organisms
 from doxascope.experiments.synthetic.organisms.lessons import BASE, belief, known_words, shipped_config
 from doxascope.hooks.lm import open_model
-from doxascope.metrics import Resampling, detector_reads
+from doxascope.hooks.prompts.places import Position
+from doxascope.metrics import Resampling, cluster_mean, detector_reads
 from doxascope.metrics.whitebox.detectors import READS
 from doxascope.probes.detectors import Detector, load_detector
 from doxascope.probes.evidence.surface import foretold
@@ -73,6 +76,55 @@ def test_scores_and_beliefs_are_those_of_single_passes(tiny: Any, rows: pd.DataF
     assert row["d"] == pytest.approx(expected, abs=1e-5)
     both = tiny.beliefs([after, question], ["Yes", "No"]).beliefs
     assert row[["stated", "held"]].tolist() == pytest.approx(both["prob"][::2].tolist(), abs=1e-6)
+
+
+@pytest.mark.parametrize("at", ["end", "mean"])
+def test_a_causal_gain_is_that_of_single_passes(tiny: Any, rows: pd.DataFrame, at: str) -> None:
+    directions = np.random.default_rng(0).normal(size=(2, tiny.model.config.hidden_size))
+    detector, clusters = made("d", directions, (0, 2)), rows["cluster"].tolist()
+    found = causal_gain(tiny, asked_whether_true(tiny, rows, at), clusters, detector, how=QUICK)
+    claims = [f'Is this statement true? "{claim}" Answer Yes or No.' for claim in rows["claim"]]
+    talks = [
+        [*messages, {"role": "user", "content": asked}]
+        for messages, asked in zip(rows["messages"], claims, strict=True)
+    ]
+    place = {"positions": {"here": {"at": at, "message": 2}}}
+    x = tiny.beliefs(talks, ["Yes", "No"], capture={"layers": [0, 2]} | place).residuals.astype(np.float64)
+    scores = np.einsum("nld,ld->n", x, directions) / 2
+    pattern = np.stack([np.cov(np.column_stack([scores, x[:, i]]).T, ddof=0)[0, 1:] for i in range(2)]) / scores.std()
+    position = Position(at="each" if at == "mean" else "end", message=2)
+    edits = {
+        name: [Steer(sign * each, layers=layer, at=position) for each, layer in zip(pattern, (0, 2), strict=True)]
+        for name, sign in (("lie", 1), ("truth", -1))
+    }
+    logp = tiny.beliefs(talks, ["Yes", "No"], edits=edits).beliefs["logp"].to_numpy().reshape(3, len(talks), 2)
+    _, lie, truth = logp[:, :, 0] - logp[:, :, 1]
+    assert found.fall.mean == pytest.approx(float((truth - lie).mean()) / 2, rel=1e-3, abs=1e-6)
+    assert (found.fall.n_rows, found.fall.n_clusters, found.random.shape) == (8, 2, (19,))
+
+
+def test_what_is_moved_behind_the_answer_s_reach_moves_nothing(tiny: Any, rows: pd.DataFrame) -> None:
+    """After the last block no later token sees it."""
+    last = tiny.identity.n_layers - 1
+    detector = made("d", np.random.default_rng(0).normal(size=tiny.model.config.hidden_size), (last,))
+    found = causal_gain(tiny, asked_whether_true(tiny, rows), rows["cluster"].tolist(), detector, how=QUICK)
+    assert found.verdict == "not shown"
+    assert [found.fall.mean, *found.random] == pytest.approx([0.0] * 20, abs=1e-5)
+    assert "not shown to follow" in found.sentence
+    same = rows.assign(messages=[rows["messages"][0]] * len(rows), claim=[rows["claim"][0]] * len(rows))
+    with pytest.raises(UserError, match="d: its score is the same in all rows"):
+        causal_gain(tiny, asked_whether_true(tiny, same), rows["cluster"].tolist(), detector, how=QUICK)
+
+
+@pytest.mark.parametrize(
+    ("mean", "random", "verdict"), [(1.0, 0.4, "follows"), (-1.0, 0.4, "moves the other way"), (1.0, -1.2, "not shown")]
+)
+def test_a_causal_gain_is_shown_beyond_random_directions(mean: float, random: float, verdict: str) -> None:
+    fall = cluster_mean(mean + np.linspace(-0.2, 0.2, 40), np.arange(40))
+    assert CausalGain(fall, np.array([0.1, random])).verdict == verdict
+    assert CausalGain(replace(fall, ci_lo=-2.0, ci_hi=2.0), np.array([0.1, 0.2])).verdict == "not shown"
+    rounding = cluster_mean(1e-6 + np.linspace(-2e-7, 2e-7, 40), np.arange(40))
+    assert CausalGain(rounding, np.array([1e-7])).verdict == "not shown"
 
 
 def test_statements_and_given_beliefs_are_taken_as_they_are(tiny: Any, tmp_path: Path) -> None:
@@ -177,7 +229,11 @@ def test_the_command_reads_files_and_refuses_what_it_cannot(
     done = command_line("detector", "bare.npz", *given, *turned, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert pd.read_csv(tmp_path / "out" / "detector.csv")["bare"].to_numpy() == pytest.approx(-table["lies"], abs=1e-5)
+    done = command_line("detector", "lies.npz", *given, "--causal", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "When it is moved, the model's answer" in " ".join(done.stdout.split())
     for line, says in (
+        (("lies.npz", *given, "--causal", "--ask", "which word"), "--causal: moves what is read before the question"),
         (("bare.npz", *given), "does not say its layer; give --layer"),
         (("wide.npz", *given), "numbers, the model's activations"),
         (("lies.npz", "lies.npz", *given), "is the name of two detectors"),
