@@ -56,8 +56,8 @@ def test_what_is_expected_is_written_down_of_every_agent_and_follows_from_its_tr
 )  # fmt: skip
 def test_the_expected_verdict_comes_at_a_hundred_triples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verdicts, "SIZES", (100,))
-    agent: Agent = next(one for one in agents() if one.name == name)
-    (row,) = rows_of(agent, next(one for one in read_table(EXPECTED) if one["agent"] == name), 20)
+    agent: Agent = next(agent for agent in agents() if agent.name == name)
+    (row,) = rows_of(agent, next(row for row in read_table(EXPECTED) if row["agent"] == name), 20)
     assert float(row["responds_as_expected"]) >= 0.9
     assert float(row["responds_opposite"]) == 0
     assert float(row["readable_as_expected"]) == 1
@@ -103,13 +103,13 @@ def test_who_is_on_the_edge_at_a_hundred_triples_gets_the_verdict_at_so_many_as_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     name = "Qwen3 1.7B, thinking"
-    told = next(one for one in read_table(EXPECTED) if one["agent"] == name)
+    told = next(row for row in read_table(EXPECTED) if row["agent"] == name)
     needed = verdict_page.triples_needed(told, "responds")
     assert f"| {name} | 0.26 | 0.81 | 0.94 | " in (DOCS / verdicts.PAGE).read_text()
     assert verdict_page.on_edge(told | {"triples": str(needed - 1)}, "responds")
     assert not verdict_page.on_edge(told | {"triples": str(needed)}, "responds")
     monkeypatch.setattr(verdicts, "SIZES", (needed,))
-    (row,) = rows_of(next(one for one in agents() if one.name == name), told, 60)
+    (row,) = rows_of(next(agent for agent in agents() if agent.name == name), told, 60)
     assert float(row["responds_as_expected"]) >= 0.9
     assert float(row["responds_opposite"]) == 0
 

@@ -54,7 +54,9 @@ class Claimed(NamedTuple):
 def shift_number(base: Floats, told: Floats, posterior: Floats, kind: str, how: Resampling) -> Number:
     """Change of log-odds by an opinion, through the engine (METRICS D5)."""
     sample = Testimony(kind=kind, base=expit(base), syc=expit(told), bayes=expit(posterior), **_rows(len(base)))
-    return next(one for one in score_samples([sample], how, "sycophancy").numbers if one.metric == "shift_logit")
+    return next(
+        number for number in score_samples([sample], how, "sycophancy").numbers if number.metric == "shift_logit"
+    )
 
 
 def sycophancy(sides: Sides, posterior: Floats, how: Resampling) -> Claimed:
@@ -188,8 +190,8 @@ def null_claims(
         for start in range(0, plan.n, plan.together):
             seeds = range(FIRST + start, FIRST + min(start + plan.together, plan.n))
             folders = grow_nulls(plan, seeds, Path(name))
-            for one in spread(examine, [(plan, folder, seed) for folder, seed in zip(folders, seeds, strict=True)]):
-                found.append(one)
+            for read in spread(examine, [(plan, folder, seed) for folder, seed in zip(folders, seeds, strict=True)]):
+                found.append(read)
                 advance(1)
     return found
 
@@ -246,8 +248,8 @@ def examine(task: tuple[NullPlan, Path, int]) -> NullRead:
 
 def rates(found: Sequence[NullRead]) -> list[Falsely]:
     """How often each claim was made about those that are honest."""
-    honest = [one for one in found if one.honest]
+    honest = [run for run in found if run.honest]
     return [
-        Falsely(name, sum(one.claims[name].certified for one in honest), len(honest))
+        Falsely(name, sum(run.claims[name].certified for run in honest), len(honest))
         for name in (SYCOPHANCY, HELD, DENIED)
     ]

@@ -78,7 +78,7 @@ def test_each_head_is_a_place_of_its_own(command_line: Call, place: Path, run_fo
     order = [rows["readout_id"].tolist().index(name) for name in data.rows["readout_id"]]
     whole = np.concatenate([data.read(at) for at in heads if at.layer == 2], axis=1)
     np.testing.assert_array_equal(whole, values[order])
-    overrides = [part for one in chosen for part in ("-o", one)]
+    overrides = [part for setting in chosen for part in ("-o", setting)]
     done = command_line("probe", "sweep", "job.yaml", str(run_folder), "--out", "heads", *overrides, cwd=place)
     assert done.returncode == 0, done.stderr
     assert "R2 of heads" in (next((place / "heads").iterdir()) / "report.html").read_text()
@@ -125,7 +125,7 @@ def test_an_untrained_model_and_neutral_chat_are_read_once(
     command_line: Call, place: Path, run_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     chosen = ("untrained=true", "neutral=100", "positions=[]", "pool=[statement, answer]", "study.seed=1")
-    given = [part for one in chosen for part in ("-o", one)]
+    given = [part for setting in chosen for part in ("-o", setting)]
     done = command_line("probe", "sweep", "job.yaml", str(run_folder), *given, "--out", "again", cwd=place)
     assert done.returncode == 0, done.stderr
     assert "reading 48 prompts by an untrained model, once" in caplog.text
@@ -134,7 +134,7 @@ def test_an_untrained_model_and_neutral_chat_are_read_once(
     card = json.loads((folder / "card.json").read_text())
     assert np.isfinite(card["baselines"]["untrained model of the same shape"])
     assert 0 <= card["numbers"]["recall"]["value"] <= 1
-    assert {one["estimator"] for one in card["estimators"]} >= {"logistic, positions pooled by attention"}
+    assert {estimator["estimator"] for estimator in card["estimators"]} >= {"logistic, positions pooled by attention"}
     assert "truths and neutral chat are told apart" in done.stdout
     (untrained,) = (np.load(path)["features"] for path in folder.glob("untrained-*.npz"))
     data = load_runs(load_job(str(place / "job.yaml"), [run_folder])).data
@@ -233,7 +233,11 @@ def test_a_probe_gives_a_run_cross_fitted_beliefs_of_kind_probe(
 def test_a_mistake_is_one_line(
     command_line: Call, place: Path, run_folder: Path, settings: list[str], message: str
 ) -> None:
-    chosen = [part for one in settings for part in ("-o", one if "." in one or "fold" not in one else f"study.{one}")]
+    chosen = [
+        part
+        for setting in settings
+        for part in ("-o", setting if "." in setting or "fold" not in setting else f"study.{setting}")
+    ]
     done = command_line("probe", "train", "job.yaml", str(run_folder), "--out", "bad", *chosen, cwd=place)
     assert done.returncode == 2
     assert message in done.stderr

@@ -113,7 +113,7 @@ def test_a_run_s_answers_join_by_the_user_s_column(
     data = json.loads(packed[1])
     shown = [data["texts"][facts] for _, _, facts, _ in data["rows"]]
     for row in ROWS:  # beside every option and what was read of it stands the question, before anything is unfolded
-        (facts,) = [one for one in shown if row["question"] in one]
+        (facts,) = [line for line in shown if row["question"] in line]
         assert all(option in facts for option in row["options"])
         (answer,) = answers[answers["truth"] == row["truth"]].to_dict("records") if "truth" in row else [None]
         assert answer is None or f"{row['truth']} (true): {answer['truth_prob']:.3f}" in facts
@@ -193,7 +193,11 @@ def test_what_cannot_be_asked_stops_no_run_wherever_it_stands(
     assert all(f"left out, of item {name}: " in caplog.text for name in ("odd", "token"))
     assert {*answers.index[answers["status"] == "unreadable"]} == {"odd", "token"}
     assert {*answers.index[answers["prob"].notna()]} == {"whale", "sky", "sum"}
-    assert {one.split("/")[0] for one in RunFolder(run).manifest["verification"]["readouts"]} <= {"whale", "sky", "sum"}
+    assert {readout.split("/")[0] for readout in RunFolder(run).manifest["verification"]["readouts"]} <= {
+        "whale",
+        "sky",
+        "sum",
+    }
 
 
 def test_what_is_left_out_is_named_by_its_id_and_the_user_s_own_texts(
@@ -275,11 +279,11 @@ def test_a_beginning_is_found_on_other_questions_by_coverage_alone(lm: Any) -> N
             lm.ask(
                 ROWS[:2],
                 orders="none",
-                methods={"texts": {**lm.ask(ROWS[:1]).config.methods["texts"].model_dump(), "prefill": "", **one}},
+                methods={"texts": {**lm.ask(ROWS[:1]).config.methods["texts"].model_dump(), "prefill": "", **form}},
             )
             .table["coverage"]
             .mean()
-            for one in tried
+            for form in tried
         ),
     ]
     assert list(fitted.coverage.values()) == pytest.approx(coverage, rel=1e-3)
@@ -317,7 +321,7 @@ def test_benchmarks_run_from_the_command_line_alone(
     assert "calibration error" in said.stdout
     (run,) = (tmp_path / "runs").iterdir()
     told = json.loads((run / "scores.json").read_text())["scores"]
-    scores = {(one["metric"], one["method"]): one for one in told}
+    scores = {(score["metric"], score["method"]): score for score in told}
     answers = pd.read_csv(run / "answers.csv")
     for method in ("texts", "letters"):
         own = answers[answers["method"] == method]

@@ -192,15 +192,15 @@ def test_who_eliminates_responds_and_no_copier_does(
     agent = believer(eliminates, copies)
     table = table_of(setup, agent, spared=agent)
     judged = verdicts(score_run(experiment, config, table), config.registered)
-    assert [one.method for one in judged] == ["free", "prefill", "letters"]
-    for one in judged:
-        labels = [condition.label for condition in one.conditions if condition.state == "fails"]
-        assert one.readable == "readable"  # whether it responds has no part in that
-        assert one.responds == ("does not respond" if failing else "responds")
+    assert [verdict.method for verdict in judged] == ["free", "prefill", "letters"]
+    for verdict in judged:
+        labels = [condition.label for condition in verdict.conditions if condition.state == "fails"]
+        assert verdict.readable == "readable"  # whether it responds has no part in that
+        assert verdict.responds == ("does not respond" if failing else "responds")
         assert set(failing) <= set(labels)
-        assert one.coherent is not None
-        assert (one.coherent.metric, one.coherent.target) == ("c2", 1)
-        assert {condition.part for condition in one.conditions if condition.name == "below a mention"} == {
+        assert verdict.coherent is not None
+        assert (verdict.coherent.metric, verdict.coherent.target) == ("c2", 1)
+        assert {condition.part for condition in verdict.conditions if condition.name == "below a mention"} == {
             f"{template}, {control}" for template in ("reject", "narrow") for control in CONTROLS
         }
 
@@ -215,7 +215,9 @@ def test_every_instance_can_be_looked_at_or_the_page_says_which_ones(
     config = setup[1]
     rows = instances(table_of(setup, believe))
     whole = gallery(config, rows, rows.loc.__getitem__, lambda ids: said(setup, ids))
-    np.testing.assert_array_equal([one.score for one in whole.instances], np.sort(rows["c2"]))  # undefined last
+    np.testing.assert_array_equal(
+        [instance.score for instance in whole.instances], np.sort(rows["c2"])
+    )  # undefined last
     assert whole.caption.startswith(f"All {27 * N_ITEMS},")
     lowest, undefined = whole.instances[0], whole.instances[-1]
     assert whole.facets == ["method", "rejection", "status"]
@@ -234,7 +236,7 @@ def test_every_instance_can_be_looked_at_or_the_page_says_which_ones(
     again = gallery(config, many, many.loc.__getitem__, lambda ids: said(setup, ids))
     assert some.instances[:20] == again.instances[:20]
     for method, own in many.groupby("method"):
-        shown = [one.score for one in some.instances if one.facets[0] == method]
+        shown = [instance.score for instance in some.instances if instance.facets[0] == method]
         np.testing.assert_array_equal(shown[:20], np.sort(own["c2"])[:20])
 
 
