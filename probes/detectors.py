@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, Self
 
 import numpy as np
@@ -62,6 +63,8 @@ class Detector:
             raise UserError(f"{self.name}: does not say its {missing[0]}; give --{missing[0]}")
         if wrong := [layer for layer in layers if not 0 <= layer < n_layers]:
             raise UserError(f"{self.name}: layer {wrong[0]} is none of this model's, which are 0 to {n_layers - 1}")
+        if len({*layers}) < len(layers):
+            raise UserError(f"{self.name}: names layer {max(layers, key=layers.count)} twice; give each once")
         if len(layers) != len(self.directions):
             raise UserError(f"{self.name}: has directions of {len(self.directions)} layers; {len(layers)} are given")
         sign = -1.0 if (high or self.high) == "truth" else 1.0
@@ -124,8 +127,11 @@ def _of_checkpoint(path: Path) -> Detector:
     known: Any = [(str, f"{module}.ProbeArchitecture") for module in ARCHITECTURES]
     with in_one_line(path, "give a checkpoint of lie-detectors: state_dict and hyperparams, and no code"):
         _refuse_packed(path)
-        with torch.serialization.safe_globals(known):
-            stored = torch.load(path, map_location="cpu", weights_only=True)
+        try:
+            with torch.serialization.safe_globals(known):
+                stored = torch.load(path, map_location="cpu", weights_only=True)
+        except UnpicklingError as error:  # torch advises to run what is in it
+            raise ValueError("it holds more than numbers and texts, and is not read") from error
         if (size := sum(each.numel() for each in stored["state_dict"].values())) > MOST_BYTES // 8:
             raise ValueError(f"it holds {size:,} numbers, more than {MOST_BYTES // 8:,}")
         state = {name: np.asarray(each.double()) for name, each in stored["state_dict"].items()}
@@ -144,6 +150,8 @@ def _made(path: Path, arrays: Mapping[str, Any], source: str) -> Detector:
     """Raises UserError for what is no finite number of a detector's shapes."""
     names = ("direction", "bias", "layer", "threshold")
     with in_one_line(path):
+        if odd := [name for name in arrays if name not in names and path.suffix != ".pt"]:
+            raise ValueError(f"it holds {odd[0]!r}; a detector has {', '.join(names)}")
         given = {name: np.atleast_1d(np.asarray(arrays[name])) for name in names if name in arrays}
         for name, each in given.items():
             if each.dtype.kind not in "biuf" or not (np.abs(each.astype(np.float64)) < LARGEST).all():

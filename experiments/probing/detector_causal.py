@@ -23,7 +23,7 @@ from ..report.document import Block, Cell, grid
 from .causal.contexts import edited_tokens
 from .causal.interventions import by_turns, random_steps
 
-MOST_ROWS, RANDOM = 60, 19
+MOST_ROWS, RANDOM = 40, 19
 ROUNDING = 1e-3
 """Nats up to which a change may be that of the arithmetic."""
 FOLLOWS, OPPOSITE, NOT_SHOWN = "follows", "moves the other way", "not shown"
@@ -70,7 +70,7 @@ def causal_gain(
 
     Args:
         asked: [rows] a question after what was said, which captures where the detector reads, and that place.
-        clusters: [rows] question of each. The first rows of as many clusters as there are, 60 at most, are read.
+        clusters: [rows] question of each. The first rows of as many clusters as there are, 40 at most, are read.
         seed: of the random directions, drawn from the covariance of these activations.
 
     Raises UserError for fewer than two rows, and for a score that is the same in all.
@@ -87,10 +87,11 @@ def causal_gain(
 
 def _activations(lm: LanguageModel, queries: Sequence[Query], detector: Detector) -> Floats:
     """[rows, layers, d] where the detector reads."""
-    captured = lm.read(queries, capture=CapturePlan(layers=detector.layers)).captured
+    layers = sorted(detector.layers)
+    captured = lm.read(queries, capture=CapturePlan(layers=tuple(layers))).captured
     assert captured is not None
     (values,) = captured.residuals.values()
-    return values.double().numpy()
+    return values[:, [layers.index(layer) for layer in detector.layers]].double().numpy()
 
 
 def _steps(x: Floats, detector: Detector, seed: int) -> Floats:
@@ -99,7 +100,9 @@ def _steps(x: Floats, detector: Detector, seed: int) -> Floats:
     """
     score = detector.score(x)
     score = score - score.mean()
-    if len(x) < 2 or not (sd := float(score.std())) > 0:
+    if len(x) < 2:
+        raise UserError(f"{detector.name}: is moved by how its score varies; give two rows or more")
+    if not (sd := float(score.std())) > 0:
         raise UserError(f"{detector.name}: its score is the same in all rows; there is nothing to move it by")
     pattern = np.einsum("n,nld->ld", score, x - x.mean(axis=0)) / (len(x) * sd)
     by_layer = [

@@ -5,9 +5,10 @@ before it is used (`self_check.check_server`). It gives no activations.
 """
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from http.client import HTTPException
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -73,15 +74,13 @@ class Server:
         body |= {"logprob_token_ids": asked.tokens, "return_tokens_as_token_ids": True, "add_special_tokens": False}
         if asked.barred:
             body["logit_bias"] = dict.fromkeys(map(str, asked.barred), BARRED)
-        answer = self.ask("/v1/completions", body)
         with self._understood():
-            choices = sorted(answer["choices"], key=lambda choice: choice["index"])
-            tables = [choice["logprobs"]["top_logprobs"][0] for choice in choices]
-            found = [{int(name.rpartition(":")[2]): float(logp) for name, logp in table.items()} for table in tables]
-            for token, logp in (item for table in found for item in table.items()):
-                if not (0 <= token < vocabulary and logp <= ROUNDING):
-                    raise ValueError(f"log-probability {logp:g} of token {token}, of {vocabulary:,}")
-        if len(found) != len(prompts) or any(set(asked.tokens) - table.keys() for table in found):
+            choices = {choice["index"]: choice for choice in self.ask("/v1/completions", body)["choices"]}
+            tables = [choices.pop(i)["logprobs"]["top_logprobs"][0] for i in range(len(prompts))]
+            found = [_log_probs(table, vocabulary) for table in tables]
+            if choices:
+                raise ValueError(f"choice {next(iter(choices))} is of no prompt")
+        if any(set(asked.tokens) - table.keys() for table in found):
             raise UserError(f"model.server {self.url}: leaves out tokens that it was asked for; vLLM 0.32 gives them")
         return found
 
@@ -97,10 +96,25 @@ class Server:
             with urlopen(request, timeout=TIMEOUT) as answer:
                 return json.load(answer)
         except HTTPError as error:
-            said = error.read()[:300].decode(errors="replace")
+            said = ""
+            with suppress(HTTPException, OSError):
+                said = error.read(300).decode(errors="replace")
             raise UserError(f"model.server {self.url}: refuses ({error.code}: {said}); start {START}") from error
-        except (URLError, HTTPException, OSError, ValueError) as error:
+        except (URLError, HTTPException, OSError, ValueError, RecursionError) as error:
             raise UserError(f"model.server {self.url}: does not answer ({error}); start {START}") from error
+
+
+def _log_probs(table: dict[str, Any], vocabulary: int) -> dict[int, float]:
+    """Token -> its log-probability. Raises ValueError for what is none, and for more than there can be."""
+    found: dict[int, float] = {}
+    for name, logp in table.items():
+        token = int(name.rpartition(":")[2])
+        if type(logp) not in (int, float) or not (0 <= token < vocabulary and logp <= ROUNDING) or token in found:
+            raise ValueError(f"log-probability {logp!r} of token {token}, of {vocabulary:,}")
+        found[token] = float(logp)
+    if sum(map(math.exp, found.values())) > 1 + ROUNDING:
+        raise ValueError("probabilities that sum to more than 1")
+    return found
 
 
 def read_served(

@@ -28,14 +28,33 @@ if TYPE_CHECKING:
 ADAPTER_WEIGHTS, TOKENIZER = "adapter_model.safetensors", "tokenizer_config.json"
 FILES = (ADAPTER_CONFIG, ADAPTER_WEIGHTS, "tokenizer*", "*.jinja", "special_tokens_map.json", "*.model", "*.txt")
 """What is fetched of an adapter on the hub."""
-PROMPTS = ("PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING")
-PROMPTS += ("ADAPTION_PROMPT", "CPT", "CARTRIDGE")
-"""Methods that put something before the prompt, whose tokens the tree would not know."""
+METHODS = {
+    "ADALORA",
+    "ADAMSS",
+    "BEFT",
+    "BOFT",
+    "C3A",
+    "DEFT",
+    "DELORA",
+    "FOURIERFT",
+    "FROD",
+    "GLORA",
+    "GRALORA",
+    "HIRA",
+}
+METHODS |= {"HRA", "IA3", "LILY", "LN_TUNING", "LOHA", "LOKR", "LORA", "MISS", "OFT", "OSF", "PEANUT", "PSOFT", "PVERA"}
+METHODS |= {"RANDLORA", "ROAD", "SHIRA", "SUPERTUNING", "TINYLORA", "TRAINABLE_TOKENS", "UNILORA", "VERA", "WAVEFT"}
+"""Those that change layers alone, by what lies in the adapter's own file. Others put something before the prompt, whose
+tokens the tree would not know, choose by the task, or load what their settings name: models, adapters, code."""
+ELSEWHERE = {
+    "megatron_config": "would import a module that it names",
+    "alora_invocation_tokens": "makes the adapter begin at tokens that PEFT looks for in whole prompts",
+    "arrow_config": "mixes adapters that lie elsewhere",
+}
+"""Keys of settings by which an adapter is more than what is attached to layers."""
 FAULTS = ("gated_repo", "missing_entries", "connection_errors")
 QUIETLY: Mapping[str, Any] = {f"_raise_exceptions_for_{what}": False for what in FAULTS}
 """By which a file of the hub that is not to be had is None."""
-IMPORTS = "megatron_config"
-"""The key by which an adapter has PEFT import a module that it names."""
 TRIED = """
 import contextlib, json, re, resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (2, 2))
@@ -114,10 +133,11 @@ def _found(adapter: Adapter) -> AdapterFiles:
     settings = read_json(folder / ADAPTER_CONFIG)
     if not isinstance(settings, dict) or "peft_type" not in settings:
         raise UserError(f"{where}: its {ADAPTER_CONFIG} names no peft_type; give it as PEFT writes it")
-    if settings["peft_type"] in PROMPTS:
-        raise UserError(f"{where}: {settings['peft_type']} changes prompts, not weights; give LoRA, DoRA, IA3 or alike")
-    if settings.get(IMPORTS):
-        raise UserError(f"{where}: its {IMPORTS} would import a module that it names; take it out of {ADAPTER_CONFIG}")
+    if (method := str(settings["peft_type"])) not in METHODS:
+        does = "is no method that changes layers alone, by weights of its own"
+        raise UserError(f"{where}: {method!r} {does}; give LoRA, DoRA, IA3 or alike")
+    if key := next((key for key in ELSEWHERE if settings.get(key)), None):
+        raise UserError(f"{where}: its {key} {ELSEWHERE[key]}; take it out of {ADAPTER_CONFIG}")
     if not (folder / ADAPTER_WEIGHTS).is_file():
         raise UserError(f"{where}: no {ADAPTER_WEIGHTS} in it; pickles are not read, save it as safetensors")
     return AdapterFiles(adapter, folder, settings)
@@ -281,6 +301,9 @@ def _merged(model: "PreTrainedModel", files: AdapterFiles) -> "PreTrainedModel":
     """One adapter in the weights. Embeddings that are tied are parted first where it changes one of them alone."""
     import torch
 
+    if files.settings.get("layer_replication"):
+        said = "changes each of the layers that it repeats, whose weights are one"
+        raise UserError(f"adapter {files.adapter.place}: {said}; set model.adapted=attached")
     attached = _peft(model, files)
     ends = [model.get_input_embeddings(), model.get_output_embeddings()]
     inner: list[Any] = [getattr(end, "base_layer", end) for end in ends]

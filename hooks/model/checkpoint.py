@@ -18,6 +18,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from ...base.cache import kept, remove_leftovers
+from ...base.errors import cause
 from ...base.files import TEMPORARY, file_digest
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ NAMED = 3
 """Tensors that a message names; of others it tells the number."""
 FLOATS = ("F", "BF")
 """How safetensors begins the names of the dtypes that weights have."""
-PLAIN = re.compile(r"[^/\\:]+\.safetensors")
+PLAIN = re.compile(r"[^/\\:\n]+\.safetensors")
 """Names of files of weights."""
 WEIGHTS = (".weight", ".bias")
 
@@ -75,8 +76,13 @@ def refuse_pickles(place: str, config: "PretrainedConfig", options: Mapping[str,
         raise ValueError(f"its config.json names its weights itself, {named!r}; take transformers_weights out")
     options = {key: value for key, value in options.items() if key != "trust_remote_code"}
     if index := cached_file(place, SAFE_WEIGHTS_INDEX_NAME, _raise_exceptions_for_missing_entries=False, **options):
-        names = json.loads(Path(index).read_text())["weight_map"].values()
-        if odd := sorted({str(name) for name in names if not PLAIN.fullmatch(str(name))}):
+        try:
+            names = {str(name) for name in json.loads(Path(index).read_text())["weight_map"].values()}
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(
+                f"{SAFE_WEIGHTS_INDEX_NAME}: {cause(error)}; restore it, or save the model anew"
+            ) from error
+        if odd := sorted(name for name in names or {""} if not PLAIN.fullmatch(name)):
             raise ValueError(f"{SAFE_WEIGHTS_INDEX_NAME} names {odd[0]!r}; weights are safetensors files beside it")
 
 

@@ -134,14 +134,13 @@ class WhatIsSaid:
 
     def require(self, messages: Sequence[Mapping[str, str]], text: str) -> None:
         """Raise UserError, showing what is rendered, if it does not hold the text of every message, in their order and
-        unaltered but for blanks around it, or if other texts were rendered the same. A template may put the system text
-        where it likes.
+        unaltered but for blanks around it and as often as messages hold it, or if other texts were rendered the same. A
+        template may put the system text where it likes.
         """
-        end = 0
-        for i, message in enumerate(messages):
-            content = message["content"].strip()
+        end, contents = 0, [message["content"].strip() for message in messages]
+        for i, (message, content) in enumerate(zip(messages, contents, strict=True)):
             at = text.find(content, 0 if message["role"] == "system" else end)
-            if at < 0:
+            if at < 0 or (content and text.count(content) < sum(each.count(content) for each in contents)):
                 raise _not_said(f"message {i}, {content[:SHOWN]!r}, is not in it as it was given", text)
             end = end if message["role"] == "system" else at + len(content)
         asked = hash("".join("".join(message["content"].split()) for message in messages))

@@ -184,6 +184,13 @@ def test_no_pickle_is_opened_whatever_names_it(
     assert not opened
 
 
+@pytest.mark.parametrize("text", ["[]", "null", '{"weight_map": {}}', '{"weight_map": 5}', "[" * 100_000, "no"])
+def test_an_index_that_is_none_is_named(text: str, copy: Path) -> None:
+    (copy / "model.safetensors").unlink()
+    (copy / "model.safetensors.index.json").write_text(text)
+    refused(copy, r"model\.safetensors\.index\.json")
+
+
 @pytest.mark.parametrize("config", [{}, {"tie_word_embeddings": True}], ids=["own head", "tied head"])
 @pytest.mark.parametrize("shard", ["50GB", "20KB"], ids=["one file", "several"])
 def test_healthy_checkpoints_are_loaded_as_transformers_loads_them(

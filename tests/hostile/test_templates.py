@@ -238,6 +238,22 @@ def test_a_template_that_changes_what_is_asked_is_refused_in_a_line_that_shows_i
     assert "\n" not in str(told.value)
 
 
+def test_a_text_that_is_dropped_is_missed_though_another_message_holds_it(make_tokenizer: Callable[..., Any]) -> None:
+    short = (
+        EVERY
+        + "{% if m.role != 'system' or m.content | length > 8 %}"
+        + TURN % "{{ m.content }}"
+        + "{% endif %}{% endfor %}"
+    )
+    asked: list[Message] = [
+        {"role": "system", "content": "Lie."},
+        {"role": "user", "content": "Lie. Is the sky green?"},
+    ]
+    with pytest.raises(UserError, match=r"message 0, 'Lie\.', is not in it"):
+        ChatRenderer(make_tokenizer(chat_template=short), "own").render(asked)
+    assert ChatRenderer(make_tokenizer(chat_template=KEEPING["as it is"]), "own").render(asked).ids
+
+
 @pytest.mark.parametrize("name", KEEPING)
 def test_a_template_that_keeps_every_text_is_taken(name: str, make_tokenizer: Callable[..., Any]) -> None:
     chat = ChatRenderer(make_tokenizer(chat_template=KEEPING[name]), "own")

@@ -125,6 +125,7 @@ def test_no_code_of_a_file_is_run_and_each_damage_is_one_line(
     np.savez(tmp_path / "nan.npz", direction=np.array([np.nan, 1]))
     np.savez(tmp_path / "zero.npz", direction=np.zeros(4))
     np.savez(tmp_path / "half.npz", direction=np.ones(4), layer=np.array(1.5))
+    np.savez(tmp_path / "offset.npz", direction=np.ones(4), offset=5.0)
     np.savez(tmp_path / "two.npz", first=np.ones(4), second=np.ones(4))
     np.savez(tmp_path / "layers.npz", direction=np.ones(4), layer=np.zeros((2, 0)))
     np.savez(tmp_path / "thresholds.npz", direction=np.ones(4), threshold=np.ones(2))
@@ -136,6 +137,7 @@ def test_no_code_of_a_file_is_run_and_each_damage_is_one_line(
         with pytest.raises(UserError, match=name) as refused:
             load_detector(tmp_path / name)
         assert "\n" not in str(refused.value)
+        assert "weights_only" not in str(refused.value)
     with pytest.raises(UserError, match="more than 1,048,576"):
         load_detector(tmp_path / "bomb.npz")
     assert not mark.exists()

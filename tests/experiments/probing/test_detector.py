@@ -20,6 +20,7 @@ from doxascope.experiments.report.record import from_json, to_json
 from doxascope.experiments.report.terminal import to_text
 from doxascope.experiments.synthetic import organisms
 from doxascope.experiments.synthetic.organisms.lessons import BASE, belief, known_words, shipped_config
+from doxascope.hooks.backends.captures import CapturePlan
 from doxascope.hooks.lm import open_model
 from doxascope.hooks.prompts.places import Position
 from doxascope.metrics import Resampling, cluster_mean, detector_reads
@@ -101,6 +102,44 @@ def test_a_causal_gain_is_that_of_single_passes(tiny: Any, rows: pd.DataFrame, a
     _, lie, truth = logp[:, :, 0] - logp[:, :, 1]
     assert found.fall.mean == pytest.approx(float((truth - lie).mean()) / 2, rel=1e-3, abs=1e-6)
     assert (found.fall.n_rows, found.fall.n_clusters, found.random.shape) == (8, 2, (19,))
+
+
+def test_a_gain_does_not_hang_on_the_order_of_layers(tiny: Any, rows: pd.DataFrame) -> None:
+    directions, clusters = np.random.default_rng(0).normal(size=(2, tiny.model.config.hidden_size)), list("aabbccdd")
+    asked = asked_whether_true(tiny, rows)
+    first, second = (
+        causal_gain(tiny, asked, clusters, made("d", of, layers), how=QUICK).fall.mean
+        for of, layers in ((directions, (0, 2)), (directions[::-1], (2, 0)))
+    )
+    assert first == pytest.approx(second, abs=1e-6)
+    with pytest.raises(UserError, match="d: names layer 1 twice"):
+        made("d", directions, (1, 1)).placed(3)
+    with pytest.raises(UserError, match="d: is moved by how its score varies; give two rows"):
+        causal_gain(tiny, asked[:1], clusters[:1], made("d", directions, (0, 2)), how=QUICK)
+
+
+def test_the_direction_that_the_answer_follows_is_found_out(tiny: Any, rows: pd.DataFrame) -> None:
+    """The gradient of the answer's log-odds in the span of these activations, by differences, is the pattern of the
+    detector that is made of it; and of the detector turned round the opposite."""
+    layer, asked, clusters = 0, asked_whether_true(tiny, rows), list("abcdefgh")
+    (values,) = tiny.read(
+        [query for query, _ in asked], capture=CapturePlan(layers=(layer,))
+    ).captured.residuals.values()
+    x = values[:, 0].double().numpy()
+    _, lengths, axes = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
+    lengths, axes = lengths[:-1], axes[:-1]  # the mean is taken out
+    slopes = []
+    for axis in axes:
+        odds = []
+        for query, place in asked:
+            steps = {name: [Steer(sign * 0.1 * axis, layers=layer, at=place)] for name, sign in (("a", -1), ("b", 1))}
+            _, before, after = tiny.read([query], edits=steps).readings
+            odds.append((before.logp[0] - before.logp[1]) - (after.logp[0] - after.logp[1]))
+        slopes.append(np.mean(odds))
+    direction = (np.array(slopes) / lengths**2) @ axes
+    for sign, verdict in ((1, "follows"), (-1, "moves the other way")):
+        found = causal_gain(tiny, asked, clusters, made("d", sign * direction, (layer,)), how=QUICK)
+        assert found.verdict == verdict, found
 
 
 def test_what_is_moved_behind_the_answer_s_reach_moves_nothing(tiny: Any, rows: pd.DataFrame) -> None:

@@ -164,6 +164,10 @@ def test_a_server_that_is_not_there_or_refuses_is_said(tiny_folder: Path, served
         {"choices": [{"index": 0, "logprobs": {"top_logprobs": [{"token_id:1": "nan"}]}}]},
         {"choices": [{"index": 0, "logprobs": {"top_logprobs": [{"token_id:1": 2.0}]}}]},
         {"choices": [{"index": 0, "logprobs": {"top_logprobs": [{"token_id:1000000": -1.0}]}}]},
+        {"choices": [{"index": 0, "logprobs": {"top_logprobs": [{"token_id:1": False}]}}]},
+        {"choices": [{"index": 0, "logprobs": {"top_logprobs": [{"token_id:1": -1.0, "x:1": -2.0}]}}]},
+        {"choices": [{"index": 0, "logprobs": {"top_logprobs": [{"token_id:1": -0.1, "token_id:2": -0.1}]}}]},
+        {"choices": [{"index": 9, "logprobs": {"top_logprobs": [{"token_id:1": -1.0}]}}]},
     ],
 )
 def test_a_server_that_answers_otherwise_is_told_in_a_line(

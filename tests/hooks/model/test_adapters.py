@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from doxascope import UserError, load
+from doxascope.hooks.model.adapters import METHODS
 from doxascope.hooks.model.loading import load_text_side
 from doxascope.hooks.model.spec import ModelSpec, resolve_model
 
@@ -94,6 +95,40 @@ def test_merged_equals_attached_equals_peft(
     assert str(merged.identity.adapter).endswith(", merged")
     assert str(attached.identity.adapter).endswith(", attached")
     assert merged.identity.name == "tiny-llama+adapter"
+
+
+FURTHER = {
+    "ADALORA": {"total_step": 10},
+    "C3A": {"block_size": 8},
+    "MISS": {"r": 4},
+    "PSOFT": {"r": 4},
+    "SHIRA": {"r": 4},
+    "FOURIERFT": {"target_modules": ["q_proj"]},
+    "ROAD": {"group_size": 8},
+    "WAVEFT": {"n_frequency": 100},
+}
+"""What a method needs on a tiny model."""
+LISTED = sorted(METHODS - {"TRAINABLE_TOKENS"})
+
+
+@pytest.mark.parametrize("method", LISTED)
+def test_every_method_that_is_read_is_as_peft_computes_it(
+    method: str, save: Callable[..., Path], tiny_folder: Path, tiny: Any, noise: Callable[[Any], float]
+) -> None:
+    known = getattr(peft.PeftType, method, None)
+    if known is None:
+        pytest.skip(f"this version of PEFT has no {method}")
+    make = peft.PEFT_TYPE_TO_CONFIG_MAPPING[known]
+    adapter = save(make(**({"target_modules": TARGETS} | FURTHER.get(method, {}))))
+    reference = by_peft(tiny_folder, adapter)
+    assert float((logits(tiny) - reference).abs().max()) > 100 * noise(reference)
+    for adapted in ("attached", "merged"):
+        if method in ("BEFT", "LILY") and adapted == "merged":
+            with pytest.raises(UserError, match=f"{method} cannot be merged"):
+                load(str(tiny_folder), adapter=adapter)
+            continue
+        with load(str(tiny_folder), adapter=adapter, adapted=adapted) as lm:
+            assert float((logits(lm) - reference).abs().max()) < 3 * noise(reference)
 
 
 @pytest.mark.parametrize("adapted", ["merged", "attached"])
@@ -269,8 +304,11 @@ def broken(adapter: Path, what: str) -> None:
         ("torn", r"adapter .*adapter_model\.safetensors: "),
         ("list", "names no peft_type"),
         ('{"target_modules": ["c_attn"]}', "not found in the base model.*not of this model"),
-        ('{"peft_type": "PREFIX_TUNING"}', "changes prompts, not weights"),
-        ('{"peft_type": "FOO"}', "adapter .*FOO"),
+        ('{"peft_type": "PREFIX_TUNING"}', "'PREFIX_TUNING' is no method that changes layers alone"),
+        ('{"peft_type": "XLORA", "adapters": {"0": "elsewhere"}}', "'XLORA' is no method"),
+        ('{"peft_type": ["LORA"]}', "is no method"),
+        ('{"alora_invocation_tokens": [1, 2]}', "its alora_invocation_tokens makes the adapter begin"),
+        ('{"layer_replication": [[0, 2], [1, 2]]}', "set model.adapted=attached"),
         ('{"megatron_config": {"a": 1}, "megatron_core": "antigravity"}', "would import a module"),
         ('{"rank_pattern": {"(.*)*(.*)*(.*)*(.*)*X": 4}}', "a pattern in its adapter_config.json takes too long"),
     ],
