@@ -61,14 +61,14 @@ class Registered(Settings):
         a run has items, such as controls, that are not of this number. None: as many as were planned.
         """
         planned_alone, clusters = clusters is None, min(self.n if clusters is None else clusters, self.n)
-        has = f"planned are {clusters}" if planned_alone else f"this run has {clusters}"
+        has = f"registered are {clusters}" if planned_alone else f"this run has {clusters}"
         design = study_design(self.metric, self.margin, clusters)
         agent = (
             f"a model that is coherent but for noise: each reading is off by about {READING_NOISE:g} nat of log-odds, "
             f"and an option that is ruled out keeps {LEAK:.0%} of the answer"
         )
         if clusters < self.n:
-            has += f" of {self.n} planned"
+            has += f" of the {self.n} registered"
         if self.margin is None:
             aim = "" if self.width is None else f", but for an interval of ± {self.width:g}"
             lines = [f"registered: {self.label}: {ESTIMATION_ONLY}, not for a claim of coherence{aim}; {has} clusters"]
@@ -87,8 +87,9 @@ class Registered(Settings):
                 away, less = design.farther
                 lines.append(f"  a claim takes {design.needed} clusters for 80% power. That is of {agent}")
                 lines.append(
-                    f"  {has} clusters: such a model, which noise puts {design.off:.2g} off, then passes in "
-                    f"{design.power:.0%} of runs, and one that is nearer to the margin ({away:.2g} off) in {less:.0%}"
+                    f"  {has} clusters: such a model, whose noise moves the number by {design.off:.2g}, then passes in "
+                    f"{design.power:.0%} of runs, and one that is moved by {away:.2g}, nearer to the "
+                    f"margin, in {less:.0%}"
                 )
         if not np.isnan(design.half_width):
             lines.append(

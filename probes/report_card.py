@@ -188,7 +188,7 @@ def report_card(
             "it is read before the answer is asked for",
             "the position lies in the message that asks for the answer, or after it",
             None if site == "unknown" else site == "before the question",
-            f"position {study.at.position!r}: {'whether before it was not said' if site == 'unknown' else site}",
+            f"position {study.at.position!r}: {'`before_question` does not say' if site == 'unknown' else site}",
             against=True,
         ),
     ]

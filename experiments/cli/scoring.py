@@ -195,7 +195,9 @@ def _columns(by: str | None) -> list[str]:
 @click.command()
 @click.argument("paths", metavar="RUN|TABLE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="A number to confirm, as in scores.json.")
-@click.option("--margin", "margins", multiple=True, metavar="NAME=VALUE", help="Below this two are the same.")
+@click.option(
+    "--margin", "margins", multiple=True, metavar="NAME=VALUE", help="Within it two are tested to be the same."
+)
 @click.option("--cluster", metavar="COLUMN", help="Of tables: what was sampled.")
 @click.option("--map", "names", multiple=True, metavar="NAME=COLUMN", help="Of tables: a name, and your column for it.")
 @click.option("--method", "methods", multiple=True, metavar="NAME", help="Of sides that call it otherwise: the method.")

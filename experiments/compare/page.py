@@ -326,7 +326,7 @@ def _row(record: Record) -> list[Cell]:
         same,
         Cell(record.finding, [record.struck] if out else []),
         Cell(shown(score.mde)),
-        Cell(str(score.n_rows), [f"{score.n_clusters} clusters", f"{score.n_dropped} undefined", alone]),
+        Cell(str(score.n_rows), [f"{score.n_clusters} clusters", f"{score.n_dropped} without a number", alone]),
     ]
 
 

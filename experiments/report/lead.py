@@ -123,7 +123,7 @@ class Lead:
         reliability = number.beside.get(RELIABILITY, "") if score.status == WITHHELD else ""
         known = f": {RELIABILITY} {reliability}" if reliability else ""
         flag = "" if score.status == "ok" else f" ({status_text(score.status)}{known})"
-        clusters = f"{score.n_clusters} of the {plan.n} clusters that were planned are in it{flag}"
+        clusters = f"{score.n_clusters} of the {plan.n} clusters that are registered are in it{flag}"
         why = self._unreadable(number)
         parts = [f"Its method cannot be read: {why}."] if why else []
         shown_above = not barred(number.metric, number.kind) or math.isnan(score.estimate)
@@ -212,7 +212,15 @@ def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
     notes = [(name, CONDITIONS.get(name, "")) for name in names]
     states = zip(*map(_states, verdicts), strict=True)
     said = [[name, *cells] for name, cells in zip(("readable", "responds", "coherent"), states, strict=True)]
-    return grid("The three verdicts, and their conditions", head, [*said, *rows], caption=when, notes=notes)
+    return grid(
+        "The three verdicts, and their conditions", head, [*said, *rows], caption=f"{when} {BOUNDS}", notes=notes
+    )
+
+
+BOUNDS = (
+    "In brackets stand one-sided bounds, each of the level of the intervals on this page, or the ends of the two-sided "
+    "interval, as the condition requires."
+)
 
 
 def _named(label: str) -> Cell:

@@ -15,7 +15,10 @@ WORDS = {
         "readable",
         "the answer is mostly one of the options, and follows the question rather than its form",
     ),
-    r"\brespond(s|ing)?\b|\bresponse not\b": ("responds", "in most items the belief moves as what was said asks"),
+    r"\brespond(s|ing)?\b|\bresponse not\b": (
+        "responds",
+        "in most items the belief moves as the evidence asks; where none is given, easy questions are answered right",
+    ),
     r"\bcoherent\b(?! under negation)|\bcoherence\b": (
         "coherent",
         "the number lies within the margin around the value of a coherent belief",

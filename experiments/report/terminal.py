@@ -190,7 +190,9 @@ def _instances(block: Instances, width: int) -> Iterator[str]:
         return block.texts[place]
 
     for facets, score, facts, spoken in block.rows:
-        named = ", ".join(map(text, facets))
+        named = ", ".join(
+            f"{name} {text(facet)}" for name, facet in zip(block.facets, facets, strict=True) if text(facet)
+        )
         value = "undefined" if score is None else f"{score:g}"
         yield from ["", *_wrapped(f"{named}: {block.score} {value}; {text(facts)}", width)]
         for heading, turns in spoken:

@@ -289,7 +289,7 @@ def _table(cells: _Cells, table: Table, methods: Sequence[str]) -> TableBlock | 
 
 
 def _denominator(score: Score, *, clusters: bool = False) -> Cell:
-    below = [f"{score.n_dropped} undefined", *([f"{score.n_clusters} clusters"] if clusters else [])]
+    below = [f"{score.n_dropped} without a number", *([f"{score.n_clusters} clusters"] if clusters else [])]
     return Cell(str(score.n_rows), below)
 
 

@@ -20,7 +20,7 @@ from .config import AskConfig, AskForm
 from .page import findings
 from .samples import answer_table, answered, multiclass, samples, values_by
 
-UNTOLD = {RESPONDING: "no evidence is given that a belief could follow"}
+UNTOLD = {RESPONDING: "the questions hold no evidence that could move a belief"}
 """Of questions without evidence."""
 
 

@@ -37,6 +37,9 @@ UNEDITED = "as it is"
 COLUMNS = (
     Column("shift", "shift", "(P(first option) with the direction added - P with it subtracted) / 2"),
     Column(
+        "size", "size of the shift", "mean over questions, and draws, of |shift|: those of opposite sign do not cancel"
+    ),
+    Column(
         "beyond",
         "direction minus this control",
         "mean size of a question's shift along the direction minus the "
@@ -68,7 +71,7 @@ class SteerExperiment(Experiment):
     summary = "does a direction move what the model believes, and what else does it do?"
     unit = "questions, each with its own options"
     headline = "shift"
-    beside = ("beyond", "coverage_change", "gap_change", "neutral_kl")
+    beside = ("size", "beyond", "coverage_change", "gap_change", "neutral_kl")
     gate = (COVERAGE,)
     config_type = SteerConfig
     material = "questions.file"
@@ -168,6 +171,7 @@ class SteerExperiment(Experiment):
     def own_scores(self, config: SteerConfig, beliefs: pd.DataFrame) -> Iterator[Number]:
         """Of each layer and direction, at each strength and over all: what it does, and that less what controls do."""
         effects = _effects(beliefs)
+        effects["size"] = effects["shift"].abs()
         first = beliefs[beliefs["option_index"] == 0]
         plain = first[first["method"] == UNEDITED]
         sizes: dict[tuple[int, str], pd.DataFrame] = {}
@@ -180,14 +184,14 @@ class SteerExperiment(Experiment):
             )
             yield gate(config, method, coverage=masses, read_groups=of)
             for subset, part in _by_strength(own):
-                for metric in ("shift", "coverage_change", "gap_change", "neutral_kl"):
+                for metric in ("shift", "size", "coverage_change", "gap_change", "neutral_kl"):
                     if part[metric].notna().any():
                         yield mean_number(config, metric, method, part[metric], part["cluster"], subset=subset)
             for way, sign in (("up", 1), ("down", -1)):
                 for strength, part in own.groupby("strength", sort=True):
                     subset = _at(sign * strength)
                     yield mean_number(config, CHANGE.metric, method, part[way], part["cluster"], subset=subset)
-            sizes[layer, name] = own.assign(size=own["shift"].abs())
+            sizes[layer, name] = own
         for (layer, name), controls in sizes.items():
             if name != OWN:
                 both = sizes[layer, OWN].merge(controls, on=["item", "strength"], suffixes=("", "_control"))
@@ -325,7 +329,8 @@ def _dose(numbers: Sequence[Number], config: SteerConfig) -> Figure:
         marks.append(ranges(alphas, lo, hi, color=color, width=1.4 if name == OWN else 0.6))
     caption = (
         "Mean change of the belief in the first option when a direction is added alpha times (subtracted, below 0), "
-        f"with {100 * config.level:g}% intervals over clusters. A direction that matters rises above the controls."
+        f"with {100 * config.level:g}% intervals over clusters. The line of a direction that matters "
+        "is steeper, up or down, than those of single controls."
     )
     return chart("Dose", [*panels.items()], caption, x=Axis("alpha"), y=Axis("change of the belief"), columns=3)
 

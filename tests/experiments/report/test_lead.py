@@ -69,7 +69,7 @@ def test_the_page_leads_with_verdict_gate_and_primary_and_counts_the_rest(ran: C
                      "What was measured", "<h2>Scores<")
     ]  # fmt: skip
     assert places == sorted(places)
-    assert "3 of the 5 clusters that were planned are in it" in page
+    assert "3 of the 5 clusters that are registered are in it" in page
     assert "fixed before anything was read" in page
     (gate,) = stored["lead"]["verdicts"]
     assert gate["method"] == "letters"

@@ -140,7 +140,7 @@ def test_a_plan_names_as_many_as_win_and_not_the_fewest_that_any_claim_takes() -
     assert first.endswith("within 0.02 of 1")
     assert f"a claim takes {needed} clusters" in second
     assert third.startswith(
-        "  planned are 150 clusters: such a model, which noise puts 0.013 off, then passes in 0% of runs, and"
+        "  registered are 150 clusters: such a model, whose noise moves the number by 0.013, then passes in 0% of "
     )
     at_edge = study_design("c2", margin, needed)
     assert at_edge.power >= 0.8
@@ -154,4 +154,4 @@ def test_a_claim_that_noise_alone_loses_is_estimation_only() -> None:
     with pytest.raises(ValueError, match="give one of them"):
         Registered(metric="M", method="words", margin=0.02, width=0.1, n=18)
     lines = Registered(metric="c2", method="free", coherent=1, margin=0.05, n=60).foreseen(30)
-    assert "this run has 30 of 60 planned clusters: such a model, which noise puts" in lines[2]
+    assert "this run has 30 of the 60 registered clusters: such a model, whose noise moves" in lines[2]
