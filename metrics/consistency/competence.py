@@ -27,7 +27,7 @@ COVERAGE, PARSED, ORDER, WORDINGS = "coverage", "valid-answer rate", "order of t
 HALVES, BELOW_MENTIONED = "rejected halves", "below a mention"
 RESPONDING, EASY = "items that respond", "easy questions"
 CONDITIONS = {
-    COVERAGE: "share of the read-outs in which the options together have the probability that is said beside it, or more",
+    COVERAGE: "share of the read-outs in which the options together have the probability that stands beside it",
     PARSED: "share of the answers that can be parsed; for answers that are computed and not sampled, their probability",
     ORDER: "share of the questions whose belief follows the place of the options",
     WORDINGS: "reliability over wordings: share of the variance of a belief, asked for in one wording of the question, "
