@@ -189,7 +189,7 @@ def beyond(number: Number, target: float, margin: float) -> bool:
     return bool(number.score.ci_lo > target + above or number.score.ci_hi < target - below)
 
 
-def reach_of(metric: str, margin: float, noise: float = 0.0) -> float:
+def reach_of(metric: str, margin: float, noise: float) -> float:
     """How far reading noise (here `noise`, if more) may take a coherent agent, or the margin if it is wider."""
     noise = max(noise, SPREADS[metric].off if metric in SPREADS else 0.0)
     return max(margin, noise + min(margin, noise))

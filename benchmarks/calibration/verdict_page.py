@@ -50,7 +50,9 @@ def _paper_edge(row: Mapping[str, str], n: int) -> bool:
         bounded = number in SPREADS and n < claim_clusters(margin, worst)
         return bool(margin - value < APART * se) or bounded
     few = number not in SPREADS and n < FEW_CONTEXTS
-    return row["coherent"] == INCOHERENT and (value - reach_of(number, margin) < (APART / 2 + TWO_SIDED) * se or few)
+    return row["coherent"] == INCOHERENT and (
+        value - reach_of(number, margin, 0.0) < (APART / 2 + TWO_SIDED) * se or few
+    )
 
 
 def most_found(net: float, sd: float, n: int, threshold: float = 0.5) -> float:

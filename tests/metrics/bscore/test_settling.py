@@ -67,3 +67,4 @@ def test_one_cluster_has_the_same_slopes_without_an_interval() -> None:
     alone = turn_slopes(paths, groups * 0)
     assert [found.M for found in alone] == [found.M for found in turn_slopes(paths, groups, how=Resampling(draws=50))]
     assert {found.status for found in alone} == {"one_cluster"}
+    assert "one_cluster" not in {found.status for found in turn_slopes(paths, groups % 2)}

@@ -81,7 +81,8 @@ def test_without_repetitions_there_is_no_floor() -> None:
     assert score.status == "no_replicates"
     assert score.rmse_means == pytest.approx(0.1)
     assert np.isnan([score.noise_floor, score.debiased_ms, score.debiased_rms, score.sd_pooled]).all()
-    assert prize_independence(np.full((2, 2), np.nan), ALT[:2]).status == "too_few"
+    none = prize_independence(np.full((2, 2), np.nan), ALT[:2])
+    assert (none.status, none.equivalent) == ("too_few", False)
     with pytest.raises(ValueError, match=r"\[contexts, reps\]"):
         prize_independence([0.2, 0.3], [0.3, 0.3])
 

@@ -133,7 +133,11 @@ def test_cmh_equals_its_closed_form() -> None:
 
 
 def test_cmh_without_variation_is_undefined() -> None:
-    for action, theta, stratum in (([1, 1], [0, 1], [0, 0]), ([0, 1], [0, 1], [0, 1])):
+    for action, theta, stratum in (
+        ([1, 1], [0, 1], [0, 0]),
+        ([0, 1], [0, 1], [0, 1]),
+        ([0, 0, 1, 1], [0, 1, 0, 1], [0, 0, 1, 1]),
+    ):
         score = cmh_test(action, theta, stratum)
         assert score.status == "no_variation"
         assert np.isnan([score.chi2, score.p]).all()

@@ -34,6 +34,10 @@ def test_the_interval_is_over_clusters() -> None:
     copies = auroc(np.repeat(WEAK, 5), np.repeat(LABELS, 5), np.repeat(np.arange(120), 5), how=Resampling(draws=500))
     assert copies.ci_hi - copies.ci_lo == pytest.approx(once.ci_hi - once.ci_lo, rel=1e-6)
     assert copies.n_clusters == once.n_clusters == 120
+    assert 0 < once.ci_lo < once.auroc < once.ci_hi < 1
+    few = {n: auroc(WEAK, LABELS, np.arange(120) % n, how=Resampling(draws=50)).ci_method for n in (9, 10)}
+    assert "bootstrap" in few[10]
+    assert "bootstrap" not in few[9]
 
 
 def test_what_cannot_be_told_is_no_number() -> None:

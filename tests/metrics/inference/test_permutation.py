@@ -3,6 +3,7 @@ import pytest
 from scipy import stats
 
 from doxascope.metrics import Resampling, sign_flip_test
+from doxascope.metrics.inference.randomisation import ENUMERATE_UP_TO
 
 
 def test_exact_p_is_that_of_scipy() -> None:
@@ -27,6 +28,10 @@ def test_clusters_flip_whole() -> None:
 
 def test_the_smallest_exact_p_counts_the_identity_and_its_mirror_image() -> None:
     assert sign_flip_test([0.1, 0.2, 0.3, 0.4, 0.5]).p == 2 / 32
+    last = np.arange(1, ENUMERATE_UP_TO + 1)
+    assert sign_flip_test(last).p == 2 / 2**ENUMERATE_UP_TO
+    assert sign_flip_test(last).p_method.endswith(f"all {2**ENUMERATE_UP_TO}")
+    assert sign_flip_test([*last, 1]).p_method.endswith("sampled")
     assert sign_flip_test([0.1 + 0.2, 0.3, 0.3]).p == 2 / 8  # rounding must not break the tie
 
 

@@ -66,6 +66,13 @@ def test_both_standard_errors_are_the_spread_over_repeated_samples() -> None:
     assert np.mean([score.se for score in few]) == pytest.approx(spread, rel=0.25)
 
 
+def test_of_few_clusters_the_error_is_that_of_the_linearised_slope() -> None:
+    b1, b2, q = (column - column.mean() for column in readings(60, 0.05))
+    found, sums = martingale_iv(b1 + 0.5, b2 + 0.5, q + 0.5, groups=np.repeat(np.arange(6), 10)), b1 @ b2
+    influence = ((b2 * (q - b1) + b1 * (q - b2)) / 2 - found.M_iv * b1 * b2) / sums
+    assert found.se == pytest.approx(np.sqrt(6 / 5 * (influence.reshape(6, 10).sum(axis=1) ** 2).sum()))
+
+
 @settings(deadline=None)
 @given(st.integers(0, 1000))
 def test_complement_keeps_it(seed: int) -> None:
