@@ -105,8 +105,6 @@ def test_what_cannot_be_told_is_a_status() -> None:
     assert (alone.status, np.isnan(alone.rms)) == ("one_cluster", True)
     with pytest.raises(ValueError, match="is not an outcome"):
         calibration_error([0.5], [0.5])
-    certain = calibration_error([0.0, 0.0, 1.0, 1.0], [0, 0, 1, 1], bins=2)  # the error of chance is 0, not undefined
-    assert certain.rms == 0
 
 
 def test_an_order_that_does_nothing_has_no_effect_and_one_that_decides_has_all() -> None:
