@@ -4,6 +4,7 @@ follow, and what words, the model's own answer and a constant get on the same ro
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from ...metrics import (
     detection_gain,
     detector_reads,
     judge_agreement,
+    mahalanobis_cosine,
 )
 from ...metrics.consistency.competence import NOT_SHOWN
 from ...metrics.contract import RESAMPLING, Floats
@@ -37,7 +39,7 @@ from ...metrics.whitebox.detectors import READS
 from ...probes.detectors import Detector
 from ...probes.evidence.surface import foretold, guessed
 from ..report.cells import NONE, score_cell
-from ..report.document import Cell, Prose, Report, Stamp, Top, grid
+from ..report.document import Block, Cell, Prose, Report, Stamp, Top, grid
 from ..report.figures import forest
 from .conversations import conversations
 from .detector_causal import CausalGain, causal_table
@@ -253,6 +255,8 @@ def page(every: Sequence[DetectorCertificate], rows: pd.DataFrame, source: str, 
             "Standardised slopes of ranks within a question, the others given; intervals of the verdict, 98%.",
         ),
     ]
+    if every[1:]:
+        blocks.append(_similarities(every, rows))
     if moved := {each.name: each.causal for each in every if each.causal}:
         blocks.append(causal_table(moved))
     drawn = [(f"{each.name}: {name}", part, False) for each in every for name, part in each.reads.parts.items()]
@@ -266,6 +270,20 @@ def page(every: Sequence[DetectorCertificate], rows: pd.DataFrame, source: str, 
         figure=forest("What the scores follow", drawn, "standardised slope", caption, reference=0.0),
     )
     return Report(heading=HEADING, of=source, top=top, blocks=blocks, opened="At the threshold")
+
+
+def _similarities(every: Sequence[DetectorCertificate], rows: pd.DataFrame, how: Resampling = RESAMPLING) -> Block:
+    """Of every two detectors, how much their directions read alike."""
+    pairs = [
+        [f"{first.name}, {second.name}", score_cell(mahalanobis_cosine(*scores, rows["cluster"].to_numpy(), how=how))]
+        for first, second in combinations(every, 2)
+        if (scores := (rows[first.name].to_numpy(), rows[second.name].to_numpy()))
+    ]
+    about = (
+        "The cosine of two directions, weighed by the covariance of the activations in these rows: the correlation of "
+        "their scores. 1: they order rows alike, and do as well on them; 0: one foretells nothing of the other."
+    )
+    return grid("How alike are they?", ["", "Mahalanobis cosine"], pairs, about, short=True)
 
 
 def _followed(each: DetectorCertificate) -> list[Cell]:

@@ -88,6 +88,45 @@ def detection_gain(
     return paired_difference_moments(*both, _balanced, rows.codes, interval="bca", how=how)
 
 
+class DirectionSimilarity(Score, headline="cosine"):
+    """How much two directions read alike."""
+
+    cosine: float = NAN
+
+
+def mahalanobis_cosine(
+    first: ArrayLike, second: ArrayLike, clusters: ArrayLike, *, how: Resampling = RESAMPLING
+) -> DirectionSimilarity:
+    """Mahalanobis cosine similarity of two directions u and v, u'Sv / sqrt(u'Su v'Sv) with S the covariance of the
+    activations x: the correlation of the scores u'x and v'x (METRICS W10; arXiv 2602.20273).
+
+    Args:
+        first: [n] scores by one direction, in any unit; NaN is dropped.
+        second: [n] by the other.
+        clusters: [n] question of each row.
+
+    Of scores that are the same in all rows it is `zero_variance`; of fewer than two rows, `too_few`.
+    """
+    rows = complete_numbers(clusters, first=floats(first), second=floats(second))
+    if rows.n < 2:
+        return DirectionSimilarity(status="too_few", **rows.counts)
+    x, y = (column - column.mean() for column in rows.columns)
+    moments = np.column_stack([np.ones(rows.n), x, y, x * x, y * y, x * y])
+    cosine = float(_correlation(moments.sum(axis=0)[None])[0])
+    if not np.isfinite(cosine):
+        return DirectionSimilarity(status="zero_variance", **rows.counts)
+    if rows.n_clusters < 2:
+        return DirectionSimilarity(cosine=cosine, status="one_cluster", **rows.counts)
+    interval = moment_interval(moments, rows.codes, _correlation, how=how).within(-1, 1, cosine)
+    return DirectionSimilarity(cosine=cosine, status=interval.concern, **interval.fields(), **rows.counts)
+
+
+def _correlation(sums: Floats) -> Floats:
+    n, x, y, xx, yy, xy = sums.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (xy - x * y / n) / np.sqrt((xx - x * x / n) * (yy - y * y / n))
+
+
 def _counts(flagged: Floats, lie: Floats) -> Floats:
     """[n, 4] whose sums are lies, lies that are flagged, truths, and truths that are not."""
     return np.column_stack([lie, lie * flagged, 1 - lie, (1 - lie) * (1 - flagged)])

@@ -225,6 +225,7 @@ def test_planted_scores_get_their_verdicts_on_the_page(tiny: Any, tmp_path: Path
     text = " ".join(to_text(document).split())
     assert "order reads the instruction to lie" in text
     assert "nothing is not shown to read one thing" in text
+    assert "lies, order" in " ".join(to_text(document, full=True).split())
     assert len(from_json(to_json(document)).blocks) == len(document.blocks)
 
 
