@@ -57,6 +57,8 @@ NO_RIVAL = (
     "`M_behind`, on the page of the run, is not compared: the errors that it takes out of a probe's slope are fitted "
     "on the exact beliefs, so that it is no second number beside theirs."
 )
+SAID = 3
+"""Settings that differ and are named at the top."""
 FILES = ("report.json", "report.html", FIGURES)
 
 
@@ -71,7 +73,7 @@ def page(comparison: Comparison, settings: Mapping[str, Any]) -> Report:
     chosen = "".join(f", {key} {value}" for key, value in settings.items())
     beside, differ = _side_by_side(comparison), comparison.drawn
     top = Top(
-        said="What differs on the items that both have, and by how much.",
+        said=f"What differs on the items that both have, and by how much.{_set_apart(comparison)}",
         verdict=_verdict(comparison),
         alarms=_alarms(comparison),
         further=[Prose(text=sentence(record)) for record in comparison.confirmed[1:]],
@@ -113,6 +115,15 @@ def blocks_of(comparison: Comparison) -> list[Block]:
         *in_chapter("Each number by itself", numbers),
         *in_chapter(ITEMS, _drivers(comparison, [*comparison.confirmed, *named])),
     ]
+
+
+def _set_apart(comparison: Comparison) -> str:
+    """In what the runs that are compared are not the same."""
+    names = list(
+        dict.fromkeys(name.removeprefix("settings.") for group in comparison.groups for name, _ in group.differs)
+    )
+    more = f", and {len(names) - SAID} more" if len(names) > SAID else ""
+    return f" The runs differ in {', '.join(names[:SAID])}{more}." if names else ""
 
 
 def _verdict(comparison: Comparison) -> Prose | Stamp:
