@@ -407,6 +407,28 @@ def test_what_an_adapter_says_of_its_base_allows_nothing(
             assert "of a model that is not to be found" in done.stderr
 
 
+@pytest.mark.parametrize("adapted", ["merged", "attached"])
+@pytest.mark.parametrize("method", ["SHADOW", "XLORA"])
+def test_an_adapter_loads_no_model_and_no_adapter_that_it_names(
+    method: str, adapted: str, stranger: Stranger, tmp_path: Path
+) -> None:
+    """PEFT would load both, and a hub's library ask at the terminal whether their code may run."""
+    peft = pytest.importorskip("peft")
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(stranger.tiny)
+    peft.get_peft_model(model, peft.LoraConfig(target_modules=["q_proj"])).save_pretrained(tmp_path)
+    names = {
+        "shadow_model": str(stranger.evil),
+        "shadow_num_hidden_layers": None,
+        "adapters": {"0": str(stranger.evil)},
+    }
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"peft_type": method} | names))
+    with pytest.raises(UserError, match=f"'{method}' is no method that changes layers alone"):
+        load(str(stranger.tiny), adapter=str(tmp_path), adapted=adapted)
+    assert not stranger.ran()
+
+
 def test_a_judge_that_lies_elsewhere_needs_its_own_consent(stranger: Stranger) -> None:
     judge = {"name": "judge", "path": str(stranger.evil), "trust_remote_code": True}
     given = [f"stated.judges={{j: {{model: {json.dumps(judge)}}}}}", "items=2", "gate_urns=0"]
