@@ -272,12 +272,12 @@ def page(every: Sequence[DetectorCertificate], rows: pd.DataFrame, source: str, 
     return Report(heading=HEADING, of=source, top=top, blocks=blocks, opened="At the threshold")
 
 
-def _similarities(every: Sequence[DetectorCertificate], rows: pd.DataFrame, how: Resampling = RESAMPLING) -> Block:
+def _similarities(every: Sequence[DetectorCertificate], rows: pd.DataFrame) -> Block:
     """Of every two detectors, how much their directions read alike."""
+    clusters, scores = rows["cluster"].to_numpy(), {each.name: rows[each.name].to_numpy() for each in every}
     pairs = [
-        [f"{first.name}, {second.name}", score_cell(mahalanobis_cosine(*scores, rows["cluster"].to_numpy(), how=how))]
-        for first, second in combinations(every, 2)
-        if (scores := (rows[first.name].to_numpy(), rows[second.name].to_numpy()))
+        [f"{first}, {second}", score_cell(mahalanobis_cosine(scores[first], scores[second], clusters))]
+        for first, second in combinations(scores, 2)
     ]
     about = (
         "The cosine of two directions, weighed by the covariance of the activations in these rows: the correlation of "
