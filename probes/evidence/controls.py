@@ -39,8 +39,8 @@ class Selectivity(NamedTuple):
         """In a sentence, with what cannot be computed and why."""
         above = _or_why(self.selectivity, "no random target varies")
         return (
-            f"selectivity {above} is R2 less that of random targets on held-out groups, {self.told_control}; on "
-            f"held-out rows of known groups those have {self.told_memorised}"
+            f"selectivity {above} (R2 less that of random targets on held-out groups: {self.told_control}); that of "
+            f"random targets on held-out rows of known groups: {self.told_memorised}"
         )
 
     @property

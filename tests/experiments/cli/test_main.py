@@ -244,7 +244,7 @@ def test_plan_says_what_a_claim_takes_before_the_data_are_there(tmp_path: Path, 
         "registered: excess of the user's word over an agent's, nats (excess) of yes-no (exact), within 0.1 of 0"
         in planned.stdout
     )
-    assert "planned are 1500" in planned.stdout
+    assert "registered are 1500" in planned.stdout
 
 
 @pytest.mark.place
