@@ -410,7 +410,7 @@ def test_what_an_adapter_says_of_its_base_allows_nothing(
 @pytest.mark.parametrize("adapted", ["merged", "attached"])
 @pytest.mark.parametrize("method", ["SHADOW", "XLORA"])
 def test_an_adapter_loads_no_model_and_no_adapter_that_it_names(
-    method: str, adapted: str, stranger: Stranger, tmp_path: Path
+    method: str, adapted: Any, stranger: Stranger, tmp_path: Path
 ) -> None:
     """PEFT would load both, and a hub's library ask at the terminal whether their code may run."""
     peft = pytest.importorskip("peft")
