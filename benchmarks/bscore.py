@@ -75,19 +75,22 @@ def speed(rounds: int) -> bool:
             item = experiment.items(config)[ASKED]
             asked = single_questions(config, item)
             afresh = lm.read(compile_questions(lm.reader, asked), budget=config.token_budget).readings
-            firsts = {(one.method, one.conditions["order"]): read for one, read in zip(asked, afresh, strict=True)}
+            firsts = {
+                (question.method, question.conditions["order"]): read
+                for question, read in zip(asked, afresh, strict=True)
+            }
 
             def turn_by_turn(config: BScoreConfig = config, item: Item = item, firsts: Firsts = firsts) -> Held:
                 return hold(config, item, METHOD, firsts, lm)
 
             conversations, costs = turn_by_turn()
-            last = compile_questions(lm.reader, [one[-1].question for one in conversations])
-            tokens = sum(len(one.prompt.ids) for one in last)
+            last = compile_questions(lm.reader, [turns[-1].question for turns in conversations])
+            tokens = sum(len(query.prompt.ids) for query in last)
 
             def whole(last: Sequence[Query] = last) -> None:
                 with torch.inference_mode():
-                    for one in last:
-                        lm.model.base_model(torch.tensor([one.prompt.ids]))
+                    for query in last:
+                        lm.model.base_model(torch.tensor([query.prompt.ids]))
 
             times = np.array([(timed(turn_by_turn), timed(whole)) for _ in range(rounds)]).min(axis=0)
             ratio, in_tokens = times[0] / times[1], sum(cost.tokens_run for cost in costs) / tokens
@@ -174,7 +177,7 @@ def _scores(config: BScoreConfig, items: list[Item], agent: Repeating, seed: int
 
 
 if __name__ == "__main__":
-    number = [int(one) for one in sys.argv[1:] if one.isdigit()]
+    number = [int(word) for word in sys.argv[1:] if word.isdigit()]
     if "agents" in sys.argv[1:]:
         raise SystemExit(not agents(number[0] if number else SEEDS))
     raise SystemExit(not speed(number[0] if number else ROUNDS))

@@ -15,6 +15,7 @@ from ...hooks.exact.option_beliefs import ExactReading
 from ...hooks.exact.queries import Query
 from ...hooks.lm import LanguageModel
 from ...hooks.prompts.places import Position
+from ...metrics.consistency.competence import NOT_SHOWN
 from ...metrics.contract import RESAMPLING, Floats, Resampling
 from ...metrics.inference.means import ClusterMean, cluster_mean
 from ...probes.detectors import Detector
@@ -26,7 +27,7 @@ from .causal.interventions import by_turns, random_steps
 MOST_ROWS, RANDOM = 40, 19
 ROUNDING = 1e-3
 """Nats up to which a change may be that of the arithmetic."""
-FOLLOWS, OPPOSITE, NOT_SHOWN = "follows", "moves the other way", "not shown"
+FOLLOWS, OPPOSITE = "follows", "moves the other way"
 SAID = {
     FOLLOWS: "the model's answer follows",
     OPPOSITE: "the model's answer moves the other way",
@@ -45,7 +46,9 @@ class CausalGain(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """`follows`, or `moves the other way`, where the interval excludes 0 and no random direction does as much."""
+        """`follows`, or `moves the other way`, where the interval excludes 0 and no random direction does as much. It
+        is no test: patterns lie where activations vary most, and random directions less so.
+        """
         if not abs(self.fall.mean) > max(ROUNDING, np.abs(self.random).max()):
             return NOT_SHOWN
         return FOLLOWS if self.fall.ci_lo > 0 else OPPOSITE if self.fall.ci_hi < 0 else NOT_SHOWN

@@ -11,12 +11,11 @@ from ...base.documents import read_csv, user_path
 from ...base.errors import UserError, cause, named, nearest
 from ...base.text import copy_key, shown
 from ...hooks.backends.captures import CapturePlan
-from ...hooks.exact.queries import PromptReader
 from ...hooks.lm import LOW_COVERAGE, LanguageModel
 from ...hooks.model.loading import load_text_side
 from ...hooks.model.spec import ModelSpec
-from ...hooks.prompts.chat import Message
-from ...hooks.prompts.options import TERMINATORS, make_options
+from ...hooks.prompts.chat import ChatRenderer, Message
+from ...hooks.prompts.options import make_options
 from ...hooks.prompts.places import Position
 from ...hooks.verbal.number_distributions import read_numbers
 from ...hooks.verbal.number_formats import UNIT
@@ -113,7 +112,7 @@ def require_askable(spec: ModelSpec, rows: Sequence[ClaimReading]) -> None:
     """Raise UserError, before any weights are loaded, for a model that lacks files, or whose template refuses a row."""
     text = load_text_side(spec)
     with named(f"model {spec.name}"):
-        chat = PromptReader(spec, text, TERMINATORS).chat
+        chat = ChatRenderer(text.tokenizer, spec.template, spec.thinking, spec.date)
         for number, row in enumerate(rows, 1):
             with named(f"row {number}"):
                 chat.render(row.messages, row.prefill)

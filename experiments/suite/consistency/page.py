@@ -307,10 +307,7 @@ def terms(config: ConsistencyConfig) -> list[tuple[str, str]]:
         ("before", "read before a word is ruled out"),
         ("after", "read after a word is ruled out"),
         ("c2", C2.explanation),
-        (
-            "p invalid",
-            "probability of the rejected word, before and after it was ruled out, as the paper calls it",
-        ),
+        ("p invalid", "probability of the rejected word, before and after it was ruled out, as the paper calls it"),
         ("Increase Rate", "the association ratio, as the paper calls it; 100%: the answer is unrelated to the prior"),
         ("Verbal Error", "probability of answers that are none of the three words, as the paper calls it"),
         (

@@ -57,7 +57,7 @@ def ways(config: SteerConfig, lm: LanguageModel) -> list[Way]:
         raise UserError("direction: none is given; --direction truth.npz, or statements.csv with `statement,label`")
     found = _from_file(user_path(given.file), given.key) if given.file else None
     chosen = config.layers or ((found.probe_layer,) if found and found.probe_layer is not None else (0.5,))
-    layers = [one if isinstance(one, int) else layer_at(one, n_layers) for one in chosen]
+    layers = [layer if isinstance(layer, int) else layer_at(layer, n_layers) for layer in chosen]
     if wrong := [layer for layer in layers if layer >= n_layers]:
         raise UserError(f"layers: {wrong[0]} is none of this model's, which are 0 to {n_layers - 1}")
     x, y = (None, None) if found else _activations(config, layers, lm)
@@ -125,13 +125,13 @@ def _activations(config: SteerConfig, layers: Sequence[int], lm: LanguageModel) 
     """[statements, layers, d] at the end of each statement, as a user's message, and [statements] labels."""
     path = user_path(config.direction.statements or "")
     stated = csv_statements([path])
-    labels = np.array([float(one.true) for one in stated])
+    labels = np.array([float(statement.true) for statement in stated])
     if labels.min() == labels.max():
         raise UserError(f"{path}: all labels are {labels[0]:g}; a direction needs both")
     asked = [question.choice.text.casefold() for question in config.questions.questions()]
-    if both := next((one.text for one in stated if any(one.text.casefold() in text for text in asked)), None):
+    if both := next((each.text for each in stated if any(each.text.casefold() in text for text in asked)), None):
         raise UserError(f"{path}: {both!r} stands in a question, too: a direction is no measure of what it is made of")
-    return _read([one.text for one in stated], Position(message=0), layers, lm), labels
+    return _read([statement.text for statement in stated], Position(message=0), layers, lm), labels
 
 
 def _read(texts: Sequence[str], position: Position, layers: Sequence[int], lm: LanguageModel) -> Floats:

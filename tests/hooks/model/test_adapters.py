@@ -308,6 +308,7 @@ def broken(adapter: Path, what: str) -> None:
         ('{"peft_type": "XLORA", "adapters": {"0": "elsewhere"}}', "'XLORA' is no method"),
         ('{"peft_type": ["LORA"]}', "is no method"),
         ('{"alora_invocation_tokens": [1, 2]}', "its alora_invocation_tokens makes the adapter begin"),
+        ('{"arrow_config": {"top_k": 1}}', "its arrow_config mixes adapters"),
         ('{"layer_replication": [[0, 2], [1, 2]]}', "set model.adapted=attached"),
         ('{"megatron_config": {"a": 1}, "megatron_core": "antigravity"}', "would import a module"),
         ('{"rank_pattern": {"(.*)*(.*)*(.*)*(.*)*X": 4}}', "a pattern in its adapter_config.json takes too long"),

@@ -40,14 +40,14 @@ def test_a_belief_table_has_a_score_per_kind_and_their_paired_differences(tmp_pa
     assert estimates(scored, "verbal/free")["M"].estimate == pytest.approx(-0.5)
     yes = frame[frame["option"] == "yes"].pivot(index=["kind", "item"], columns="step", values="prob")
     one, two = yes.loc["exact"], yes.loc["verbal"]
-    (number,) = [one for one in scored.differences if one.metric == "M_difference"]
+    (number,) = [number for number in scored.differences if number.metric == "M_difference"]
     sign = 1 if number.method.startswith("exact/free") else -1
     expected = paired_difference(
         (one[0], one[1]), (two[0], two[1]), lambda b, q: np.polyfit(b, q - b, 1)[0], one.index.to_numpy()
     )
     difference: Any = number.score
     assert sign * difference.difference == pytest.approx(expected.difference)
-    tested = [one for one in scored.differences if np.isfinite(one.score.p)]
+    tested = [number for number in scored.differences if np.isfinite(number.score.p)]
     assert difference.family_size == len(tested) == 3  # slopes of calibration are equal in every item: nothing to test
     assert difference.p_adjusted >= difference.p
     assert difference.n_clusters == 12
@@ -87,7 +87,7 @@ def test_a_read_out_that_failed_is_dropped_under_its_status(tmp_path: Path, esti
     frame.to_csv(path, index=False)
     scored = score_table(path, "martingale")
     assert dict(estimates(scored, "verbal/free")["M"].reasons) == {"refused": 1}
-    (difference,) = [one for one in scored.differences if one.metric == "M_difference"]
+    (difference,) = [number for number in scored.differences if number.metric == "M_difference"]
     assert (difference.method, difference.score.n_rows) == ("exact/free - verbal/free", 11)
     assert "read-outs: 1 refused" in scored.understood.line
 

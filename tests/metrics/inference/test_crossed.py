@@ -26,9 +26,9 @@ def scored(values: Floats) -> CrossedMean:
 def test_the_interval_holds_for_other_items_and_other_models(of_model: float, of_item: float) -> None:
     rng = np.random.default_rng(0)
     found = [scored(design(rng, 6, of_model, of_item)) for _ in range(600)]
-    missed = np.mean([not one.ci_lo <= 0 <= one.ci_hi for one in found])
+    missed = np.mean([not score.ci_lo <= 0 <= score.ci_hi for score in found])
     assert missed < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 600)
-    by_items_alone = np.mean([abs(one.mean) > 2.02 * one.se_items for one in found])
+    by_items_alone = np.mean([abs(score.mean) > 2.02 * score.se_items for score in found])
     assert (by_items_alone > 0.25) == (of_model > 0)
 
 

@@ -41,7 +41,7 @@ def expected_loss(held: np.ndarray) -> float:
 
 
 def log_loss(found: ScoredTable) -> Any:
-    (number,) = [one for one in found.numbers if one.metric == "log_loss"]
+    (number,) = [number for number in found.numbers if number.metric == "log_loss"]
     return number.score
 
 
@@ -179,7 +179,7 @@ def inspect(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         made = ModelOutput.from_content("mockllm/model", f"ANSWER: {letter}")
         made.usage = ModelUsage(input_tokens=1, output_tokens=1)  # else it is counted by what a download holds
         top = [TopLogprob(token=f" {'ABC'[i]}", logprob=float(np.log(0.9 * p)), bytes=None) for i, p in enumerate(held)]
-        said = Logprob(token=f" {letter}", logprob=max(one.logprob for one in top), bytes=None, top_logprobs=top)
+        said = Logprob(token=f" {letter}", logprob=max(likely.logprob for likely in top), bytes=None, top_logprobs=top)
         if told:
             made.choices[0].logprobs = Logprobs(content=[said])
         return made
@@ -259,7 +259,7 @@ def test_a_target_that_may_be_a_place_or_a_text_is_decided_over_the_file(tmp_pat
     with pytest.raises(UserError, match=r"row 1: truth '0' is the text of '0', and the place of '1', and no row"):
         understand(file)
     for beside, outcome in (({"target": "b"}, 0), ({"target": "1"}, 1)):  # a text that is no place, and the other way
-        file.write_text("".join(json.dumps(one) + "\n" for one in ({**HARNESS, "doc_id": 1, **beside}, turned)))
+        file.write_text("".join(json.dumps(row) + "\n" for row in ({**HARNESS, "doc_id": 1, **beside}, turned)))
         (sample,) = understand(file).samples
         assert isinstance(sample, Forecasts)
         assert sample.outcome is not None
