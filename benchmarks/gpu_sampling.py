@@ -1,6 +1,7 @@
 """Sampled tokens a second inside a run of the martingale experiment, by how many questions are sampled together.
 
-    python benchmarks/gpu_sampling.py [SHAPE] [--tokenizer FOLDER] [--device cuda] [--questions 32] [--tokens 128]
+    python benchmarks/gpu_sampling.py [SHAPE] [--tokenizer FOLDER] [--device cuda] [--questions 32] [--together 32]
+        [--tokens 128]
 
 Random weights of SHAPE (tiny, 1b or 8b; see gpu_items.py) with the tokenizer of the demo's chat model, or of FOLDER:
 such a model never ends its text, so that every chain has its full length. Eight chains of thought of each question
@@ -44,12 +45,13 @@ def folder_of(shape: str, tokenizer: str, device: str, place: Path) -> Path:
 
 
 def main() -> None:
-    """Run with 1, 8 and all questions together, and print."""
+    """Run with 1, 8 and all questions together, or so many as are asked for, and print."""
     parser = argparse.ArgumentParser(description="Sampled tokens a second in a martingale run.")
     parser.add_argument("shape", nargs="?", default="1b", choices=[*SHAPES])
     parser.add_argument("--tokenizer", default="", help="a folder; by default that of smollm2-135m")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--questions", type=int, default=32)
+    parser.add_argument("--together", type=int, help="questions at once; by default 1, 8 and all, one after the other")
     parser.add_argument("--tokens", type=int, default=128, help="of a chain")
     args = parser.parse_args()
     calls: list[tuple[float, int, int]] = []
@@ -63,16 +65,17 @@ def main() -> None:
 
     setattr(LanguageModel, "sample", timed)  # noqa: B010
     card = torch.cuda.get_device_name() if args.device == "cuda" else "a CPU"
-    command = f"{args.shape} --device {args.device} --questions {args.questions} --tokens {args.tokens}"
+    asked = f" --together {args.together}" if args.together else ""
+    command = f"{args.shape} --device {args.device} --questions {args.questions}{asked} --tokens {args.tokens}"
     print(
         f"`python benchmarks/gpu_sampling.py {command}`, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC; {card}, torch "
         f"{torch.__version__}, transformers {version('transformers')}\n\n"
-        "| questions together | rows | tokens sampled | s sampling | tokens a second | s in all |\n"
-        "| --- | --- | --- | --- | --- | --- |"
+        "| questions together | rows | tokens sampled | s sampling | tokens a second | of each call | s in all |\n"
+        "| --- | --- | --- | --- | --- | --- | --- |"
     )
     with tempfile.TemporaryDirectory() as place:
         folder = folder_of(args.shape, args.tokenizer, args.device, Path(place) / "model")
-        for together in sorted({1, min(8, args.questions), args.questions}):
+        for together in [args.together] if args.together else sorted({1, min(8, args.questions), args.questions}):
             settings = [
                 *(
                     "reasoning=[cot]",
@@ -94,10 +97,11 @@ def main() -> None:
             calls.clear()
             began = time.perf_counter()
             run(experiment, config, Path(place) / f"runs-{together}", scored=False)
+            each = ", ".join(f"{tokens / seconds:,.0f}" for seconds, tokens, _ in calls[:10])
             seconds, tokens, rows = (sum(column) for column in zip(*calls, strict=True))
             print(
                 f"| {together} | {rows / len(calls):.0f} | {tokens:,} | {seconds:.1f} | {tokens / seconds:,.0f} | "
-                f"{time.perf_counter() - began:.1f} |",
+                f"{each} | {time.perf_counter() - began:.1f} |",
                 flush=True,
             )
 
