@@ -26,13 +26,6 @@ Group = Sequence[Query]
 """The ten contexts of one triple of words: one tree."""
 
 
-class Anything(Terminators):
-    """Whatever follows closes an option: its probability is then that of its tokens alone, as the peers have it."""
-
-    def __init__(self, vocabulary: int) -> None:
-        self.texts, self.ids = (), np.arange(vocabulary)
-
-
 def compiled(lm: LanguageModel, triples: int, forms: Sequence[str] | None = None) -> list[Group]:
     """The queries of so many triples, with these surface forms, or the configured ones."""
     experiment, config = load_config("consistency", [f"items={triples}"])
@@ -62,7 +55,7 @@ def first_tokens(groups: Sequence[Group]) -> list[Group]:
 
 def log_probabilities(lm: LanguageModel, groups: Sequence[Group]) -> NDArray[np.float64]:
     """Ours of every path of every query, in order, whatever follows the path."""
-    anything = Anything(len(lm.head.weight))
+    anything = Terminators(lm.tokenizer, ["a"], [], known=["a"] * len(lm.head.weight))  # every token closes an option
     open_ended = [[replace(query, terminators=anything) for query in group] for group in groups]
     readings = [read_packed(group, lm.backend, lm.head, budget=CPU_PACK).readings for group in open_ended]
     return np.concatenate([forms for reading in chain.from_iterable(readings) for forms in reading.form_logp])
