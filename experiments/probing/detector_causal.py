@@ -1,5 +1,5 @@
 """Does the model's answer follow what a detector reads? Its activations are moved along the detector's pattern, and
-along random directions as long, where the detector reads (METRICS W10).
+along random ones that lie on the same principal components, where the detector reads (METRICS W10).
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from ...probes.detectors import Detector
 from ..report.cells import score_cell
 from ..report.document import Block, Cell, grid
 from .causal.contexts import edited_tokens
-from .causal.interventions import by_turns, random_steps
+from .causal.interventions import by_turns
 
 MOST_ROWS, RANDOM = 40, 19
 ROUNDING = 1e-3
@@ -42,13 +42,11 @@ class CausalGain(NamedTuple):
     """In nats, of the log-odds that the model gives to what was said, for each standard deviation of the score towards
     a lie."""
     random: Floats
-    """[directions] the same along random ones as long."""
+    """[directions] the same along patterns like it whose parts have random signs."""
 
     @property
     def verdict(self) -> str:
-        """`follows`, or `moves the other way`, where the interval excludes 0 and no random direction does as much. It
-        is no test: patterns lie where activations vary most, and random directions less so.
-        """
+        """`follows`, or `moves the other way`, where the interval excludes 0 and no random direction does as much."""
         if not abs(self.fall.mean) > max(ROUNDING, np.abs(self.random).max()):
             return NOT_SHOWN
         return FOLLOWS if self.fall.ci_lo > 0 else OPPOSITE if self.fall.ci_hi < 0 else NOT_SHOWN
@@ -74,13 +72,13 @@ def causal_gain(
     Args:
         asked: [rows] a question after what was said, which captures where the detector reads, and that place.
         clusters: [rows] question of each. The first rows of as many clusters as there are, 40 at most, are read.
-        seed: of the random directions, drawn from the covariance of these activations.
+        seed: of the random directions.
 
     Raises UserError for fewer than two rows, and for a score that is the same in all.
     """
     chosen = by_turns([*clusters])[:MOST_ROWS]
     queries, places = zip(*(asked[i] for i in chosen), strict=True)
-    steps = _steps(_activations(lm, queries, detector), detector, seed)
+    steps = steps_along(_activations(lm, queries, detector), detector, seed)
     falls = np.array(
         [_falls(lm, query, place, detector.layers, steps) for query, place in zip(queries, places, strict=True)]
     )
@@ -97,9 +95,12 @@ def _activations(lm: LanguageModel, queries: Sequence[Query], detector: Detector
     return values[:, [layers.index(layer) for layer in detector.layers]].double().numpy()
 
 
-def _steps(x: Floats, detector: Detector, seed: int) -> Floats:
-    """[1 + directions, layers, d] that move the score by its standard deviation: what goes with it in the activations
-    [rows, layers, d] (Haufe's pattern), and random directions that are as long in each layer.
+def steps_along(x: Floats, detector: Detector, seed: int) -> Floats:
+    """[1 + directions, layers, d] what goes with the score in the activations [rows, layers, d], for one standard
+    deviation of it (Haufe's pattern); and the same with the signs of its parts on the principal components drawn at
+    random: as long, and as much of each where activations vary much.
+
+    Raises UserError for fewer than two rows, and for a score that is the same in all.
     """
     score = detector.score(x)
     score = score - score.mean()
@@ -107,12 +108,10 @@ def _steps(x: Floats, detector: Detector, seed: int) -> Floats:
         raise UserError(f"{detector.name}: is moved by how its score varies; give two rows or more")
     if not (sd := float(score.std())) > 0:
         raise UserError(f"{detector.name}: its score is the same in all rows; there is nothing to move it by")
-    pattern = np.einsum("n,nld->ld", score, x - x.mean(axis=0)) / (len(x) * sd)
-    by_layer = [
-        np.concatenate([step[None], random_steps(x[:, i], float(np.linalg.norm(step)), RANDOM, seed)])
-        for i, step in enumerate(pattern)
-    ]
-    return np.stack(by_layer, axis=1)
+    rows, sizes, components = np.linalg.svd((x - x.mean(axis=0)).reshape(len(x), -1), full_matrices=False)
+    parts = sizes * (score @ rows) / (len(x) * sd)
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(RANDOM, len(parts)))
+    return (np.vstack([np.ones(len(parts)), signs]) * parts @ components).reshape(-1, *x.shape[1:])
 
 
 def _falls(lm: LanguageModel, query: Query, place: Position, layers: Sequence[int], steps: Floats) -> list[float]:
@@ -142,7 +141,7 @@ def causal_table(gains: dict[str, CausalGain]) -> Block:
     about = (
         "Fall of the log-odds, in nats, that the model's own answer gives to what was said, when the activations that "
         "the detector reads are moved towards a lie by one standard deviation of its score; and the largest change by "
-        f"{RANDOM} random directions as long."
+        f"{RANDOM} random directions like it: the signs of its parts on the principal components are drawn."
     )
     heads = ["", "the answer", "causal gain", "largest of random directions"]
     return grid("Does the answer follow it?", heads, rows, about, short=True)
