@@ -80,9 +80,10 @@ def _log(total: int, unit: str, label: str, before: int) -> Iterator[Shown]:
         if now - last >= LOG_SECONDS or done == total:
             last = now
             rate = (done - before) / max(now - began, 1e-9)
-            left = f", {(total - done) / rate:.0f} s left" if rate else ""
+            pace = f"{rate:.1f} {unit}s a second" if rate >= 1 else f"{1 / rate:.1f} s per {unit}" if rate else ""
+            told = f", {pace}, {(total - done) / rate:.0f} s left" if rate else ""
             beside = f"; {within}" if within and done < total else ""
-            line = f"{label}: {done}/{total} {unit}s, {rate:.2f} a second{left}{beside}"
+            line = f"{label}: {done}/{total} {unit}s{told}{beside}"
             print(line, file=sys.stderr, flush=True)
 
     def tell(line: str) -> None:

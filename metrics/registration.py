@@ -90,6 +90,8 @@ class Registered(Settings):
                     f"  {has} clusters: such a model, whose noise moves the number by {design.off:.2g}, then passes in "
                     f"{design.power:.0%} of runs, and one that is moved by {away:.2g}, nearer to the "
                     f"margin, in {less:.0%}"
+                    if design.power >= 0.01
+                    else f"  {has} clusters, too few: such a model passes in less than 1% of runs"
                 )
         if not np.isnan(design.half_width):
             lines.append(

@@ -54,8 +54,8 @@ def test_what_was_done_before_is_no_part_of_the_rate(
         advance(1)
         advance(2)
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["sweep: 10/12 runs, 0.10 a second, 20 s left", "sweep: 12/12 runs, 0.15 a second, 0 s left"]
+    assert lines == ["sweep: 10/12 runs, 10.0 s per run, 20 s left", "sweep: 12/12 runs, 6.7 s per run, 0 s left"]
     monkeypatch.undo()
     with progress(3, "run", "sweep", before=3):
         pass
-    assert capsys.readouterr().err == "sweep: 3/3 runs, 0.00 a second\n"
+    assert capsys.readouterr().err == "sweep: 3/3 runs\n"

@@ -77,4 +77,4 @@ def test_plan_registers_and_says_what_the_claim_takes(tmp_path: Path) -> None:
     assert path.exists()
     assert "registered: consistency (c2) of free (exact), within 0.05 of 1" in found.output
     assert "a claim takes 60 clusters" in found.output
-    assert "this run has 8 of the 60 registered clusters: such a model, whose noise moves" in found.output
+    assert "this run has 8 of the 60 registered clusters, too few: such a model passes in less than" in found.output

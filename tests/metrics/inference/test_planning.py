@@ -139,8 +139,10 @@ def test_a_plan_names_as_many_as_win_and_not_the_fewest_that_any_claim_takes() -
     first, second, third, *_ = Registered(metric="c2", method="free", coherent=1, margin=margin, n=150).foreseen()
     assert first.endswith("within 0.02 of 1")
     assert f"a claim takes {needed} clusters" in second
-    assert third.startswith(
-        "  registered are 150 clusters: such a model, whose noise moves the number by 0.013, then passes in 0% of "
+    assert third == "  registered are 150 clusters, too few: such a model passes in less than 1% of runs"
+    *_, won, _ = Registered(metric="c2", method="free", coherent=1, margin=margin, n=200).foreseen()
+    assert won.startswith(
+        "  registered are 200 clusters: such a model, whose noise moves the number by 0.013, then passes"
     )
     at_edge = study_design("c2", margin, needed)
     assert at_edge.power >= 0.8
@@ -154,4 +156,4 @@ def test_a_claim_that_noise_alone_loses_is_estimation_only() -> None:
     with pytest.raises(ValueError, match="give one of them"):
         Registered(metric="M", method="words", margin=0.02, width=0.1, n=18)
     lines = Registered(metric="c2", method="free", coherent=1, margin=0.05, n=60).foreseen(30)
-    assert "this run has 30 of the 60 registered clusters: such a model, whose noise moves" in lines[2]
+    assert "this run has 30 of the 60 registered clusters, too few: such a model passes in" in lines[2]
