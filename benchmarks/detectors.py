@@ -10,7 +10,9 @@ alone foretells is fitted as the command fits it. Held beliefs have noise of 1 n
 
 Then hard cases: `mark` follows a mark that stands where the word of style stood; `among many` the word among twelve of
 a thousand others, with noise of the question of six standard deviations; `asked lies` fires only where a lie is asked
-for and told, at half of six of eight rows; of the other two it is told at three tenths.
+for and told, at half of six of eight rows; of the other two it is told at three tenths. `misread in` a share of the
+rows: there what is held is read as its opposite, while the detector follows what is held in truth, or another part, and
+the word stands in half of all rows; `beside words` it stands as above, and lies are told at 70% and 30%.
 """
 
 import argparse
@@ -27,18 +29,27 @@ from doxascope.probes.evidence.surface import foretold
 KINDS = {"belief": "reads the belief", "instruction": "reads the instruction to lie", "surface": "reads the surface"}
 EXPECTED = {**KINDS, "nothing": "not shown", "belief and instruction": "not shown"}
 HARD = {"mark": "reads the surface", "among many": "reads the surface", "asked lies": "not shown"}
+BESIDE = " beside words"
+MISREAD = {
+    f"{kind}, misread in {errors}": right
+    for errors in ("0.1", "0.3", "0.4", f"0.3{BESIDE}")
+    for kind, right in KINDS.items()
+}
 SUBJECTS = tuple(f"subject{i}" for i in range(30))
 WORDS = tuple("".join(each) for each in product("abcdefghij", repeat=3))
 
 
 def verdict(rng: np.random.Generator, kind: str, questions: int, strength: float) -> str:
     """On one table; a detector's signal has the given length, in standard deviations of the noise of a row."""
+    kind, _, errors = kind.partition(", misread in ")
     in_each, likely = ([0, 0, *[1] * 6], (0.3, 0.5)) if kind == "asked lies" else ([0, 0, 1, 1], (0.2, 0.8))
+    likely = (0.3, 0.7) if BESIDE in errors else likely
+    styled = (0.5, 0.5) if errors and BESIDE not in errors else (0.2, 0.8)
     clusters = np.repeat(np.arange(questions), len(in_each))
     n = len(clusters)
     asked = np.tile(np.array(in_each, dtype=float), questions)
     lie = (rng.uniform(size=n) < np.where(asked == 1, likely[1], likely[0])).astype(float)
-    style = (rng.uniform(size=n) < np.where(lie == 1, 0.8, 0.2)).astype(float)
+    style = (rng.uniform(size=n) < np.where(lie == 1, styled[1], styled[0])).astype(float)
     held = expit(2.0 * (1 - 2 * lie) + rng.normal(size=n))
     subject = rng.integers(len(SUBJECTS), size=questions)[clusters]
     begins = [SUBJECTS[i] for i in subject]
@@ -55,7 +66,9 @@ def verdict(rng: np.random.Generator, kind: str, questions: int, strength: float
     score = strength * signal + between * rng.normal(size=questions)[clusters] + rng.normal(size=n)
     how = Resampling(draws=999, seed=int(rng.integers(2**31)))
     surface = foretold(score, texts, clusters)
-    return detector_reads(score, held, clusters, instructed=asked, surface=surface, how=how).verdict
+    if errors:
+        held = np.where(rng.uniform(size=n) < float(errors.removesuffix(BESIDE)), 1 - held, held)
+    return detector_reads(score, held, clusters, lie=lie, instructed=asked, surface=surface, how=how).verdict
 
 
 def main() -> None:
@@ -65,7 +78,8 @@ def main() -> None:
     tables = parser.parse_args().tables
     print("| detector | questions | strength | right | verdicts |\n|---|---:|---:|---:|---|")
     for questions, strength in ((100, 1.0), (100, 0.5), (40, 1.0)):
-        for i, (kind, wanted) in enumerate((EXPECTED | (HARD if (questions, strength) == (100, 1.0) else {})).items()):
+        kinds = EXPECTED | (HARD | MISREAD if (questions, strength) == (100, 1.0) else {})
+        for i, (kind, wanted) in enumerate(kinds.items()):
             verdicts = Counter(
                 verdict(np.random.default_rng([i, questions, int(10 * strength), draw]), kind, questions, strength)
                 for draw in range(tables)

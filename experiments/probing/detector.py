@@ -217,7 +217,7 @@ def certify(
     held = rows["held"].fillna(pd.Series(1 - lie, index=rows.index)).to_numpy()
     surface = foretold(score, texts, clusters, rows["style"].tolist() if "style" in rows else ())
     surface = None if np.isnan(surface).all() else surface
-    reads = detector_reads(score, held, clusters, instructed=instructed, surface=surface, how=how)
+    reads = detector_reads(score, held, clusters, lie=lie, instructed=instructed, surface=surface, how=how)
     ranks, follows = rankdata(score) / len(score), {}
     for name, belief in (("held", held), ("stated", rows["stated"].to_numpy())):
         agreed = judge_agreement(ranks, 1 - belief, clusters, how=how)

@@ -260,7 +260,7 @@ def test_the_command_reads_files_and_refuses_what_it_cannot(
     given = ("--on", "lies.csv", "-m", str(tiny_folder))
     done = command_line("detector", "lies.npz", *given, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    why = "2 questions hold several rows; 30 are needed"
+    why = "2 questions hold several complete rows; 30 are needed"
     assert f"lies is not shown to read one thing: {why}" in " ".join(done.stdout.split())
     table, detector = pd.read_csv(tmp_path / "out" / "detector.csv"), load_detector(tmp_path / "lies.npz")
     assert table["lies"].to_numpy() == pytest.approx(read(tiny, rows, [detector])["lies"], abs=1e-5)
@@ -304,7 +304,7 @@ def planted_verdicts(x: Any, rows: pd.DataFrame) -> dict[str, int]:
             yes, no = (x[planting & (labels == each).to_numpy()].mean(axis=0) for each in (1, 0))
             scores = x[~planting] @ (yes - no)
             surface = foretold(scores, judged["said"].tolist(), judged["cluster"])
-            parts = {"instructed": judged["instructed"], "surface": surface}
+            parts = {"lie": judged["lie"], "instructed": judged["instructed"], "surface": surface}
             found = detector_reads(scores, judged["held"], judged["cluster"], **parts, how=QUICK)
             right[kind] += found.verdict == READS[kind]
     return right

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from doxascope.benchmarks.detectors import EXPECTED, HARD, verdict
+from doxascope.benchmarks.detectors import EXPECTED, HARD, MISREAD, verdict
 from doxascope.metrics import (
     Resampling,
     auroc,
@@ -73,6 +73,55 @@ def test_what_is_hard_to_see_is_not_called_the_belief(kind: str) -> None:
     assert verdicts.count(HARD[kind]) >= 3
 
 
+@pytest.mark.parametrize("kind", MISREAD)
+def test_a_belief_that_is_misread_makes_no_detector_one_of_another_part(kind: str) -> None:
+    """Of a belief that is read with errors the instruction would take up a share, since lies go with it."""
+    verdicts = [verdict(np.random.default_rng([7, draw]), kind, 100, 1.0) for draw in range(5)]
+    if kind.startswith("belief"):
+        assert {*verdicts} <= {"reads the belief", "not shown"}
+    else:
+        assert verdicts.count(MISREAD[kind]) >= 4
+
+
+def test_what_is_not_the_belief_is_read_only_where_the_lies_are_known() -> None:
+    """Lies go with the instruction, and what is held is misread in four of ten rows."""
+    rng, questions, asked = np.random.default_rng(5), np.repeat(np.arange(100), 4), np.tile([0, 0, 1, 1], 100)
+    lie = np.where(rng.uniform(size=400) < 0.2, 1 - asked, asked)
+    held = np.where(rng.uniform(size=400) < 0.4, lie, 1 - lie)
+
+    def reads(score: Any, **given: Any) -> Any:
+        return detector_reads(score + rng.normal(size=400) / 2, held, questions, instructed=asked, how=QUICK, **given)
+
+    known, unknown, of_lies = reads(asked, lie=lie), reads(asked), reads(lie, lie=lie)
+    verdicts = [each.verdict for each in (known, unknown, of_lies)]
+    assert verdicts == ["reads the instruction to lie", "not shown", "not shown"]
+    assert "not said which rows are lies" in unknown.why
+    assert "not with the label in place of what is held, which may be misread" in of_lies.why
+
+
+def test_rows_that_do_not_count_are_counted() -> None:
+    """Those without a number, and those alone of their question."""
+    rng = np.random.default_rng(6)
+    questions, belief, score = np.repeat(np.arange(40), 3), rng.uniform(size=120), rng.normal(size=120)
+    belief[:11], score[12] = np.nan, np.nan
+    found = detector_reads(score, belief, questions, how=QUICK)
+    assert (found.n_dropped, found.n_rows, found.n_clusters) == (13, 107, 36)
+    assert found.parts["belief"].n_dropped == 13
+    nothing = detector_reads(score * np.nan, belief, questions, how=QUICK)
+    assert (nothing.n_dropped, nothing.status) == (120, "too_few")
+    assert "0 questions hold several complete rows" in nothing.why
+    assert detector_reads(score, belief, np.arange(120), how=QUICK).n_dropped == 120
+
+
+def test_a_question_that_holds_most_rows_is_said_beside_the_verdict() -> None:
+    rng = np.random.default_rng(7)
+    questions = np.r_[np.zeros(200), np.repeat(np.arange(1, 40), 4)]
+    lie = rng.integers(0, 2, len(questions))
+    found = detector_reads(lie + rng.normal(size=len(lie)) / 4, 1 - lie, questions, instructed=0 * lie, how=QUICK)
+    assert (found.verdict, found.status) == ("reads the belief", "few_effective_clusters")
+    assert found.parts["belief"].status == "few_effective_clusters"
+
+
 def test_the_belief_is_read_only_where_it_is_known_that_no_lie_was_asked_for() -> None:
     rng = np.random.default_rng(3)
     questions, asked = np.repeat(np.arange(60), 4), np.tile([0, 0, 1, 1], 60)
@@ -87,9 +136,9 @@ def test_the_belief_is_read_only_where_it_is_known_that_no_lie_was_asked_for() -
     assert absent.parts["belief"].ci_lo > 0
     assert "not said where a lie was asked for" in absent.why
     assert "asks for a lie in all rows or in none" in never.why
-    assert "0 questions hold several rows" in always.why
+    assert "0 questions hold several complete rows" in always.why
     one_unasked = reads(instructed=np.tile([0, 1, 1, 1], 60))
-    assert (one_unasked.verdict, "0 questions hold several rows" in one_unasked.why) == ("not shown", True)
+    assert (one_unasked.verdict, "0 questions hold several complete rows" in one_unasked.why) == ("not shown", True)
 
 
 def test_a_surface_that_could_not_be_tested_is_named() -> None:
