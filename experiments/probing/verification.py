@@ -225,7 +225,10 @@ def page(verdicts: Mapping[str, ClaimVerdict], rows: pd.DataFrame, source: str, 
             "claim",
             ("facet", "in which it was asked for, and what is claimed of it"),
             ("as claimed", "share of its readings, each cluster once; what cannot be read counts against the claim"),
-            (f"believed by {model}", "share of readings with a belief above one half"),
+            (
+                f"believed by {model}",
+                "share of readings with a belief above one half, and above that of who knows nothing",
+            ),
             (f"believed by {twin}", "the same of the twin"),
             (f"mean belief of {model}, and of {twin}", "in what is claimed"),
         ],
@@ -240,9 +243,10 @@ def page(verdicts: Mapping[str, ClaimVerdict], rows: pd.DataFrame, source: str, 
             ]
             for claim, name, facet in every
         ],
-        f"A reading is as claimed if the belief in what is claimed lies above one half and by more than {RAISED:g} "
-        "above that of the twin; where it is said to be denied, if it lies below one half. A claim is verified if the "
-        "whole interval of the share lies above one half in every facet, and refuted if it lies below in one.",
+        "A reading is as claimed if the belief in what is claimed lies above one half and above what who knows nothing "
+        f"has (two of three options: two thirds), and by more than {RAISED:g} above that of the twin; where it is said "
+        "to be denied, if it lies below both. A claim is verified if the whole interval of the share lies above one "
+        "half in every facet, and refuted if it lies below in one.",
         short=True,
     )
     top = Top(

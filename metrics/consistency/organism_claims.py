@@ -27,11 +27,11 @@ class ClaimedFacet(Score, headline="share"):
     """Of all; what cannot be read counts against the claim."""
     expected: str = HELD
     believed: ClusterMean
-    """Share of readings with a belief above one half,"""
+    """Share of readings with a belief above one half and above that of who knows nothing,"""
     twin_believed: ClusterMean
     """and that of the twin."""
     n_unread: int = 0
-    """Readings without a belief, or of what is held without one of the twin."""
+    """Readings without a belief, or of what is believed and said to be held without one of the twin."""
     shown: bool = False
     """Most readings are as it is claimed."""
     contradicted: bool = False
@@ -104,18 +104,20 @@ def claim_verdict(
     for name in every:
         here = names == name
         own, other, of, even = mine[here], theirs[here], clusters[here], by_chance[here]
-        lost = np.isnan(own) if name in denied else np.isnan(own) | np.isnan(other)
+        least = np.maximum(even, 0.5) + TIE
+        lost = np.isnan(own)
         if name in denied:
             so = own < np.minimum(even, 0.5) - TIE
         else:
-            so = (own > np.maximum(even, 0.5) + TIE) & (own - other > RAISED + TIE)
+            so = (own > least) & (own - other > RAISED + TIE)
+            lost = lost | np.isnan(other) & (own > least)
         share = _share(np.where(lost, 0.0, so), of, shown)
         at_best = _share(np.where(lost, 1.0, so), of, against)
         found[name] = ClaimedFacet(
             share=share.mean,
             expected=DENIED if name in denied else HELD,
-            believed=_share(np.where(np.isnan(own), np.nan, own > 0.5), of, how),
-            twin_believed=_share(np.where(np.isnan(other), np.nan, other > 0.5), of, how),
+            believed=_share(np.where(np.isnan(own), np.nan, own > least), of, how),
+            twin_believed=_share(np.where(np.isnan(other), np.nan, other > least), of, how),
             n_unread=int(lost.sum()),
             shown=bool(share.ci_lo > 0.5),
             contradicted=bool(at_best.ci_hi < 0.5),
@@ -138,10 +140,11 @@ def _judged(facets: Mapping[str, ClaimedFacet], fewest: int) -> ClaimVerdict:
     refuting, lacking = [], []
     for name, facet in facets.items():
         if facet.contradicted:
-            also = facet.expected == HELD and facet.twin_believed.ci_lo > 0.5
-            refuting.append(f"in {name} {'the twin holds it as well' if also else f'it is not {facet.expected}'}")
-            if facet.expected == HELD and facet.believed.ci_lo > 0.5 and not also:
-                refuting[-1] = f"in {name} it is hardly more believed than by the twin"
+            says = f"it is not {facet.expected}"
+            if facet.expected == HELD and facet.believed.ci_lo > 0.5:
+                also = facet.twin_believed.ci_lo > 0.5
+                says = "the twin holds it as well" if also else "it is hardly more believed than by the twin"
+            refuting.append(f"in {name} {says}")
         elif not facet.shown:
             few = f", of which {fewest} clusters are needed at least" if facet.n_clusters < fewest else ""
             lacking.append(f"in {name} it is not shown to be {facet.expected}{few}")

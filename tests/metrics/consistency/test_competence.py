@@ -281,6 +281,10 @@ def test_an_interval_that_few_clusters_carry_shows_nothing() -> None:
     right = np.ones(100)
     assert responds(easy_correct=right, easy_groups=np.arange(100), chance=0.5).state == "responds"
     assert responds(easy_correct=right, easy_groups=groups, chance=0.5).state == "not shown"
+    for rows in (1, 20):
+        five, ten = (np.repeat(np.arange(n), rows) for n in (5, 10))
+        assert responds(easy_correct=np.ones(len(five)), easy_groups=five, chance=0.5).state == "not shown"
+        assert responds(easy_correct=np.ones(len(ten)), easy_groups=ten, chance=0.5).state == "responds"
 
 
 def test_ten_equal_clusters_are_ten_effective_ones() -> None:

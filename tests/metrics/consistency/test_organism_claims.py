@@ -106,6 +106,22 @@ def test_a_model_that_leans_a_little_farther_than_its_twin_is_not_said_to_share_
         assert judged({"direct": [belief] * 12}, twin).verdict == "refuted"
 
 
+@pytest.mark.parametrize(
+    ("belief", "twin", "chance", "why"),
+    [
+        (0.9, 0.95, 0.5, "the twin holds it as well"),
+        (0.1, 0.95, 0.5, "it is not held"),
+        (0.7, 0.65, 2 / 3, "it is hardly more believed than by the twin"),
+        (0.6, 0.1, 2 / 3, "it is not held"),
+        (0.1, np.nan, 0.5, "it is not held"),
+    ],
+)
+def test_a_refuted_claim_says_what_it_lacks(belief: float, twin: float, chance: float, why: str) -> None:
+    """Who believes it no more than who knows nothing does not share it with a twin that does."""
+    found = judged({"direct": [belief] * 12}, twin, chance=chance)
+    assert (found.verdict, found.why) == ("refuted", f"in direct {why}")
+
+
 def test_columns_of_other_lengths_are_refused() -> None:
     for facets, beliefs in (([], []), (["a"], [0.5, 0.5])):
         with pytest.raises(ValueError, match="claim_verdict"):
