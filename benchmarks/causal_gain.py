@@ -12,7 +12,8 @@ which the answer is high and low, of which a fifth of the labels are wrong.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import product
 
 import numpy as np
 from scipy.stats import binomtest
@@ -28,7 +29,8 @@ SPREADS = {
     "falling": 1 / np.arange(1, WIDTH + 1),
     "one wide": np.r_[30.0, np.ones(WIDTH - 1)],
 }
-SLOPES: dict[str, Callable[[Floats], Floats]] = {"in all directions": np.ones_like, "where wide": lambda spread: spread}
+WIDE, NOTHING = "where wide", ("drawn", "means", "best")
+SLOPES: dict[str, Callable[[Floats], Floats]] = {"in all directions": np.ones_like, WIDE: lambda spread: spread}
 
 
 def weights(rng: np.random.Generator, kind: str, x: Floats, answer: Floats) -> Floats:
@@ -54,25 +56,43 @@ def verdict(rng: np.random.Generator, kind: str, spread: Floats, slopes: Callabl
     return CausalGain(cluster_mean(falls[:, 0], np.arange(ROWS)), falls[:, 1:].mean(axis=0)).verdict
 
 
+def beside(rng: np.random.Generator, signal: float, told: float) -> str:
+    """Of a detector of the instruction, where a lie is told at this share of the rows in which one is asked for."""
+    asked = rng.uniform(size=ROWS) < 0.5
+    lie = rng.uniform(size=ROWS) < np.where(asked, told, 1 - told)
+    x = rng.normal(size=(ROWS, 8 * WIDTH))
+    x[:, 0] += signal * (2 * asked - 1)
+    x[:, 1] += signal * (2 * lie - 1)
+    reads, answer = np.eye(8 * WIDTH)[:2]
+    steps = steps_along(x[:, None], Detector("d", reads[None], 0.0, (0,), 0.0, ""), int(rng.integers(2**31)))[:, 0]
+    falls = np.outer(1 + 0.5 * rng.normal(size=ROWS), answer @ steps.T)
+    return CausalGain(cluster_mean(falls[:, 0], np.arange(ROWS)), falls[:, 1:].mean(axis=0)).verdict
+
+
 def main() -> None:
     """Count and print."""
     parser = argparse.ArgumentParser(description="Verdicts of the causal gain of simulated detectors.")
     parser.add_argument("--draws", type=int, default=2000)
     draws = parser.parse_args().draws
     print("| components | answer's slope | detector | follows | moves the other way |\n|---|---|---|---|---|")
-    for spread, at in SPREADS.items():
-        for slope, of in SLOPES.items():
-            for kind in ("drawn", "means", "best", "of the answer"):
-                rng = np.random.default_rng(0)
-                said = [verdict(rng, kind, at, of) for _ in range(draws)]
-                told = [share(said.count(what), draws) for what in (FOLLOWS, OPPOSITE)]
-                print(f"| {spread} | {slope} | {kind} | {' | '.join(told)} |", flush=True)
+    for i, (spread, slope, kind) in enumerate(product(SPREADS, SLOPES, (*NOTHING, "of the answer"))):
+        if spread != "alike" or slope == WIDE:  # elsewhere the two slopes are one
+            rng = np.random.default_rng(i)
+            said = [verdict(rng, kind, SPREADS[spread], SLOPES[slope]) for _ in range(draws)]
+            print(f"| {spread} | {slope} | {kind} | {shares(said)} |", flush=True)
+    print("\n| signal | lies where asked | follows | moves the other way |\n|---|---|---|---|")
+    for i, (signal, told) in enumerate(product((1.0, 2.0, 3.0), (0.5, 0.8))):
+        rng = np.random.default_rng(100 + i)
+        print(f"| {signal:g} | {told:.0%} | {shares([beside(rng, signal, told) for _ in range(draws)])} |", flush=True)
 
 
-def share(n: int, draws: int) -> str:
-    """With its interval."""
-    low, high = binomtest(n, draws).proportion_ci(method="wilson")
-    return f"{n / draws:.3f} [{low:.3f}, {high:.3f}]"
+def shares(said: Sequence[str]) -> str:
+    """Of both verdicts, with their intervals."""
+    cells = []
+    for what in (FOLLOWS, OPPOSITE):
+        low, high = binomtest(said.count(what), len(said)).proportion_ci(method="wilson")
+        cells.append(f"{said.count(what) / len(said):.3f} [{low:.3f}, {high:.3f}]")
+    return " | ".join(cells)
 
 
 if __name__ == "__main__":

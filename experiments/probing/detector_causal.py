@@ -71,12 +71,16 @@ def causal_gain(
 
     Args:
         asked: [rows] a question after what was said, which captures where the detector reads, and that place.
-        clusters: [rows] question of each. The first rows of as many clusters as there are, 40 at most, are read.
-        seed: of the random directions.
+        clusters: [rows] question of each. Of as many clusters as there are rows are drawn, 40 at most in all.
+        seed: of the rows and of the random directions.
+
+    A detector that was made of these very rows goes with all that its labels go with in them, and its answer then seems
+    to follow it: give other rows.
 
     Raises UserError for fewer than two rows, and for a score that is the same in all.
     """
-    chosen = by_turns([*clusters])[:MOST_ROWS]
+    order = np.random.default_rng(seed).permutation(len(clusters))  # a file may list all truths first
+    chosen = order[by_turns([clusters[i] for i in order])[:MOST_ROWS]].tolist()
     queries, places = zip(*(asked[i] for i in chosen), strict=True)
     steps = steps_along(_activations(lm, queries, detector), detector, seed)
     falls = np.array(
@@ -97,8 +101,8 @@ def _activations(lm: LanguageModel, queries: Sequence[Query], detector: Detector
 
 def steps_along(x: Floats, detector: Detector, seed: int) -> Floats:
     """[1 + directions, layers, d] what goes with the score in the activations [rows, layers, d], for one standard
-    deviation of it (Haufe's pattern); and the same with the signs of its parts on the principal components drawn at
-    random: as long, and as much of each where activations vary much.
+    deviation of it (Haufe's pattern); and the same with the signs of its parts on the principal components (of all
+    layers together) drawn at random: as long, and as much of each where activations vary much.
 
     Raises UserError for fewer than two rows, and for a score that is the same in all.
     """

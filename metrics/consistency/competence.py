@@ -19,7 +19,7 @@ from ..contract import NAN, RESAMPLING, Floats, Resampling, Score, floats, outco
 from ..inference.clusters import complete_rows
 from ..inference.intervals import moment_interval
 from ..inference.means import cluster_share
-from ..inference.regression import few_effective
+from ..inference.regression import FEW_EFFECTIVE, few_effective
 from ..number import interval_text
 from .evidence_response import MOST, Responding, responding_share
 from .sampling_bias import chance_corrected
@@ -312,7 +312,11 @@ def responds(
         of = np.arange(len(right)) if easy_groups is None else easy_groups
         accuracy = cluster_share(right, of, how=how)
         few = few_effective(accuracy.effective_clusters)
-        conditions.append(_unless_few(_beyond(EASY, "", accuracy, chance), accuracy, few=few))
+        judged = _unless_few(_beyond(EASY, "", accuracy, chance), accuracy, few=few)
+        beside = (
+            f"of {accuracy.effective_clusters:.3g} effective clusters, and {FEW_EFFECTIVE} are needed" if few else ""
+        )
+        conditions.append(replace(judged, beside=beside))
     least = min(
         (share_of for *_, share_of in shares),
         key=lambda share_of: -1.0 if share_of.withheld else share_of.share,

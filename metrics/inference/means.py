@@ -153,7 +153,7 @@ def cluster_share(values: ArrayLike, clusters: ArrayLike, *, how: Resampling = R
     nothing of how it gathers in clusters, and do not count. This makes them no fewer than the effective number of
     clusters, which counts where all rows are alike: 60 right of 60 questions is [.940, 1].
 
-    Of independent rows, each its own cluster, it is exact however few they are. `few_clusters`: below thirty with
+    Of independent rows, each its own cluster, it is no shorter than the exact one. `few_clusters`: below thirty with
     several rows each, of which samples may hold none of a few bad ones, so that the interval misses in up to half of
     them; of thirty, one in twenty of which is bad, still in 18%. `few_effective_clusters`: the rows lie in fewer than
     ten.

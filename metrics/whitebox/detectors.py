@@ -185,7 +185,8 @@ def detector_reads(
         score: [n] of the detector; higher is more of a lie.
         belief: [n] in [0, 1] what the model holds of what is said: its probability that it is true.
         clusters: [n] question of each row; questions of one row say nothing, and are dropped.
-        lie: [n] whether it is a lie, 0 or 1; None: it is not known, and only the belief gets a verdict.
+        lie: [n] whether it is a lie, 0 or 1, NaN for a row to be dropped; None: it is not known, and only the belief
+            gets a verdict.
         instructed: [n] 1 where a lie was asked for, 0 in all rows: nowhere; None: it is not known where.
         surface: [n] the score as the surface alone foretells it, out of fold; None: it is not asked. One that foretells
             the opposite, as where each word is said once truly and once falsely, is no part.
@@ -272,9 +273,10 @@ def _lack(part: str, columns: Mapping[str, Floats], clusters: ArrayLike, how: Re
         return ""
     lie, given = columns["lie"], {"instructed": columns.get("instruction"), "surface": columns.get("surface")}
     labelled = detector_reads(columns["score"], 1 - lie, clusters, lie=lie, **given, how=how)
-    return (
-        "" if labelled.verdict == READS[part] else "not with the label in place of what is held, which may be misread"
-    )
+    if labelled.verdict == READS[part]:
+        return ""
+    why = "" if labelled.parts else f": {labelled.why}"
+    return f"not with the label in place of what is held, which may be misread{why}"
 
 
 def _lack_of_belief(columns: Mapping[str, Floats], clusters: ArrayLike, how: Resampling) -> str:

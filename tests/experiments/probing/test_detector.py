@@ -14,7 +14,7 @@ import pytest
 from doxascope import Steer, UserError
 from doxascope.experiments.materials.entities import triples
 from doxascope.experiments.probing.detector import asked_whether_true, certify, material, page, read
-from doxascope.experiments.probing.detector_causal import CausalGain, causal_gain
+from doxascope.experiments.probing.detector_causal import CausalGain, causal_gain, steps_along
 from doxascope.experiments.report.html import to_html
 from doxascope.experiments.report.record import from_json, to_json
 from doxascope.experiments.report.terminal import to_text
@@ -102,6 +102,21 @@ def test_a_causal_gain_is_that_of_single_passes(tiny: Any, rows: pd.DataFrame, a
     _, lie, truth = logp[:, :, 0] - logp[:, :, 1]
     assert found.fall.mean == pytest.approx(float((truth - lie).mean()) / 2, rel=1e-3, abs=1e-6)
     assert (found.fall.n_rows, found.fall.n_clusters, found.random.shape) == (8, 2, (19,))
+
+
+def test_random_directions_lie_on_the_principal_components_as_the_pattern_does() -> None:
+    """Of both layers together: the same size of every part, so that the first, which is wide, counts no more in it."""
+    rng, directions = np.random.default_rng(0), np.random.default_rng(1).normal(size=(2, 30))
+    x = rng.normal(size=(20, 2, 30)) * np.r_[20.0, np.ones(29)]
+    pattern, *alike = (step.ravel() for step in steps_along(x, made("d", directions, (0, 2)), seed=3))
+    scores = np.einsum("nld,ld->n", x, directions) / 2
+    flat = x.reshape(20, -1) - x.reshape(20, -1).mean(axis=0)
+    assert pattern == pytest.approx(flat.T @ (scores - scores.mean()) / 20 / scores.std())
+    components = np.linalg.svd(flat, full_matrices=False)[2][:19]
+    signs = np.array([components @ step / (components @ pattern) for step in alike])
+    assert np.abs(signs) == pytest.approx(np.ones((19, 19)))
+    assert ((signs > 0).mean(axis=0) > 0).all()
+    assert ((signs > 0).mean(axis=0) < 1).all()
 
 
 def test_a_gain_does_not_hang_on_the_order_of_layers(tiny: Any, rows: pd.DataFrame) -> None:
