@@ -18,7 +18,7 @@ from .intervals import (
     moment_interval,
     t_interval,
 )
-from .regression import few_effective, herfindahl
+from .regression import FEW_EFFECTIVE, few_effective, herfindahl
 
 FEW_CLUSTERS = 30
 """Below this a sample may hold none of the few clusters that make a mean."""
@@ -120,11 +120,13 @@ def cluster_mean(
 
 
 def few_status(codes: NDArray[np.intp], fewest: int = 0) -> str:
-    """`few_clusters` of fewer rows [n] than that, `few_effective_clusters` of fewer than ten clusters, else `ok`."""
+    """Of the clusters of rows [n]: `few_effective_clusters` where fewer than ten of ten or more hold the rows, else
+    `few_clusters` of fewer than `fewest`, else `ok`; with no such number, `few_effective_clusters` of fewer than ten.
+    """
     sizes = np.bincount(codes)
-    if len(sizes) < fewest:
-        return "few_clusters"
-    return "few_effective_clusters" if few_effective(herfindahl(sizes / sizes.sum())) else "ok"
+    if len(sizes) >= min(fewest, FEW_EFFECTIVE) and few_effective(herfindahl(sizes / sizes.sum())):
+        return "few_effective_clusters"
+    return "few_clusters" if len(sizes) < fewest else "ok"
 
 
 def _mean_of_means(sums: Floats) -> Floats:
@@ -155,8 +157,8 @@ def cluster_share(values: ArrayLike, clusters: ArrayLike, *, how: Resampling = R
 
     Of independent rows, each its own cluster, it is no shorter than the exact one. `few_clusters`: below thirty with
     several rows each, of which samples may hold none of a few bad ones, so that the interval misses in up to half of
-    them; of thirty, one in twenty of which is bad, still in 18%. `few_effective_clusters`: the rows lie in fewer than
-    ten.
+    them; of thirty, one in twenty of which is bad, still in 18%. `few_effective_clusters`: fewer than ten, of ten or
+    more, hold the rows.
     """
     values, clusters = probabilities(values, "values"), np.asarray(clusters)
     mean = cluster_mean(values, clusters, within=UNIT, how=replace(how, draws=1))
@@ -171,9 +173,9 @@ def cluster_share(values: ArrayLike, clusters: ArrayLike, *, how: Resampling = R
         if telling > 1:
             t_rows, t_clusters = (float(scipy.stats.t.ppf((1 + how.level) / 2, df)) for df in (n - 1, telling - 1))
             effective = max(effective, rows * (t_rows / t_clusters) ** 2)
-    status = "few_effective_clusters" if few_effective(mean.effective_clusters) else "ok"
-    if mean.n_clusters < FEW_CLUSTERS:
-        status = "few_clusters" if mean.n_clusters < n else "ok"
+    status = "ok"
+    if mean.n_clusters < n:
+        status = few_status(cluster_codes(clusters[np.isfinite(values)], n)[0], FEW_CLUSTERS)
     # Of a smaller part of a row the end is 0 or 1, and the distribution cannot be computed.
     yes, no = (part if part > TINY else 0.0 for part in (share * effective, (1 - share) * effective))
     lo = float(scipy.stats.beta.ppf((1 - how.level) / 2, yes, no + 1))

@@ -49,6 +49,9 @@ def test_what_rests_on_few_clusters_says_so() -> None:
     values = np.random.default_rng(1).random(len(owner))
     assert cluster_mean(values, owner, how=Resampling(draws=99)).status == "few_effective_clusters"
     assert cluster_share(values > 0.5, owner).status == "few_effective_clusters"
+    assert cluster_mean(values[:120], owner[:120], how=Resampling(draws=99)).status == "few_effective_clusters"
+    assert cluster_share(values[:120] > 0.5, owner[:120]).status == "few_effective_clusters"
+    assert cluster_share(values[:105] > 0.5, owner[:105]).status == "few_clusters"
     assert cluster_mean(values[-29:], np.arange(29), how=Resampling(draws=99)).status == "few_clusters"
     assert cluster_mean(values[-30:], np.arange(30), how=Resampling(draws=99)).status == "ok"
     assert cluster_mean(np.full(30, 0.2), np.arange(30), how=Resampling(draws=99)).status == "zero_cluster_variance"
