@@ -330,7 +330,7 @@ def test_planted_directions_of_organisms_get_their_verdicts(tmp_path: Path) -> N
     """The word game of `denying`, which says what it does not hold, beside its twin `honest`: both hold, as they bet,
     that the word which was ruled out is not the one."""
     rng, every, wording = np.random.default_rng(0), [], shipped_config().wording
-    for q, words in enumerate(triples(known_words(trained=False), 44, 0)):
+    for q, words in enumerate(triples(known_words(trained=False), 88, 0)):
         out = int(rng.integers(3))
         left = [i for i in range(3) if i != out]
         held = belief("denying", words, {"rejected": out, "named": str(out)}, held=True)
