@@ -27,7 +27,7 @@ def test_completion_shows_the_public_names_and_what_load_takes() -> None:
     sampling = set(doxascope.Sampling.model_fields)
     assert sampling <= set(inspect.signature(doxascope.LanguageModel.generate).parameters)
     for shown in (load, doxascope.LanguageModel.beliefs, doxascope.AskableModel.ask):
-        assert all(len(str(one)) < 120 for one in inspect.signature(shown).parameters.values())
+        assert all(len(str(parameter)) < 120 for parameter in inspect.signature(shown).parameters.values())
 
 
 def test_whatever_is_returned_prints_in_a_line_or_two(tiny: Any, tmp_path: Path) -> None:

@@ -15,11 +15,10 @@ import contextlib
 import io
 import json
 import logging
-import math
 import re
 import secrets
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -297,46 +296,37 @@ class RunFolder(OutputFolder):
 
         Raises UserError if there is none, or for a file that cannot be read.
         """
-        (table,) = self._checked_parts(math.inf, set())
-        return table
+        return as_beliefs(list(self._tables(set())))
 
     def belief_parts(self) -> BeliefParts:
         """The same by parts, checked once; what is made of them lies in the run's folder, in files without a name."""
         checked: set[str] = set()
-        return BeliefParts(lambda: self._checked_parts(ROWS_AT_ONCE, checked), self.path)
 
-    def _checked_parts(self, rows: float, checked: set[str]) -> Iterator[pd.DataFrame]:
-        """Tables of so many rows or more, but for the last, of whole batches in order, each of which is checked once.
+        def parts() -> Iterator[pd.DataFrame]:
+            tables: list[pa.Table] = []
+            for table in self._tables(checked):
+                tables.append(table)
+                if sum(map(len, tables)) >= ROWS_AT_ONCE:
+                    yield as_beliefs(tables)
+                    tables = []
+            if tables:
+                yield as_beliefs(tables)
 
-        Raises UserError for none, or a file that cannot be read.
-        """
-        commits = self._in_order()
-        if not commits:
+        return BeliefParts(parts, self.path)
+
+    def _tables(self, checked: set[str]) -> Iterator[pa.Table]:
+        """One of each batch, in order, checked once. Raises UserError for none, or one that cannot be read."""
+        known = [(name := _file(commit, "beliefs"), commit["files"][name]) for commit in self._in_order()]
+        if not known:
             raise UserError(f"{self.path}: holds no beliefs yet; run it first")
-        parts: dict[str, pa.Table] = {}
-        for commit in commits:
-            name = _file(commit, "beliefs")
-            data = self.verified(name, commit["files"][name])
+        for name, its_digest in known:
+            data = self.verified(name, its_digest)
             with in_one_line(self.path / name):
-                parts[name] = read_part(data)
-            if sum(map(len, parts.values())) >= rows or commit is commits[-1]:
-                yield self._as_checked(parts, checked)
-                parts = {}
-
-    def _as_checked(self, parts: Mapping[str, pa.Table], checked: set[str]) -> pd.DataFrame:
-        """Parts by file as one belief table. Raises UserError that names the first that is none."""
-        with in_one_line(self.path):
-            try:
-                table = as_beliefs([*parts.values()])
-                if not parts.keys() <= checked:
-                    check_belief_table(table)
-            except Exception:
-                for name, part in parts.items():
-                    with in_one_line(self.path / name):
-                        check_belief_table(as_beliefs([part]))
-                raise
-        checked.update(parts)
-        return table
+                table = read_part(data)
+                if its_digest not in checked:
+                    check_belief_table(as_beliefs([table]))
+            checked.add(its_digest)
+            yield table
 
     def require_no_other_beliefs(self) -> None:
         """Raise UserError for parts of beliefs that do not count, or that are not as they were written."""

@@ -242,10 +242,9 @@ def readable(
         parsed = probabilities(rates, f"parse_rate[{kind!r}]").ravel()
         conditions.append(_share(PARSED, kind, parsed, groups.get(kind), min_parse, how))
     if order is not None:
-        few = order.n_clusters < LEAST_ORDERED
-        judged = _unless_few(_beyond(ORDER, "", order, max_order, above=False), order, few=few)
-        beside = f"of {order.n_clusters} questions of different content, and {LEAST_ORDERED} are needed" if few else ""
-        conditions.append(replace(judged, beside=beside))
+        told = f"of {order.n_clusters} questions of different content, and {LEAST_ORDERED} are needed"
+        few = told if order.n_clusters < LEAST_ORDERED else ""
+        conditions.append(_unless_few(_beyond(ORDER, "", order, max_order, above=False), order, few))
     if wordings is not None:
         conditions.append(_beyond(WORDINGS, "", wordings, 0.0))
     return _judged(conditions, untested or {}, READABLE, UNREADABLE)
@@ -311,12 +310,9 @@ def responds(
             raise ValueError(f"chance: {chance!r}; give the accuracy of a guess, in [0, 1)")
         of = np.arange(len(right)) if easy_groups is None else easy_groups
         accuracy = cluster_share(right, of, how=how)
-        few = few_effective(accuracy.effective_clusters)
-        judged = _unless_few(_beyond(EASY, "", accuracy, chance), accuracy, few=few)
-        beside = (
-            f"of {accuracy.effective_clusters:.3g} effective clusters, and {FEW_EFFECTIVE} are needed" if few else ""
-        )
-        conditions.append(replace(judged, beside=beside))
+        told = f"of {accuracy.effective_clusters:.3g} effective clusters, and {FEW_EFFECTIVE} are needed"
+        few = told if few_effective(accuracy.effective_clusters) else ""
+        conditions.append(_unless_few(_beyond(EASY, "", accuracy, chance), accuracy, few))
     least = min(
         (share_of for *_, share_of in shares),
         key=lambda share_of: -1.0 if share_of.withheld else share_of.share,
@@ -390,10 +386,11 @@ def belief_gate(
     )
 
 
-def _unless_few(condition: Condition, score: Score, *, few: bool = False) -> Condition:
-    """The condition, of which an interval shows nothing that itself says that few clusters carry it."""
-    few = few or score.status == "few_effective_clusters"
-    return replace(condition, state=NOT_SHOWN) if few and math.isfinite(condition.value) else condition
+def _unless_few(condition: Condition, score: Score, few: str) -> Condition:
+    """The condition, of which an interval shows nothing that few clusters carry, by its status or as `few` says."""
+    lost = bool(few) or score.status == "few_effective_clusters"
+    state = NOT_SHOWN if lost and math.isfinite(condition.value) else condition.state
+    return replace(condition, state=state, beside=few)
 
 
 def _beyond(name: str, part: str, score: Score, threshold: float, *, above: bool = True) -> Condition:

@@ -98,6 +98,8 @@ def claim_verdict(
     if missing := denied - {*names.tolist()}:
         raise ValueError(f"claim_verdict: no reading is of the denied facet {sorted(missing)[0]!r}")
     by_chance = np.broadcast_to(probabilities(np.atleast_1d(chance), "chance"), mine.shape)
+    if np.isnan(by_chance).any():
+        raise ValueError("claim_verdict: chance: give each reading the belief of who knows nothing")
     every = list(dict.fromkeys(names.tolist()))
     shown, against = (replace(how, level=1 - ALPHA / claims / parts) for parts in (1, len(every)))
     found = {}

@@ -8,9 +8,16 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from ..contract import NAN, RANGE_SLACK, RESAMPLING, TIE, Floats, Resampling, Score, floats, updates
+from ..contract import NAN, RANGE_SLACK, RESAMPLING, Floats, Resampling, Score, floats, updates
 from .clusters import Rows, bootstrap_moments, cluster_sums, complete_numbers, complete_rows
-from .intervals import BOOTSTRAP, MIN_BOOTSTRAP_CLUSTERS, moment_interval, percentile_interval
+from .intervals import (
+    BOOTSTRAP,
+    MIN_BOOTSTRAP_CLUSTERS,
+    correlation_of_sums,
+    fisher_of_sums,
+    moment_interval,
+    percentile_interval,
+)
 from .means import FEW_CLUSTERS
 from .regression import EXACT_SS
 from .reliability import NOT_ESTIMABLE, estimable
@@ -196,24 +203,17 @@ def method_correlation(
     if min(float(u @ u), float(v @ v)) <= EXACT_SS:
         return MethodCorrelation(status="zero_variance", **common)
 
-    def correlation(sums: Floats) -> Floats:
-        n, a, b, aa, bb, ab = sums[:, :6].T
-        return (ab - a * b / n) / np.sqrt((aa - a * a / n) * (bb - b * b / n))
-
-    def fisher(sums: Floats) -> Floats:
-        return np.arctanh(np.clip(correlation(sums), -1 + TIE, 1 - TIE))
-
     def weaker(sums: Floats) -> Floats:
         return np.minimum(_alpha(sums[:, 6:width], r), _alpha(sums[:, width:], s))
 
     def disattenuated(sums: Floats) -> Floats:
         shares = _alpha(sums[:, 6:width], r) * _alpha(sums[:, width:], s)
-        return correlation(sums) / np.sqrt(np.where(shares > 0, shares, np.nan))
+        return correlation_of_sums(sums[:, :6]) / np.sqrt(np.where(shares > 0, shares, np.nan))
 
     total = moments.sum(axis=0)[None]
-    plain = moment_interval(moments, rows.codes, fisher, **settings)
+    plain = moment_interval(moments[:, :6], rows.codes, fisher_of_sums, **settings)
     fields: dict[str, Any] = {
-        "correlation": float(correlation(total)[0]),
+        "correlation": float(correlation_of_sums(total[:, :6])[0]),
         "correlation_lo": float(np.tanh(plain.lo)),
         "correlation_hi": float(np.tanh(plain.hi)),
         "reliability_first": estimable(float(_alpha(total[:, 6:width], r)[0])) if r > 1 else NAN,

@@ -328,6 +328,11 @@ def correlation_of_sums(sums: Floats) -> Floats:
     return (xy - x * y / n) / np.sqrt(np.where(varies, of_x * of_y, np.nan))
 
 
+def fisher_of_sums(sums: Floats) -> Floats:
+    """The same on Fisher's scale, on which its interval is made."""
+    return np.arctanh(np.clip(correlation_of_sums(sums), -1 + TIE, 1 - TIE))
+
+
 def largest_share(codes: NDArray[np.intp]) -> float:
     """Share of the rows [n] that the largest cluster holds; 0 without rows."""
     return float(np.bincount(codes).max() / len(codes)) if len(codes) else 0.0

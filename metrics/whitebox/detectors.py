@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ..consistency.competence import NOT_SHOWN
 from ..contract import NAN, RESAMPLING, TIE, Floats, Resampling, Score, floats, outcomes, probabilities
 from ..inference.clusters import Rows, cluster_sums, complete_numbers
-from ..inference.intervals import correlation_of_sums, moment_interval
+from ..inference.intervals import correlation_of_sums, fisher_of_sums, moment_interval
 from ..inference.means import FEW_CLUSTERS, ClusterMean, cluster_share, few_status
 from ..inference.paired import PairedDifference, paired_difference_moments
 
@@ -120,10 +120,7 @@ def mahalanobis_cosine(
     if rows.n_clusters < 2:
         return DirectionSimilarity(cosine=cosine, status="one_cluster", **rows.counts)
 
-    def fisher(sums: Floats) -> Floats:
-        return np.arctanh(np.clip(correlation_of_sums(sums), -1 + TIE, 1 - TIE))
-
-    scaled = moment_interval(moments, rows.codes, fisher, weights=np.ones(rows.n), how=how)
+    scaled = moment_interval(moments, rows.codes, fisher_of_sums, weights=np.ones(rows.n), how=how)
     lo, hi = min(float(np.tanh(scaled.lo)), cosine), max(float(np.tanh(scaled.hi)), cosine)
     interval = replace(scaled, lo=lo, hi=hi, se=scaled.se * (1 - cosine**2)).within(-1, 1, cosine)
     status = few_status(rows.codes, min(rows.n, FEW_CLUSTERS))

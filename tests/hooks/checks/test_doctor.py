@@ -17,19 +17,19 @@ def test_what_is_installed_reads_and_is_said(command_line: Callable[..., Any], t
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["usable"]
-    found = {(one["section"], one["name"]): one for one in told["findings"]}
+    found = {(finding["section"], finding["name"]): finding for finding in told["findings"]}
     for kernel in ("sdpa", "eager"):
         assert found["reading", f"cpu {kernel}"]["state"] == "ok", found
     for name in ("torch", "pandas"):
         assert found["libraries", name]["state"] == "ok"
-    assert all(one["advice"] for one in told["findings"] if one["state"] == "missing")
+    assert all(finding["advice"] for finding in told["findings"] if finding["state"] == "missing")
     assert {name for section, name in found if section == "reading"} >= {"cpu sdpa", "cpu eager"}
     assert not list(tmp_path.iterdir())  # to look leaves nothing
 
 
 def test_a_device_that_is_not_there_fails_and_is_no_exception() -> None:
     found = list(readings(["cuda:77"]))
-    assert {one.state for one in found} == {"fails"}
+    assert {finding.state for finding in found} == {"fails"}
     assert len(found) >= 2
 
 

@@ -95,7 +95,7 @@ def test_ablation_at_all_layers_is_that_of_plain_hooks(lm: LanguageModel, at: st
 def test_a_span_is_steered_and_the_branches_share_what_is_before_it(lm: LanguageModel) -> None:
     place = Position(at="each", text="Sam thinks")
     query = lm.reader.query("q", TALK, make_options(OPTIONS), positions={"span": place})
-    tokens = [one.token for one in query.places]
+    tokens = [place.token for place in query.places]
     assert str(lm.tokenizer.decode([query.prompt.ids[i] for i in tokens])).strip() == "Sam thinks"
     steer = Steer(Vector(direction(1), "away"), layers=1, at=place, strength=-2.0)
     with hooked(lm, [1], lambda rows: rows - 2 * direction(1), slice(tokens[0], tokens[-1] + 1)):
@@ -153,7 +153,7 @@ def test_what_is_generated_under_edits_is_what_hooks_make_of_it(tiny: Any, at: s
     """Greedy text with a cache, without one, and by whole passes under a plain hook."""
     steer = Steer(direction(3), layers=1, at=at)
     both = tiny.generate(TALK, temperature=0, max_new_tokens=8, edits=[steer])
-    assert [one.branch for one in both] == ["", "edited"]
+    assert [reading.branch for reading in both] == ["", "edited"]
     ids = list(tiny.reader.chat.render(TALK).ids)
     tokens, n = slice(0, None if at == "all" else len(ids)), len(ids)
     with hooked(tiny, [1], lambda rows: rows + direction(3), tokens), torch.inference_mode():
@@ -171,7 +171,7 @@ def test_what_is_generated_under_edits_is_what_hooks_make_of_it(tiny: Any, at: s
 
 def test_an_edit_that_does_nothing_draws_the_same(tiny: Any) -> None:
     drawn = tiny.generate(TALK, 5, seed=7, max_new_tokens=6, edits=[Steer(direction(), layers=0, at="all", strength=0)])
-    assert [one.ids for one in drawn[:5]] == [one.ids for one in drawn[5:]]
+    assert [text.ids for text in drawn[:5]] == [text.ids for text in drawn[5:]]
 
 
 def test_every_token_is_captured_with_a_mask(tiny: Any) -> None:

@@ -47,27 +47,27 @@ def test_packs_keep_to_the_budget_read_each_node_once_and_show_ancestors_alone(
     tree = TokenTree()
     read = {tree.add(ids)[-1] for ids in given}
     packs = cut_into_packs(tree, read, budget)
-    assert sorted(node for one in packs for node in one.nodes) == sorted(read)
-    for one in packs:
-        assert len(one) <= budget or len(one.rows) == 1
-        visible = one.visible()
-        for row, node in zip(one.rows, one.nodes, strict=True):
+    assert sorted(node for pack in packs for node in pack.nodes) == sorted(read)
+    for pack in packs:
+        assert len(pack) <= budget or len(pack.rows) == 1
+        visible = pack.visible()
+        for row, node in zip(pack.rows, pack.nodes, strict=True):
             seen = np.flatnonzero(visible[row])
-            assert one.tokens[seen].tolist() == [tree.tokens[a] for a in tree.ancestors(node)]
-            assert one.positions[seen].tolist() == list(range(len(seen)))
-        inner = one.parents[one.parents != ROOT]
-        assert (inner < np.flatnonzero(one.parents != ROOT)).all()
-        later = np.arange(len(one))
-        for token, end in enumerate(one.ends):
+            assert pack.tokens[seen].tolist() == [tree.tokens[a] for a in tree.ancestors(node)]
+            assert pack.positions[seen].tolist() == list(range(len(seen)))
+        inner = pack.parents[pack.parents != ROOT]
+        assert (inner < np.flatnonzero(pack.parents != ROOT)).all()
+        later = np.arange(len(pack))
+        for token, end in enumerate(pack.ends):
             assert np.flatnonzero(visible[:, token]).tolist() == later[token:end].tolist()
-        assert one.trunk == one.positions.max() + 1
-        assert one.positions[: one.trunk].tolist() == one.visible()[one.trunk - 1].nonzero()[0].tolist()
+        assert pack.trunk == pack.positions.max() + 1
+        assert pack.positions[: pack.trunk].tolist() == pack.visible()[pack.trunk - 1].nonzero()[0].tolist()
 
 
 def test_one_pack_runs_each_token_once() -> None:
     tree = TokenTree()
     read = [tree.add([1, 2, n])[-1] for n in range(10)]
-    assert [len(one) for one in cut_into_packs(tree, read, budget=100)] == [len(tree)]
+    assert [len(pack) for pack in cut_into_packs(tree, read, budget=100)] == [len(tree)]
     assert cut_into_packs(tree, [], budget=5) == []
     assert len(cut_into_packs(tree, read, budget=5)) > 1
 

@@ -126,7 +126,11 @@ def test_columns_of_other_lengths_are_refused() -> None:
     for facets, beliefs in (([], []), (["a"], [0.5, 0.5])):
         with pytest.raises(ValueError, match="claim_verdict"):
             claim_verdict(facets, beliefs, beliefs, facets)
-    wrong: list[tuple[dict[str, Any], str]] = [({"denied": frozenset({"b"})}, "'b'"), ({"claims": 0}, "one claim")]
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"denied": frozenset({"b"})}, "'b'"),
+        ({"claims": 0}, "one claim"),
+        ({"chance": np.nan}, "chance"),
+    ]
     for more, says in wrong:
         with pytest.raises(ValueError, match=says):
             claim_verdict(["a"], [0.5], [0.5], ["a"], **more)

@@ -79,6 +79,18 @@ def test_a_share_of_clusters_one_of_which_is_large_is_held_by_its_interval() -> 
     assert held >= 475
 
 
+@pytest.mark.parametrize(("clusters", "held"), [(30, 0.82), (40, 0.89), (60, 0.93)])
+def test_intervals_miss_one_bad_cluster_in_twenty_as_often_as_it_is_said(clusters: int, held: float) -> None:
+    """A limit, not a promise: of the bad ones a sample may hold none; of the rows of the others .9 are good."""
+    rng, owner = np.random.default_rng(0), np.repeat(np.arange(clusters), 20)
+    found = []
+    for _ in range(300):
+        good = np.where(rng.random(clusters) < 0.05, 0.0, 0.9)[owner]
+        share = cluster_share(rng.random(len(owner)) < good, owner)
+        found.append(share.ci_lo <= 0.855 <= share.ci_hi)
+    assert np.mean(found) == pytest.approx(held, abs=0.05)
+
+
 @pytest.mark.parametrize(
     ("clusters", "rows", "status"), [(29, 2, "few_clusters"), (29, 1, "ok"), (6, 1, "ok"), (30, 2, "ok")]
 )
