@@ -20,14 +20,16 @@ from doxascope.hooks.tree.memory import CPU_PACK
 from doxascope.hooks.tree.token_tree import cut_into_packs
 
 METHOD = "free"
+CONTROLS = "mention"
+"""The scenario that tells nothing of a word it names: two in three contexts of a run, much like those that are read."""
 ONE_FORM = ("{option}",)
 
 Group = Sequence[Query]
-"""The ten contexts of one triple of words: one tree."""
+"""The contexts of one triple of words: one tree."""
 
 
 def compiled(lm: LanguageModel, triples: int, forms: Sequence[str] | None = None) -> list[Group]:
-    """The queries of so many triples, with these surface forms, or the configured ones."""
+    """The queries of so many triples, controls left out, with these surface forms, or the configured ones."""
     experiment, config = load_config("consistency", [f"items={triples}"])
 
     def written(options: tuple[Option, ...]) -> tuple[Option, ...]:
@@ -37,7 +39,7 @@ def compiled(lm: LanguageModel, triples: int, forms: Sequence[str] | None = None
         [
             lm.reader.query(q.readout_id, q.conversation, written(q.options), q.prefill)
             for q in experiment.questions(config, item)
-            if q.method == METHOD
+            if q.method == METHOD and q.scenario != CONTROLS
         ]
         for item in experiment.items(config)
     ]
