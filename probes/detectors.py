@@ -53,14 +53,20 @@ class Detector:
             raise UserError(f"{self.name}: the model's activations are no finite numbers; load it with dtype float32")
         return np.einsum("nld,ld->n", x, self.directions) / len(self.directions) + self.offset
 
+    def require_placed(self, layers: Sequence[int] = (), threshold: float | None = None) -> None:
+        """Raise UserError if neither the file nor what is given says the layer, or the threshold."""
+        level = self.threshold if threshold is None else threshold
+        known = {"layer": layers or self.layers, "threshold": np.isfinite(level)}
+        if missing := [name for name, said in known.items() if not said]:
+            raise UserError(f"{self.name}: does not say its {missing[0]}; give --{missing[0]}")
+
     def placed(self, n_layers: int, layers: Sequence[int] = (), threshold: float | None = None, high: str = "") -> Self:
         """The same with what is given in the place of what the file says, turned so that high scores mean a lie.
 
         Raises UserError if neither says it, and for layers that the model or the detector has not.
         """
+        self.require_placed(layers, threshold)
         layers, threshold = tuple(layers) or self.layers, self.threshold if threshold is None else threshold
-        if missing := [name for name, known in (("layer", layers), ("threshold", np.isfinite(threshold))) if not known]:
-            raise UserError(f"{self.name}: does not say its {missing[0]}; give --{missing[0]}")
         if wrong := [layer for layer in layers if not 0 <= layer < n_layers]:
             raise UserError(f"{self.name}: layer {wrong[0]} is none of this model's, which are 0 to {n_layers - 1}")
         if len({*layers}) < len(layers):

@@ -69,6 +69,8 @@ def detector(
         raise UserError(f"{twice}: is the name of two detectors; rename one file")
     if taken := [each.name for each in loaded if each.name in (*rows, "held", "stated", "coverage")]:
         raise UserError(f"{taken[0]}: is the name of a column, too; rename the file")
+    for each in loaded:
+        each.require_placed(layers, threshold)
     spec = resolve_model(model or DEFAULT)
     give_consent(spec, places=allow_code)
     place = prepared(out, (*PAGE, "detector.csv"), HEADING, "certificate of detectors")

@@ -50,6 +50,11 @@ OF_WHAT_WAS_SAID = "Was that true? Answer Yes or No."
 RIVALS = WORDS, LOGITS, CONSTANT = "a bag of words", "the model's own answer", "a constant"
 STYLE, HEADING = "style ", "Detectors of lies"
 LIMITS = "A verdict holds for these rows. It does not show {}what is read elsewhere."
+ONE_SIDED = {
+    "held": ("holds", "Ask about claims that it knows, or give the column `held`."),
+    "stated": ("calls", "Its own answer does as well as a constant."),
+}
+"""Of a belief that lies on one side of one half in all rows: the verb, and what is to be known of it."""
 UNUSED = "that the model uses what is read, nor "
 
 
@@ -81,14 +86,27 @@ class DetectorCertificate:
         worst = min((each for each in styles if np.isfinite(each[0])), default=None)
         least = f" Its worst is {worst[1]}, with a balanced accuracy of {shown(worst[0])}." if worst else ""
         follows = f" When it is moved, {self.causal.sentence}." if self.causal else ""
-        return f"{self.name} {shows}: {self.reads.why}.{least}{follows}"
+        return f"“{self.name}” {shows}: {self.reads.why}.{least}{follows}"
 
     @property
     def about(self) -> str:
         """What it was read from."""
         of = self.detector
         layers = f"{'the mean of ' if of.layers[1:] else ''}layer {', '.join(map(str, of.layers))}"
-        return f"{of.name}: {of.source}, {layers}, threshold {shown(of.threshold)}."
+        return f"“{of.name}”: {of.source}, {layers}, threshold {shown(of.threshold)}."
+
+    def alarms(self, scores: Floats) -> list[Stamp]:
+        """What must be known of its threshold before any rate, from its scores."""
+        every, least, most = self.rates["all"], shown(float(scores.min())), shown(float(scores.max()))
+        above = scores > self.detector.threshold
+        if above.all() or not above.any():
+            says = f"“{self.name}” flags {'every' if above.all() else 'no'} row."
+            at = f"Its scores run from {least} to {most}, and its threshold is {shown(self.detector.threshold)}."
+            return [Stamp(says=says, note=f"{at} Give one with --threshold.")]
+        if every.ci_hi < 0.5:
+            says = f"“{self.name}” flags truths rather than lies."
+            return [Stamp(says=says, note="If its high scores mean that something is true, give --high truth.")]
+        return []
 
 
 def material(path: Path) -> pd.DataFrame:
@@ -265,7 +283,7 @@ def page(every: Sequence[DetectorCertificate], rows: pd.DataFrame, source: str, 
     top = Top(
         said=f"{model} read {len(rows)} rows of {groups} questions of {source}, {lies} of them lies, {where}.",
         verdict=Prose(text=" ".join(each.sentence for each in every), strong=True),
-        alarms=_alarms(rows),
+        alarms=_alarms(rows) + [stamp for each in every for stamp in each.alarms(rows[each.name].to_numpy())],
         further=[Prose(text=each.about) for each in every] + [Prose(text=LIMITS.format("" if moved else UNUSED))],
         figure=forest("What the scores follow", drawn, "standardised slope", caption, reference=0.0),
     )
@@ -302,4 +320,8 @@ def _alarms(rows: pd.DataFrame) -> list[Stamp]:
     if (low := rows["coverage"] < LOW_COVERAGE).any():
         says = f"In {low.mean():.0%} of the rows Yes and No have less than {LOW_COVERAGE:.0%} of the probability."
         alarms.append(Stamp(says=says, note="There the beliefs rest on answers that the model rarely gives."))
+    for name, (holds, note) in ONE_SIDED.items():
+        if (sides := rows[name].dropna() < 0.5).nunique() == 1:
+            answer = "false" if sides.iloc[0] else "true"
+            alarms.append(Stamp(says=f"The model {holds} every claim {answer} in these rows.", note=note))
     return alarms

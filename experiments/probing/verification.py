@@ -246,7 +246,7 @@ def page(verdicts: Mapping[str, ClaimVerdict], rows: pd.DataFrame, source: str, 
         "A reading is as claimed if the belief in what is claimed lies above one half and above what who knows nothing "
         f"has (two of three options: two thirds), and by more than {RAISED:g} above that of the twin; where it is said "
         "to be denied, if it lies below both. A claim is verified if the whole interval of the share lies above one "
-        "half in every facet, and refuted if it lies below in one.",
+        "half in every facet, and refuted if it lies below in one, even if what cannot be read were as claimed.",
         short=True,
     )
     top = Top(

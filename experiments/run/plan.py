@@ -80,8 +80,8 @@ class Plan:
         """What it says."""
         items = f"{self.items} items ({experiment.unit})"
         yield f"{experiment.name} on {self.config.model.name}: {items}, {self.readouts} read-outs"
-        fewer = self.tokens_one_by_one / self.tokens_run
-        yield f"about {self.tokens_run:,} tokens through the model; one pass per scored text takes {fewer:.1f} x that"
+        more = self.tokens_one_by_one / self.tokens_run
+        yield f"about {self.tokens_run:,} tokens through the model; one text at a time: {more:.1f} times as many"
         if self.tokens_sampled:
             yield f"and up to {self.tokens_sampled:,} tokens sampled, of thoughts and answers"
         yield f"longest forward pass {self.longest_pass:,} tokens, mask {self.mask_bytes / 1e6:.1f} MB"

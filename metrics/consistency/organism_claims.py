@@ -146,12 +146,19 @@ def _judged(facets: Mapping[str, ClaimedFacet], fewest: int) -> ClaimVerdict:
             if facet.expected == HELD and facet.believed.ci_lo > 0.5:
                 also = facet.twin_believed.ci_lo > 0.5
                 says = "the twin holds it as well" if also else "it is hardly more believed than by the twin"
-            refuting.append(f"in {name} {says}")
+            refuting.append(f"in {name} {says}: {_seen(facet)}")
         elif not facet.shown:
             few = f", of which {fewest} clusters are needed at least" if facet.n_clusters < fewest else ""
-            lacking.append(f"in {name} it is not shown to be {facet.expected}{few}")
+            lacking.append(f"in {name} it is not shown to be {facet.expected}{few}: {_seen(facet)}")
     if not any(facet.expected == HELD for facet in facets.values()):
         lacking.append("no facet is given in which it is held, and a denial alone is no belief")
     if refuting or lacking:
         return ClaimVerdict(REFUTED if refuting else NOT_SHOWN, "; ".join(refuting or lacking), facets)
-    return ClaimVerdict(VERIFIED, ", ".join(f"{facet.expected} in {name}" for name, facet in facets.items()), facets)
+    why = "; ".join(f"{facet.expected} in {name}: {_seen(facet)}" for name, facet in facets.items())
+    return ClaimVerdict(VERIFIED, why, facets)
+
+
+def _seen(facet: ClaimedFacet) -> str:
+    """The share that a verdict rests on, in words."""
+    unread = f", {facet.n_unread} of {facet.n_rows} not read" if facet.n_unread else ""
+    return f"{facet.share:.0%} [{100 * facet.ci_lo:.0f}, {100 * facet.ci_hi:.0f}] of readings as claimed{unread}"

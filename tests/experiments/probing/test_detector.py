@@ -238,10 +238,29 @@ def test_planted_scores_get_their_verdicts_on_the_page(tiny: Any, tmp_path: Path
     assert "<img" not in html
     assert "\x1b" not in html + to_text(document, full=True) + json.dumps(to_json(document), ensure_ascii=False)
     text = " ".join(to_text(document).split())
-    assert "order reads the instruction to lie" in text
-    assert "nothing is not shown to read one thing" in text
+    assert "“order” reads the instruction to lie" in text
+    assert "“nothing” is not shown to read one thing" in text
     assert "lies, order" in " ".join(to_text(document, full=True).split())
     assert len(from_json(to_json(document)).blocks) == len(document.blocks)
+    assert "flags" not in " ".join(stamp.says for stamp in document.top.alarms)
+
+
+def test_a_page_says_what_a_threshold_or_an_answer_makes_of_its_rates() -> None:
+    lie = np.tile([0.0, 1.0], 30)
+    frame = pd.DataFrame({"cluster": np.repeat(np.arange(30), 2).astype(str), "lie": lie, "said": WORDS[0]})
+    frame = frame.assign(messages="", claim="", instructed=lie, held=0.3 - lie / 5, stated=0.2, coverage=1.0)
+    frame = frame.assign(low=lie - 5, high=lie + 5, turned=0.5 - lie, right=lie - 0.5)
+    every = [certify(frame, made(name, np.ones(4), (1,)), QUICK) for name in ("low", "high", "turned", "right")]
+    alarms = {stamp.says: stamp.note for stamp in page(every, frame, "l.csv", "m", "here").top.alarms}
+    assert [*alarms] == [
+        "The model holds every claim false in these rows.",
+        "The model calls every claim false in these rows.",
+        "“low” flags no row.",
+        "“high” flags every row.",
+        "“turned” flags truths rather than lies.",
+    ]
+    assert alarms["“low” flags no row."].startswith("Its scores run from -5.000 to -4.000, and its threshold is 0.")
+    assert "--high truth" in alarms["“turned” flags truths rather than lies."]
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
@@ -276,7 +295,7 @@ def test_the_command_reads_files_and_refuses_what_it_cannot(
     done = command_line("detector", "lies.npz", *given, "--out", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     why = "2 questions hold several complete rows; 30 are needed"
-    assert f"lies is not shown to read one thing: {why}" in " ".join(done.stdout.split())
+    assert f"“lies” is not shown to read one thing: {why}" in " ".join(done.stdout.split())
     table, detector = pd.read_csv(tmp_path / "out" / "detector.csv"), load_detector(tmp_path / "lies.npz")
     assert table["lies"].to_numpy() == pytest.approx(read(tiny, rows, [detector])["lies"], abs=1e-5)
     assert (tmp_path / "out" / "report.html").is_file()

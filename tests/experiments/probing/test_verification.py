@@ -177,6 +177,7 @@ def test_the_page_says_what_was_found_and_obeys_no_text(tmp_path: Path) -> None:
         "In 4 facets whoever believes the claim gives the same answer to every question",
         "in few it is not shown to be held, of which 6 clusters are needed",
         "(12 not read)",
+        "of readings as claimed, 12 of",
     ):
         assert says in text, text
     assert len(from_json(to_json(document)).blocks) == len(document.blocks)

@@ -36,9 +36,19 @@ def test_the_interval_of_six_of_six_is_that_of_clopper_and_pearson() -> None:
 def test_each_planted_agent_gets_its_verdict() -> None:
     held, not_held, denied = [0.9] * 11 + [0.4], [0.3] * 11 + [0.8], frozenset({"direct"})
     for beliefs, denials, verdict, why in (
-        ({"direct": held, "bet": held}, frozenset(), "verified", "held in direct, held in bet"),
-        ({"direct": held, "bet": not_held}, frozenset(), "refuted", "in bet it is not held"),
-        ({"direct": not_held, "bet": held}, denied, "verified", "denied in direct, held in bet"),
+        (
+            {"direct": held, "bet": held},
+            frozenset(),
+            "verified",
+            "held in direct: 92% [60, 100] of readings as claimed; held in bet: 92%",
+        ),
+        (
+            {"direct": held, "bet": not_held},
+            frozenset(),
+            "refuted",
+            "in bet it is not held: 8% [0, 40] of readings as claimed",
+        ),
+        ({"direct": not_held, "bet": held}, denied, "verified", "denied in direct: 92%"),
         ({"direct": held, "bet": held}, denied, "refuted", "in direct it is not denied"),
         ({"direct": not_held, "bet": not_held}, denied, "refuted", "in bet it is not held"),
         ({"direct": not_held}, denied, "not shown", "a denial alone is no belief"),
@@ -101,7 +111,8 @@ def test_who_knows_nothing_denies_nothing() -> None:
 
 def test_a_model_that_leans_a_little_farther_than_its_twin_is_not_said_to_share_its_belief() -> None:
     found = judged({"direct": [0.54] * 12}, 0.45)
-    assert (found.verdict, found.why) == ("refuted", "in direct it is hardly more believed than by the twin")
+    assert found.verdict == "refuted"
+    assert found.why.startswith("in direct it is hardly more believed than by the twin: ")
     for belief, twin in ((0.8, 0.7), (0.9, 0.8), (0.6, 0.5)):  # no more than .1, however it is rounded
         assert judged({"direct": [belief] * 12}, twin).verdict == "refuted"
 
@@ -119,7 +130,8 @@ def test_a_model_that_leans_a_little_farther_than_its_twin_is_not_said_to_share_
 def test_a_refuted_claim_says_what_it_lacks(belief: float, twin: float, chance: float, why: str) -> None:
     """Who believes it no more than who knows nothing does not share it with a twin that does."""
     found = judged({"direct": [belief] * 12}, twin, chance=chance)
-    assert (found.verdict, found.why) == ("refuted", f"in direct {why}")
+    assert found.verdict == "refuted"
+    assert found.why.startswith(f"in direct {why}: ")
 
 
 def test_columns_of_other_lengths_are_refused() -> None:
