@@ -371,7 +371,7 @@ def taught(save_speller: Callable[..., Path]) -> Callable[..., Any]:
 
         lm = load(str(save_speller(characters, **config)), template="none")
         lines = [torch.tensor(lm.tokenizer(prompt + answer)["input_ids"] + [0]) for answer in answers]
-        ids = torch.nn.utils.rnn.pad_sequence(lines, batch_first=True, padding_value=-100)
+        ids = torch.nn.utils.rnn.pad_sequence(lines, batch_first=True, padding_value=-100).to(lm.model.device)
         parameters = [p.requires_grad_() for p in lm.model.parameters()]
         optimizer = torch.optim.Adam(parameters, lr=5e-3)
         for _ in range(60):

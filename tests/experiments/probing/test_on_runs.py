@@ -116,7 +116,7 @@ def test_lenses_read_in_passing_what_a_plain_pass_would_say_there(
     yes, _ = option_ids(tiny, ("Yes", "No"))
     for own in last.iloc[::9].to_dict("records"):
         ids = tiny.reader.chat.render(said[own["of"]]).ids[: own["token"] + 1]
-        logp = tiny.model(torch.tensor([ids])).logits[0, -1].log_softmax(-1)
+        logp = tiny.model(torch.tensor([ids], device=tiny.model.device)).logits[0, -1].log_softmax(-1).cpu()
         expected = float(logp[list(yes)].logsumexp(0))
         assert own["logp"] == pytest.approx(expected, abs=noise(expected))
     rows = json.loads((folder / "scores.json").read_text())["scores"]

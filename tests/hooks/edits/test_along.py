@@ -152,11 +152,11 @@ def test_the_shift_of_the_next_token_is_that_of_two_plain_passes(tiny: LanguageM
     from doxascope.hooks.model.blocks import blocks
 
     for number, talk in enumerate((BASE, SOURCE)):
-        ids = torch.tensor([tiny.reader.chat.render(talk).ids])
+        ids = torch.tensor([tiny.reader.chat.render(talk).ids], device=tiny.model.device)
 
         def after(_: Any, args: Any, output: Any) -> Any:
             hidden = (output[0] if isinstance(output, tuple) else output).clone()
-            hidden[0, -1] += torch.from_numpy(d).float()
+            hidden[0, -1] += torch.from_numpy(d).to(hidden)
             return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
 
         with torch.inference_mode():

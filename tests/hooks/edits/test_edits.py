@@ -47,7 +47,7 @@ def hooked(
 
     def after(_: Any, args: Any, output: Any) -> Any:
         hidden = (output[0] if isinstance(output, tuple) else output).clone()
-        hidden[0, tokens] = change(hidden[0, tokens])
+        hidden[0, tokens] = change(hidden[0, tokens].cpu()).to(hidden)
         return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
 
     handles = [blocks(lm.model)[layer].register_forward_hook(after) for layer in layers]
@@ -65,7 +65,11 @@ def by_plain_passes(lm: LanguageModel, prompt: list[int], paths: Any) -> list[fl
         total = []
         for path in forms:
             with torch.inference_mode():
-                logp = lm.model(torch.tensor([[*prompt, *path]]), use_cache=False).logits[0].log_softmax(-1)
+                logp = (
+                    lm.model(torch.tensor([[*prompt, *path]], device=lm.model.device), use_cache=False)
+                    .logits[0]
+                    .log_softmax(-1)
+                )
             steps = sum(logp[len(prompt) - 1 + i, token] for i, token in enumerate(path))
             total.append(steps + logp[-1, lm.reader.terminators.ids].logsumexp(0))
         found.append(float(torch.stack(total).logsumexp(0)))
@@ -158,7 +162,9 @@ def test_what_is_generated_under_edits_is_what_hooks_make_of_it(tiny: Any, at: s
     tokens, n = slice(0, None if at == "all" else len(ids)), len(ids)
     with hooked(tiny, [1], lambda rows: rows + direction(3), tokens), torch.inference_mode():
         for _ in range(8):
-            ids.append(int(tiny.model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+            ids.append(
+                int(tiny.model(torch.tensor([ids], device=tiny.model.device), use_cache=False).logits[0, -1].argmax())
+            )
     assert list(both[1].ids) == ids[n : n + len(both[1].ids)]
     assert both[1].ids != both[0].ids
     slow = RecomputedHistories(tiny.backend, 500)
@@ -182,8 +188,8 @@ def test_every_token_is_captured_with_a_mask(tiny: Any) -> None:
         ids = tiny.reader.chat.render([{"role": "user", "content": text}]).ids
         assert mask[row].sum() == len(ids)
         with torch.inference_mode():
-            states = tiny.model(torch.tensor([ids]), output_hidden_states=True).hidden_states
-        torch.testing.assert_close(values[row, : len(ids), 0], states[1][0], rtol=1e-4, atol=1e-4)
+            states = tiny.model(torch.tensor([ids], device=tiny.model.device), output_hidden_states=True).hidden_states
+        torch.testing.assert_close(values[row, : len(ids), 0].cpu(), states[1][0].cpu(), rtol=1e-4, atol=1e-4)
         assert not values[row, len(ids) :].any()
     assert found.residuals is None
 

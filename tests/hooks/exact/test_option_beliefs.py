@@ -86,7 +86,12 @@ def test_the_competitor_is_the_likeliest_token_that_starts_no_option(
 ) -> None:
     query, reading = asked.queries[0], asked.readings[0]
     with torch.inference_mode():
-        logp = smollm.model(torch.tensor([query.prompt.ids])).logits[0, -1].log_softmax(-1)
+        logp = (
+            smollm.model(torch.tensor([query.prompt.ids], device=smollm.model.device))
+            .logits[0, -1]
+            .log_softmax(-1)
+            .cpu()
+        )
     ranked = [int(i) for i in logp.argsort(descending=True)]
     best = next(i for i in ranked if i not in query.paths.first_ids)
     assert reading.competitor.token == best

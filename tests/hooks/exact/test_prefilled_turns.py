@@ -25,7 +25,9 @@ def test_a_prefilled_turn_is_as_likely_as_the_answer_itself(smollm: Any, noise: 
     prompt = list(smollm.reader.chat.render(ASKED).ids)
     answer = smollm.tokenizer("No.<|im_end|>")["input_ids"]
     with torch.inference_mode():
-        logp = smollm.model(torch.tensor([prompt + answer])).logits[0].log_softmax(dim=1)
+        logp = (
+            smollm.model(torch.tensor([prompt + answer], device=smollm.model.device)).logits[0].log_softmax(dim=1).cpu()
+        )
     steps = [float(logp[len(prompt) - 1 + i, token]) for i, token in enumerate(answer)]
     assert reading.prefilled_logp == pytest.approx(sum(steps), abs=noise(sum(steps)))
     assert smollm.read_plain(query).prefilled_logp == pytest.approx(sum(steps), abs=noise(sum(steps)))

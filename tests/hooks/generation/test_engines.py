@@ -105,7 +105,7 @@ def test_a_text_that_is_longer_than_a_pack_is_read_in_one_pass(
     prompt, text = (1, 2), (1, 2, 3, 4) * 10
     (read,) = read_texts([prompt], [text], TWO, letters.backend, letters.head, 8)
     assert passes == [len(prompt + text) - 1]
-    plain = next_token_logp(letters.model, [*prompt, *text], len(prompt) - 1)[range(len(text)), list(text)]
+    plain = next_token_logp(letters.model, [*prompt, *text], len(prompt) - 1)[range(len(text)), list(text)].cpu()
     np.testing.assert_allclose(read.logp, plain, atol=noise(plain))
 
 

@@ -137,7 +137,7 @@ def test_every_history_is_computed_once(speller: Any) -> None:
 def test_greedy_is_what_transformers_says(smollm: Any) -> None:
     chat = [{"role": "user", "content": "Which colour is the sky?"}]
     (sample,) = smollm.generate(chat, temperature=0, max_new_tokens=10)
-    prompt = torch.tensor([smollm.reader.chat.render(chat).ids])
+    prompt = torch.tensor([smollm.reader.chat.render(chat).ids], device=smollm.model.device)
     reference = smollm.model.generate(prompt, do_sample=False, max_new_tokens=10)[0, prompt.shape[1] :]
     assert list(sample.ids) == reference.tolist()
     assert sample.text == smollm.tokenizer.decode(reference, skip_special_tokens=True)

@@ -51,7 +51,7 @@ def by_plain_passes(lm: Any, text: str, prefill: str, said: list[list[str]]) -> 
             ids = lm.tokenizer(prompt + prefill + form, add_special_tokens=False)["input_ids"]
             assert ids[: len(before)] == before
             with torch.inference_mode():
-                logp = lm.model(input_ids=torch.tensor([ids])).logits[0].log_softmax(-1)
+                logp = lm.model(input_ids=torch.tensor([ids], device=lm.model.device)).logits[0].log_softmax(-1)
             steps = sum(float(logp[i - 1, ids[i]]) for i in range(len(before), len(ids)))
             total += np.exp(steps) * float(logp[-1].exp()[lm.reader.terminators.ids].sum())
         found.append(total)
@@ -263,9 +263,9 @@ def test_the_residual_stream_comes_from_the_same_passes(lm: Any) -> None:
     text = f"{ROWS[0]['question']}\nChoose one of: {', '.join(ROWS[0]['options'])}."
     ids = lm.reader.chat.render([{"role": "user", "content": text}], "My answer is:").ids
     with torch.inference_mode():
-        states = lm.model(torch.tensor([ids]), output_hidden_states=True).hidden_states
+        states = lm.model(torch.tensor([ids], device=lm.model.device), output_hidden_states=True).hidden_states
     kept = found.captured.residuals["resid_post"][0]
-    np.testing.assert_allclose(kept[0], states[1][0, -1], atol=1e-4)  # the last layer's is normalised there
+    np.testing.assert_allclose(kept[0], states[1][0, -1].cpu(), atol=1e-4)  # the last layer's is normalised there
     assert kept.shape == (2, 32)
     assert "capture" not in found.table
 

@@ -177,8 +177,8 @@ def test_the_end_of_each_step_is_captured_within_the_thought(pondering: Configur
         for row, name in list(zip(steps.index, steps["readout_id"], strict=True))[::7]:
             prompt = lm.reader.chat.render(asked[name].conversation).ids
             ids = [*prompt, *(asked[name].thought or ())]
-            plain = lm.model(torch.tensor([ids]), output_hidden_states=True).hidden_states
-            np.testing.assert_allclose(stored.values[row], plain[1][0, -1], atol=noise(plain[1][0, -1]))
+            plain = lm.model(torch.tensor([ids], device=lm.model.device), output_hidden_states=True).hidden_states
+            np.testing.assert_allclose(stored.values[row], plain[1][0, -1].cpu(), atol=noise(plain[1][0, -1]))
 
 
 def test_drift_is_that_of_the_question_under_which_thoughts_are_had(pondering: Configured, tmp_path: Path) -> None:
