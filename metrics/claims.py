@@ -213,7 +213,7 @@ def _parts(conditions: Iterable[Condition], names: Mapping[str, str] | None = No
         name = condition.name
         if name == COVERAGE and math.isfinite(condition.median):
             name = RARE if condition.value < MOST and not names else name
-            median = f"median coverage {shown(condition.median)}"
+            median = f"{'median' if name == COVERAGE and not names else 'median coverage'} {shown(condition.median)}"
             part = f"“{part}” ({median})" if part else median
         parts.setdefault(name, []).append(part)
     texts = {name: listed(list(filter(None, several))) for name, several in parts.items()}

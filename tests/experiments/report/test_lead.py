@@ -246,7 +246,7 @@ def test_the_line_of_several_methods_says_why_something_is_not_shown_or_was_not_
     assert Lead(found, []).sentence == (
         f"A: not shown to be readable (ratio of rare answers: median coverage 0.120), {untested}, coherence not "
         "tested. "
-        f"B: not shown to be readable (coverage: median coverage 0.600), {untested}, coherence not tested."
+        f"B: not shown to be readable (coverage: median 0.600), {untested}, coherence not tested."
     )
     assert [verdict.called for verdict in found] == ["a (ratio of rare answers)", "b"]
     table = Lead(found, []).top("", None).gate
