@@ -6,6 +6,8 @@ from doxascope.experiments.report.legend import legend
 from doxascope.experiments.report.terminal import to_text
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.terms import asked_as
+from doxascope.experiments.suite.martingale import page as martingale
+from doxascope.experiments.suite.rationality import page as rationality
 from doxascope.metrics.number import STATUSES
 
 TERMS = [("reject", "a word is ruled out"), ("narrow", "two words are kept")]
@@ -36,6 +38,13 @@ def test_verdicts_mean_the_conditions_that_the_page_asks() -> None:
 def test_a_warning_stands_apart_from_what_a_number_is_read_against() -> None:
     cell = Cell("0.667", ["(chance: 0.667)"], status="few_clusters")
     assert "0.667 (chance: 0.667) (few clusters)" in to_text(_report(cell))
+
+
+def test_what_is_not_parsed_is_not_called_what_an_unreadable_method_is_called() -> None:
+    """† says that no belief is measured: this column counts other read-outs."""
+    for column in (*martingale.COLUMNS, *rationality.READINGS):
+        assert column.title != "no belief"
+        assert column.title == "unparsed" or column.metric != "unparsed"
 
 
 def test_a_name_within_another_is_not_explained() -> None:

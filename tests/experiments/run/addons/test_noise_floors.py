@@ -48,7 +48,8 @@ def test_a_run_refers_to_the_certificate_of_its_model(
     measured: tuple[RunFolder, bytes, str], certificate: Certificate
 ) -> None:
     folder, scores, page = measured
-    assert "doxascope certify" in page
+    assert "doxascope certify MODEL" in page
+    assert "measures it, and the same run command then shows it." in page
     assert (folder.path / "scores.json").read_bytes() == scores
     assert folder.manifest["certificate"] == certificate.hash
     floors = json.loads((folder.path / "floors.json").read_text())
