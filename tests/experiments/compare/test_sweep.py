@@ -242,6 +242,7 @@ def test_a_run_says_what_it_is_of_and_others_name_collect(study: Path, command_l
         (("truth", "--vary", "experiment=[consistency]"), "setting experiment: truth is one; name consistency"),
         (("truth", "-o", "itms=3"), "did you mean 'items'"),
         (("plan.yaml", "ask"), "plan.yaml: is a plan of a sweep; give it alone"),
+        (("truth", "ask", "-m", "./step-100", "--seeds", "2"), "ask on ./step-100, seed 0: questions: none are given"),
         (("truth", "--slurm", "timeout_min=3"), "is for jobs of Slurm; give it with --executor slurm"),
         (("truth", "--executor", "slurm"), "--executor slurm: "),
         (("truth", "--vary", "seed=[1, 2]"), "setting seed: a sweep takes its seeds as --seeds 3"),
