@@ -23,7 +23,7 @@ SCHEMA = "0.3.0"
 LOSSES = ("log_loss", "brier", "calibration_error")
 """How the name of a number begins that is better the lower it is."""
 RANGES = {
-    r"accuracy|accuracy_(single|multi)|auroc|c2|c3|yes_no_mass|p_(error|invalid)_\w+": (0, 1),
+    r"accuracy|accuracy_(single|multi)|confidence|order_effect|auroc|c2|c3|yes_no_mass|p_(error|invalid)_\w+": (0, 1),
     r"(\w+_)?coverage(_(prior|posterior|single|multi))?": (0, 1),
     r"brier|brier_(prior|post)|calibration_error|rmse_truth": (0, 1),
     r"brier_multiclass": (0, 2),
