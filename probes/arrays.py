@@ -16,7 +16,7 @@ from ..hooks.store import Header
 from ..metrics.contract import Floats
 from .dataset import ProbeData, make_target
 from .evidence.study import Study, StudyPlan
-from .features import ArrayFeatures, ReadAt
+from .features import OF_ARRAYS, ArrayFeatures, ReadAt
 from .job import RegisteredPlace, run_job
 from .probe import Probe
 from .report_card import Card, told
@@ -115,12 +115,12 @@ def probe_arrays(
     numbers = [*range(n_layers)] if layers is None else [*layers]
     if len(numbers) != n_layers or len({*numbers}) != n_layers:
         raise UserError(f"layers: {len({*numbers})} different ones for the {n_layers} of x; give one for each")
-    points = {ReadAt("resid_post", number, "own"): values[:, i] for i, number in enumerate(numbers)}
+    points = {ReadAt("resid_post", number, OF_ARRAYS): values[:, i] for i, number in enumerate(numbers)}
     settings = parse(StudyPlan, plan, "probe_arrays")
     chosen = at_depth([*points], settings.depth, max(numbers) + 1) if layer is None else layer
     if chosen not in numbers:
         raise UserError(f"layer {chosen}: is none of those of x: {', '.join(map(str, numbers))}")
-    at = ReadAt("resid_post", chosen, "own")
+    at = ReadAt("resid_post", chosen, OF_ARRAYS)
     data = ProbeData(_rows(n, np.asarray(groups), beside), target, ArrayFeatures(points), tuple(points))
     site = {True: "before the question", False: "read-out", None: "unknown"}[before_question]
     header = Header(sites=(at.site,), layers=tuple(numbers), d_model=width, dtype="float32", conditions={})

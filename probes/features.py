@@ -117,6 +117,8 @@ WHERE: dict[ReadingSite, str] = {
     "unknown": "lies before or after the question: nothing tells which",
 }
 """In words, after `which`."""
+OF_ARRAYS = "own"
+"""The position of activations that are given as arrays."""
 AT_THE_ANSWER = ("last", "before_answer", "thought")
 BELIEF, READ_OUT, DECODED, NOTHING = "latent belief", "read-out", "decoded information", "nothing decodable"
 UNSURE, TOO_FEW, UNTESTED = "not shown to be decodable", "too few groups to say", "not tested for what it holds"

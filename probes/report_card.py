@@ -8,7 +8,7 @@ from ..metrics.number import status_text
 from .evidence.calibration import SLOPE_BAND
 from .evidence.crossfit import Refitted
 from .evidence.study import MODEL_BELIEFS, Study, StudyPlan
-from .features import TOO_FEW, UNTESTED, ReadingSite, name_of
+from .features import OF_ARRAYS, TOO_FEW, UNTESTED, ReadingSite, name_of
 from .sweep import Sweep
 
 Verdict = Literal["supported", "not tested", "not shown", "evidence against"]
@@ -79,7 +79,8 @@ class ClaimJudge(NamedTuple):
     ) -> Claim:
         """Whether it `holds` (None: it was not tried), else whether what was seen lies wholly on the other side."""
         if holds is not None and self.n_groups < self.needed:
-            return Claim(name, claim, falsifier, "not tested", f"{self.n_groups} of {self.needed} groups; {evidence}")
+            few = f"{self.n_groups} groups, and a verdict takes {self.needed}"
+            return Claim(name, claim, falsifier, "not tested", f"{few}; {evidence}")
         verdict = "not tested" if holds is None else "evidence against" if against else "not shown"
         return Claim(name, claim, falsifier, "supported" if holds else verdict, evidence)
 
@@ -188,7 +189,8 @@ def report_card(
             "it is read before the answer is asked for",
             "the position lies in the message that asks for the answer, or after it",
             None if site == "unknown" else site == "before the question",
-            f"position {study.at.position!r}: {'`before_question` does not say' if site == 'unknown' else site}",
+            f"position {study.at.position!r}: {'`before_question` does not say' if site == 'unknown' else site}"
+            + (", as `before_question` says" if study.at.position == OF_ARRAYS and site != "unknown" else ""),
             against=True,
         ),
     ]
@@ -204,7 +206,13 @@ def _used(verdict: CausalVerdict | None) -> Claim:
     claim = "what the probe reads is what the model acts on"
     if verdict is None:
         falsifier = "steering along the probe's pattern does not move beliefs more than 100 random directions do"
-        return Claim("used", claim, falsifier, "not tested", "no steering was done: `doxascope probe causal`")
+        return Claim(
+            "used",
+            claim,
+            falsifier,
+            "not tested",
+            "no steering was done; `doxascope probe causal` steers along a probe of a run",
+        )
     return Claim("used", claim, verdict.falsifier, verdict.verdict, verdict.evidence)
 
 

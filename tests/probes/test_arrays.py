@@ -31,6 +31,8 @@ def test_a_probe_is_trained_and_judged_by_one_call(tmp_path: Path) -> None:
     assert found.curve["r2"].to_numpy().argmax() == 1
     assert found.card.verdict("decodable") == "supported"
     assert found.card.verdict("before the question") == "supported"
+    evidence = {claim.name: claim.evidence for claim in found.card.claims}
+    assert evidence["before the question"].endswith("before the question, as `before_question` says")
     assert "decoded information (60 groups)" in str(found)
     assert set(found.table()["name"]) >= {"decodable", "selective", "used"}
     assert abs(found.probe.readout.direction).argmax() == 5

@@ -89,7 +89,7 @@ def test_noise_supports_nothing_and_too_few_groups_support_no_claim(planted: Cal
     assert {claim.name for claim in noise.claims if claim.verdict == "supported"} == set()
     few = card(planted({1: 3.0}, layers=2), plan=PLAN.model_copy(update={"thresholds": Thresholds(groups=61)}))
     assert {claim.verdict for claim in few.claims if claim.name != "before the question"} == {"not tested"}
-    assert few.claims[0].evidence.startswith("60 of 61 groups; R2 ")
+    assert few.claims[0].evidence.startswith("60 groups, and a verdict takes 61; R2 ")
     assert few.headline == "too few groups to say (60 of the 61 that are needed)"  # and not that nothing is there
 
 

@@ -62,6 +62,15 @@ COLUMNS = (
     ),
 )
 CHANGE = Column("change", "change", "P(first option) minus P without the edit")
+RANGES = {
+    "shift": (-0.5, 0.5),
+    "size": (0.0, 0.5),
+    "coverage_change": (-1.0, 1.0),
+    "gap_change": (-1.0, 1.0),
+    "neutral_kl": (0.0, np.inf),
+    CHANGE.metric: (-1.0, 1.0),
+}
+"""The least and the largest value of each number, which no interval exceeds."""
 
 
 class SteerExperiment(Experiment):
@@ -178,19 +187,23 @@ class SteerExperiment(Experiment):
         groups: Any = effects.groupby(["layer", "direction"], sort=False)
         for (layer, name), own in groups:
             method = f"layer {layer}, {name}"
+
+            def number(metric: str, column: str, part: pd.DataFrame, subset: str, method: str = method) -> Number:
+                of, within = part["cluster"], RANGES[metric]
+                return mean_number(config, metric, method, part[column], of, subset=subset, within=within)
+
             read = {"as it is": plain, "edited": first[first["method"] == method]}
             masses, of = (
                 {part: rows[column].to_numpy() for part, rows in read.items()} for column in ("coverage", "cluster")
             )
             yield gate(config, method, coverage=masses, read_groups=of)
             for subset, part in _by_strength(own):
-                for metric in ("shift", "size", "coverage_change", "gap_change", "neutral_kl"):
-                    if part[metric].notna().any():
-                        yield mean_number(config, metric, method, part[metric], part["cluster"], subset=subset)
+                for metric in RANGES:
+                    if metric in part and part[metric].notna().any():
+                        yield number(metric, metric, part, subset)
             for way, sign in (("up", 1), ("down", -1)):
                 for strength, part in own.groupby("strength", sort=True):
-                    subset = _at(sign * strength)
-                    yield mean_number(config, CHANGE.metric, method, part[way], part["cluster"], subset=subset)
+                    yield number(CHANGE.metric, way, part, _at(sign * strength))
             sizes[layer, name] = own
         for (layer, name), controls in sizes.items():
             if name != OWN:
@@ -223,12 +236,12 @@ class SteerExperiment(Experiment):
             [
                 Table(
                     "By strength",
-                    "Each direction is added and subtracted this many times.",
+                    "Each direction is added alpha times, and subtracted alpha times.",
                     columns,
                     strengths,
                     metric="shift",
                 ),
-                Table("Dose", "Each direction is added (above 0) or subtracted this many times.", [CHANGE], signed),
+                Table("Dose", "Each direction is added alpha times; below 0, it is subtracted.", [CHANGE], signed),
             ],
             [_dose(numbers, config)],
         )

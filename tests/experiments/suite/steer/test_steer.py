@@ -198,6 +198,24 @@ def test_what_was_planted_is_found(place: Path, tiny_folder: Path, effect: float
     assert ("gap_change", "layer 3, direction", "all") not in found
 
 
+def test_no_interval_leaves_what_a_number_can_be(place: Path, tiny_folder: Path) -> None:
+    """Of three questions, one of which moves alone, t reaches far below no size and beyond no change."""
+    beliefs = planted(0.0)
+    few = beliefs[beliefs["item"].isin(["q0", "q1", "q2"]) & (beliefs["direction"] != "random")]
+    config = settings(place, str(tiny_folder), strengths=[1.0, 2.0], bootstrap_draws=50)
+    moved = (few["item"] == "q0") & (few["alpha"] > 0)
+    numbers = list(SteerExperiment().own_scores(config, few.assign(prob=few["prob"] + 0.3 * moved)))
+    ends = {
+        (one.metric, end): getattr(one.score, f"ci_{end}")
+        for one in numbers
+        if one.subset in ("all", "alpha 2")
+        for end in ("lo", "hi")
+    }
+    assert ends["size", "lo"] == ends["neutral_kl", "lo"] - 4 == 0
+    assert -0.5 <= ends["shift", "lo"] < 0 < ends["shift", "hi"] <= 0.5
+    assert -1 <= ends["change", "lo"] < 0
+
+
 def test_what_is_beyond_the_controls_holds_for_other_draws_of_them() -> None:
     """Controls that differ among themselves more than questions do; the interval that leaves their draw out misses."""
     rng = np.random.default_rng(0)
