@@ -252,8 +252,9 @@ def apply_probe(job: ProbeJob, run: Path, allow_code: tuple[Path, ...] = ()) -> 
     x = StoreFeatures([store], [0] * len(rows), ids, store.header.n_heads, numbers).read(at)
     if of_option:
         rows = rows.assign(prob=belief_over_options(probe.logit(x, rows["cluster"]), ids))
-        each = rows.sort_values("option_index", kind="stable").groupby("readout_id")
-        prob, options = each["prob"].agg(np.array).loc[names], each["option_text"].agg(tuple).loc[names]
+        each = dict(iter(rows.sort_values("option_index", kind="stable").groupby("readout_id")))
+        prob = [each[name]["prob"].to_numpy() for name in names]
+        options = [tuple(each[name]["option_text"]) for name in names]
     else:
         prob, options = probe.beliefs(x, _owners(first, job, probe)), _options(exact, first, probe)
     whole = [bool(np.isfinite(shares).all()) for shares in prob]

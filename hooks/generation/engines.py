@@ -224,8 +224,6 @@ class ContinuousBatching:
         import torch
         from transformers import GenerationConfig
 
-        with in_one_line(self.name, "update transformers"):
-            from transformers.generation.configuration_utils import ContinuousBatchingConfig
         wanted = GenerationConfig(
             do_sample=True,
             temperature=sampling.temperature,
@@ -236,14 +234,17 @@ class ContinuousBatching:
             pad_token_id=0,
         )
         pages = [-(-(len(ids) + sampling.max_new_tokens) // PAGE) for ids in prompts]
-        how = ContinuousBatchingConfig(
-            page_size=PAGE,
-            num_blocks=max(*pages, min(held // PAGE, sum(pages))) + 1,
-            max_batch_tokens=pack,
-            return_logprobs=True,
-            seed=seed,
-            auto_switch_to_flash=False,
-        )
+        with in_one_line(self.name, "update transformers to 5.19 or newer, or leave model.sampler out"):
+            from transformers.generation.configuration_utils import ContinuousBatchingConfig
+
+            how = ContinuousBatchingConfig(
+                page_size=PAGE,
+                num_blocks=max(*pages, min(held // PAGE, sum(pages))) + 1,
+                max_batch_tokens=pack,
+                return_logprobs=True,
+                seed=seed,
+                auto_switch_to_flash=False,
+            )
         with in_one_line(self.name, "leave model.sampler out"), _served(self.model), torch.random.fork_rng():
             model: Any = self.model
             results = model.generate_batch([list(ids) for ids in prompts], wanted, how).values()

@@ -213,8 +213,8 @@ def _wide(rows: pd.DataFrame) -> pd.DataFrame:
     """A row for each place: its chain, step and truth, the log-probabilities of its options and their names."""
     where = rows["item"].astype(str) + "\0" + rows["scenario"].astype(str) + "\0"
     rows = rows.assign(
-        key=where + rows["step"].astype(str) + condition_keys(rows, (*READ_BY, *READINGS)),
-        chain=where + condition_keys(rows, (*READ_BY, *READINGS, *OF_STEP)),
+        key=(where + rows["step"].astype(str)).str.cat(condition_keys(rows, (*READ_BY, *READINGS))),
+        chain=where.str.cat(condition_keys(rows, (*READ_BY, *READINGS, *OF_STEP))),
         truth=rows["truth"].astype(float) if "truth" in rows else np.nan,
         **{name: rows[name].astype(str) for name in ("option", "cluster")},
     )

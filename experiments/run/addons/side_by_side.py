@@ -315,7 +315,7 @@ def _at_places(rows: pd.DataFrame, known: Collection[str]) -> pd.DataFrame:
     rows = rows.drop(columns=[name for name in condition_columns(rows) if name not in known])
     texts = {name: rows[name].astype(str) for name in ("item", "cluster", "scenario", "method", "option", "of")}
     where = texts["item"] + "\0" + texts["scenario"] + "\0" + rows["step"].astype(str)
-    rows = rows.assign(**texts, place=where + "\0" + condition_keys(rows, HOW))
+    rows = rows.assign(**texts, place=where.str.cat(condition_keys(rows, HOW), sep="\0"))
     rows = rows.assign(readout_id=texts["of"].where(texts["of"] != "", rows["readout_id"].astype(str)))
     first = dict.fromkeys(("item", "cluster", "scenario", "step", "readout_id", "option"), "first")
     return rows.groupby(["place", "method", "option_index"], sort=False, as_index=False).agg({"prob": "mean", **first})

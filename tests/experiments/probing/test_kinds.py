@@ -140,8 +140,8 @@ def test_one_run_has_every_kind_under_the_same_names(every_kind: Callable[..., P
     table = pd.concat(read)
     assert table.groupby("readout_id")["prob"].sum().to_numpy() == pytest.approx(1)
     exact = RunFolder.open(folder).beliefs()
-    options = exact[exact["kind"] == "exact"].groupby("readout_id")["option"].agg(list)
-    told = table.groupby("of")["option"].agg(list)
+    options = exact[exact["kind"] == "exact"].groupby("readout_id")["option"].agg(tuple)
+    told = table.groupby("of")["option"].agg(tuple)
     assert told.map(len).max() == (3 if name in SEVERAL | {"rationality"} else 2)
     assert all(own == names or len(own) == 2 for own, names in zip(told, options.loc[told.index], strict=True))
     assert told.str[0].tolist() == options.loc[told.index].str[0].tolist()  # of two, the second is its complement

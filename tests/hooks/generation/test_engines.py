@@ -133,6 +133,17 @@ class Warping(ContinuousBatching):
         return super().draw(prompts, sampling.model_copy(update=self.settings), **how)
 
 
+def test_a_transformers_whose_engine_takes_other_settings_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def config(*, block_size: int = 256, num_blocks: int | None = None) -> None:
+        """As transformers had it before 5.19."""
+
+    nothing: Any = None
+    engine = ContinuousBatching(nothing)
+    monkeypatch.setattr("transformers.generation.configuration_utils.ContinuousBatchingConfig", config)
+    with pytest.raises(UserError, match=r"argument 'page_size'; update transformers to 5\.19 or newer"):
+        engine.draw([(1,)], TWO, ends=[0], seed=0, held=512, pack=512)
+
+
 @pytest.mark.parametrize("settings", [{"temperature": 0.9}, {"top_k": 4}, {"top_p": 0.9}])
 def test_an_engine_that_samples_another_distribution_is_refused(letters: Any, settings: dict[str, Any]) -> None:
     engine = EngineSampler(Warping(letters.model, **settings), letters.sampler, letters.backend, letters.head)
