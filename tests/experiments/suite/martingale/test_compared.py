@@ -166,7 +166,8 @@ def test_what_cannot_be_read_is_shown_and_enters_no_family_but_for_what_it_does(
     assert (record.finding, record.struck) == tuple(found.table().set_index("metric").loc["M", ["finding", "why"]])
     assert (
         record.struck
-        == "exact/words, mute cannot be read: most of the probability is on answers that are none of the options"
+        == "exact/words, mute cannot be read: most of the probability is on answers that are none of the options: "
+        "median coverage 0.100"
     )
     assert np.isnan([record.score.p, record.score.p_adjusted]).all()
     whole = page(found, {})
