@@ -163,6 +163,10 @@ STATUSES = {
         "all clusters alike",
         "every cluster has the same value, so that the interval has no length",
     ),
+    "same_readouts": (
+        "the same read-outs",
+        "all beliefs of the two are the same but for rounding, so that nothing is tested",
+    ),
     "zero_variance_prior": (
         "the prior does not vary",
         "all beliefs before the update are the same, so that it cannot depend on them",
