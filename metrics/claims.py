@@ -87,8 +87,7 @@ class Verdict:
         """
         if not self.passed:
             return f"cannot be read: {self.reason}"
-        short = any(each.name == COVERAGE and not each.held and each.value < MOST for each in self.conditions)
-        return f"is {self._reads}" if short else ""
+        return f"is {self._reads}" if self.rare else ""
 
     @property
     def unresponsive(self) -> str:
@@ -119,8 +118,10 @@ class Verdict:
 
     @property
     def short(self) -> str:
-        """The three verdicts in words alone."""
-        return in_words(self.states)
+        """The three verdicts in words, with the reason where one is not shown to be readable or was not tested."""
+        reads = self._reads if self.passed else self.readable
+        responds = self._responds if self.responds == NOT_TESTED else WORDS[1].get(self.responds, self.responds)
+        return _joined(self.states, reads, responds)
 
     @property
     def _reads(self) -> str:
@@ -149,13 +150,13 @@ class Verdict:
 
     @property
     def _coherent(self) -> str:
+        if not self.passed:
+            return NOTHING
         words = WORDS[2].get(self.states[2], self.states[2])
         if self.coherent is None:
             return words
         meaning = ""
-        if self.states[2] != NOT_SHOWN and not self.passed:
-            meaning = ", from which nothing follows for beliefs, since none can be read"
-        elif self.states[2] == COHERENT and self.responds != RESPONDS:
+        if self.states[2] == COHERENT and self.responds != RESPONDS:
             meaning = f", as is everybody who ignores what they are told, and {IDLE[self.responds]}"
         return f"{words}{meaning} ({self.coherent.seen}{f'; how right it is: {self.skill}' if self.skill else ''})"
 
@@ -186,10 +187,18 @@ IDLE = {
 """Why coherence by itself is nothing to praise."""
 
 
+NOTHING = "nothing follows on coherence"
+"""What is said of the coherence of what cannot be read."""
+
+
 def in_words(states: Sequence[str]) -> str:
     """The states of the three verdicts, each said so that it stands by itself."""
-    said = ", ".join(WORDS[i].get(state, state) for i, state in enumerate(states))
-    return said + " as answers" if states[0] == UNREADABLE and states[2] in (COHERENT, INCOHERENT) else said
+    return _joined(states, *(WORDS[i].get(states[i], states[i]) for i in range(2)))
+
+
+def _joined(states: Sequence[str], reads: str, responds: str) -> str:
+    coherent = NOTHING if states[0] == UNREADABLE else WORDS[2].get(states[2], states[2])
+    return ", ".join((reads, responds, coherent))
 
 
 def _parts(conditions: Iterable[Condition], names: Mapping[str, str] | None = None) -> str:
@@ -201,16 +210,19 @@ def _parts(conditions: Iterable[Condition], names: Mapping[str, str] | None = No
         if names and condition.name == PARSED:
             part = f"{condition.value:.1%}" + (f" ({part})" if part else "")
             required = f", where more than {condition.threshold:.0%} is required"
-        parts.setdefault(condition.name, []).append(part)
-    quote = {COVERAGE: "“{}”"} if names else {}
-    texts = {
-        name: listed([quote.get(name, "{}").format(part) for part in several if part])
-        for name, several in parts.items()
-    }
+        name = condition.name
+        if name == COVERAGE and math.isfinite(condition.median):
+            name = RARE if condition.value < MOST and not names else name
+            median = f"{'median' if name == COVERAGE and not names else 'median coverage'} {shown(condition.median)}"
+            part = f"“{part}” ({median})" if part else median
+        parts.setdefault(name, []).append(part)
+    texts = {name: listed(list(filter(None, several))) for name, several in parts.items()}
     texts |= {PARSED: texts[PARSED] + required} if required else {}
     before = {COVERAGE: ", in the readings "} if names else {}
     return "; ".join(
-        (names or {}).get(name, name) + (before.get(name, ": ") + text if text else "") for name, text in texts.items()
+        (names or {}).get(name, name)
+        + ((before.get(name, ": ") if text.startswith("“") else ": ") + text if text else "")
+        for name, text in texts.items()
     )
 
 

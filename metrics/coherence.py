@@ -81,7 +81,12 @@ class Coherent:
     @property
     def seen(self) -> str:
         """The number, what was asked of it, and what it is beside."""
-        beside = "" if math.isnan(self.constant) else f", even odds in everything {shown(self.constant)}"
+        same = shown(self.constant) == shown(self.target)
+        beside = (
+            ""
+            if math.isnan(self.constant)
+            else f"; a belief of even odds everywhere would have {shown(self.constant)}{' as well' if same else ''}"
+        )
         interval = interval_text(self.ci_lo, self.ci_hi)
         asked = f"a coherent belief has {self.target:g} ± {self.margin:g}"
         lacking = f"; {self.missing:.0%} of its rows are missing" if self.missing else ""

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from ..base.settings import Settings
 from .inference.equivalence import Equivalence, alike, tost, unless_missed
+from .inference.intervals import MIN_BOOTSTRAP_CLUSTERS
 from .inference.means import ClusterMean
 from .inference.planning import ESTIMATION_ONLY, LEAK, READING_NOISE, study_design
 from .number import Number
@@ -70,8 +71,10 @@ class Registered(Settings):
         if clusters < self.n:
             has += f" of the {self.n} registered"
         if self.margin is None:
-            aim = "" if self.width is None else f", but for an interval of ± {self.width:g}"
-            lines = [f"registered: {self.label}: {ESTIMATION_ONLY}, not for a claim of coherence{aim}; {has} clusters"]
+            aim = "" if self.width is None else f" to within ± {self.width:g}"
+            run = "" if planned_alone else f"; this run has {clusters} clusters"
+            estimated = f"registered to estimate {self.label}{aim} ({self.n} clusters)"
+            lines = [f"{estimated}, not for a claim of coherence{run}"]
         else:
             lines = [f"registered: {self.label}, within {self.margin:g} of {self.coherent:g}"]
             if design.needed == ESTIMATION_ONLY:
@@ -93,11 +96,15 @@ class Registered(Settings):
                     if design.power >= 0.01
                     else f"  {has} clusters, too few: such a model passes in less than 1% of runs"
                 )
-        if not np.isnan(design.half_width):
+        if clusters < MIN_BOOTSTRAP_CLUSTERS:
+            few = f"{clusters} clusters allow no forecast of its interval"
+            lines.append(f"  {few}: {MIN_BOOTSTRAP_CLUSTERS} are the fewest that do")
+        elif not np.isnan(design.half_width):
             lines.append(
-                f"  {clusters} clusters give {self.metric} an interval of about ± {design.half_width:.2g}, wider where "
-                f"beliefs hardly differ between items; where it truly is {design.smallest:.2g} or farther from "
-                "that of a coherent belief, it is shown to differ from it in 80% of runs"
+                f"  in simulated agents {clusters} clusters give {self.metric} an interval of about "
+                f"± {design.half_width:.2g}, wider where beliefs hardly differ between items; where it truly is "
+                f"{design.smallest:.2g} or farther from that of a coherent belief, it is shown to differ from it in "
+                "80% of runs"
             )
         return lines
 

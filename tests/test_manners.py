@@ -96,7 +96,9 @@ def test_an_answer_table_has_the_user_s_own_name_and_type_of_ids(tiny: Any) -> N
 def test_the_row_of_the_gate_says_what_it_judged(tiny: Any) -> None:
     asked = tiny.ask(ASKED)
     scores = asked.scores().set_index("metric")
-    assert scores.loc["gate", "status"].startswith("not shown to be readable (coverage")  # of one question
+    assert scores.loc["gate", "status"].startswith(
+        "not shown to be readable (ratio of rare answers: median coverage"
+    )  # of one question
     assert asked.beliefs["coverage"].max() < 0.5  # no reading reaches the threshold, and that share is judged
     assert scores.loc["gate", "estimate"] == 0
 

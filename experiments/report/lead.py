@@ -7,9 +7,9 @@ from typing import Any
 
 from ...base.text import listed, shown
 from ...metrics import CONDITIONS, Condition, claim_clusters
-from ...metrics.claims import WORDS, Verdict, barred, verdicts
+from ...metrics.claims import NOTHING, WORDS, Verdict, barred, verdicts
 from ...metrics.coherence import UPPER_BOUNDS, beyond
-from ...metrics.consistency.competence import NOT_TESTED
+from ...metrics.consistency.competence import NOT_TESTED, ORDER, TITLES, WORDINGS
 from ...metrics.metric import RELIABILITY, WITHHELD
 from ...metrics.number import Number, interval_text, status_text
 from ...metrics.registration import Registered
@@ -202,37 +202,40 @@ def _table(verdicts: Sequence[Verdict], when: str) -> TableBlock:
     head = [("condition", ""), *((verdict.method, verdict.kind) for verdict in verdicts)]
     rows = [
         [
-            Cell(condition.name, [condition.part, f"required: {condition.asked}"]),
+            Cell(TITLES.get(condition.name, condition.name), [condition.part, f"required: {condition.asked}"]),
             *(own.get(label, NOT_ASKED) for own in judged),
         ]
         for label, condition in conditions.items()
     ]
     rows += [[_named(label), *(own.get(label, NOT_ASKED) for own in judged)] for label in open_ones]
     names = dict.fromkeys(name.partition("[")[0] for name in (*conditions, *open_ones))
-    notes = [(name, CONDITIONS.get(name, "")) for name in names]
+    two_sided = [name for name in (ORDER, WORDINGS) if name in names]
+    notes = [(TITLES.get(name, name), CONDITIONS.get(name, "")) for name in names]
     states = zip(*map(_states, verdicts), strict=True)
     said = [[name, *cells] for name, cells in zip(("readable", "responds", "coherent"), states, strict=True)]
     return grid(
-        "The three verdicts, and their conditions", head, [*said, *rows], caption=f"{when} {BOUNDS}", notes=notes
+        "The three verdicts, and their conditions",
+        head,
+        [*said, *rows],
+        caption=" ".join([when, BOUNDS, *([f"Of {listed(two_sided)} they hold its interval."] if two_sided else [])]),
+        notes=notes,
     )
 
 
-BOUNDS = (
-    "In brackets stand one-sided bounds, each of the level of the intervals on this page, or the ends of the two-sided "
-    "interval, as the condition requires."
-)
+BOUNDS = "Brackets hold the two one-sided bounds of a number, each of the level of the intervals on this page."
 
 
 def _named(label: str) -> Cell:
     """`name[part]` as the cell of a condition."""
     name, _, part = label.rstrip("]").partition("[")
-    return Cell(name, [part])
+    return Cell(TITLES.get(name, name), [part])
 
 
 def _states(verdict: Verdict) -> list[Cell]:
     """The three verdicts, each with what it rests on, unless that is the verdict again."""
     three = zip(WORDS, verdict.states, verdict.parts, strict=True)
-    return [Cell(state, [] if said == words.get(state, state) else [said]) for words, state, said in three]
+    shown_states = [Cell(state, [] if said == words.get(state, state) else [said]) for words, state, said in three]
+    return shown_states if verdict.passed else [*shown_states[:2], Cell(NONE, [NOTHING])]
 
 
 def gates(judged: Iterable[tuple[str, Sequence[Verdict]]]) -> TableBlock:

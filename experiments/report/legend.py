@@ -3,34 +3,36 @@ they stand on it.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from ...base.text import listed
+from ...metrics.consistency.competence import (
+    BELOW_MENTIONED,
+    COVERAGE,
+    EASY,
+    HALVES,
+    ORDER,
+    PARSED,
+    RESPONDING,
+    TITLES,
+    WORDINGS,
+)
 from ...metrics.number import STATUSES, status_text
 from .document import Block, Picture, Primary, Prose, Stamp, TableBlock, Top
 
 WORDS = {
     r"†": ("†", "this cannot be read as a belief, by the verdict on it"),
     r"‡": ("‡", "it is not shown that this can be read as a belief"),
-    r"\breadable\b|\bunreadable\b": (
-        "readable",
-        "the answer is mostly one of the options, and follows the question rather than its form",
-    ),
-    r"\brespond(s|ing)?\b|\bresponse not\b": (
-        "responds",
-        "in most items the belief moves as the evidence asks; where none is given, easy questions are answered right",
-    ),
+    r"\breadable\b|\bunreadable\b": ("readable", "what is read is an answer to the question"),
+    r"\brespond(s|ing)?\b|\bresponse not\b": ("responds", "in most items the belief follows what the model is told"),
     r"\bcoherent\b(?! under negation)|\bcoherence\b": (
         "coherent",
         "the number lies within the margin around the value of a coherent belief",
     ),
-    r"\bas answers\b": (
-        "as answers",
-        "its answers are so; they cannot be read as a belief, from which nothing follows for what it believes",
-    ),
     r"\bnot shown\b": ("not shown", "the data decide neither way"),
     r"\bratio of rare answers\b": (
         "ratio of rare answers",
-        "the options together are improbable, so that numbers of this method compare answers that hardly ever come",
+        "in most read-outs the answer is more often none of the options, so that numbers compare what is left",
     ),
     r"\bclusters?\b": ("cluster", "items that share content; uncertainty is over clusters, not over rows"),
     r"\beach cluster once\b": (
@@ -52,10 +54,34 @@ WORDS = {
     r"\bstruck out\b": ("struck out", "shown, and counted in no conclusion, since it cannot be read as a belief"),
 }
 """What is looked for on a page -> the word, and what it means."""
+BY_CONDITION = {
+    "readable": {
+        COVERAGE: "the answer is mostly one of the options",
+        PARSED: "most answers can be parsed",
+        ORDER: "it does not follow the place of the options",
+        WORDINGS: "the wordings of a question agree",
+    },
+    "responds": {
+        HALVES: "in most items an option that is ruled out loses at least half of its probability",
+        BELOW_MENTIONED: "it has at most half of that after a mere mention",
+        RESPONDING: "in most items the belief moves as the evidence asks",
+        EASY: "easy questions are answered right more often than by guessing",
+    },
+}
+"""What the verdict means where a page judges by these conditions."""
 
 
-def legend(terms: Iterable[tuple[str, str]], top: Top, blocks: Sequence[Block]) -> list[tuple[str, str]]:
-    """(name or mark, what it means) of what stands in these blocks, those of `terms` first, each once."""
+def legend(
+    terms: Iterable[tuple[str, str]], top: Top, blocks: Sequence[Block], gate: TableBlock | None = None
+) -> list[tuple[str, str]]:
+    """(name or mark, what it means) of what stands in these blocks, those of `terms` first, each once.
+
+    Args:
+        terms: that an experiment declares.
+        top: what is printed of it.
+        blocks: likewise.
+        gate: the conditions of the verdicts, printed or not; None: those of `top`.
+    """
     texts = "\n".join(filter(None, _texts(top, blocks)))
     named: dict[str, str] = {}
     for name, means in terms:
@@ -67,7 +93,16 @@ def legend(terms: Iterable[tuple[str, str]], top: Top, blocks: Sequence[Block]) 
              for flag in cell.status.split(", ") if flag}  # fmt: skip
     flags |= {status for status in STATUSES if f"({status_text(status)}" in texts}
     found += [STATUSES[status] for status in STATUSES if status in flags]
-    return found + [word for pattern, word in WORDS.items() if re.search(pattern, texts, re.IGNORECASE)]
+    judged = gate or top.gate
+    asked = {row[0].value for row in judged.rows} if judged else set()
+    words = [word for pattern, word in WORDS.items() if re.search(pattern, texts, re.IGNORECASE)]
+    return found + [(name, _by_condition(name, asked) or means) for name, means in words]
+
+
+def _by_condition(verdict: str, asked: Collection[str]) -> str:
+    """What a verdict means by the conditions that a page asks; empty if it is none, or asks none."""
+    means = BY_CONDITION.get(verdict, {}).items()
+    return listed([said for name, said in means if TITLES.get(name, name) in asked])
 
 
 def _texts(top: Top, blocks: Sequence[Block]) -> Iterator[str]:

@@ -47,7 +47,7 @@ def to_text(document: Report, width: int = WIDTH, full: bool = False) -> str:
         if shown:
             lines += ["", *_wrapped(section.title, width), "-" * min(len(section.title), width)]
             lines += [line for block in shown for line in _block(block, width, full)]
-    names = legend(document.terms, _printed(document.top, full), printed)
+    names = legend(document.terms, _printed(document.top, full), printed, document.top.gate)
     lines += ["", LEGEND, "-" * len(LEGEND)] if names else []
     lines += [line for name, means in names for line in _wrapped(f"{name}: {means}", width)]
     lines += ["", *_wrapped(document.made, width)] if full and document.made else []
@@ -150,8 +150,8 @@ def _split(cell: Cell, named: bool) -> tuple[str, list[str]]:
     value = f"{cell.value} (struck out)" if cell.struck else cell.value
     intervals = [line for line in short if line.startswith("[")]
     plain = [line[1:-1] if f"{line[0]}{line[-1]}" == "()" else line for line in short if line not in intervals]
-    qualified = "; ".join(filter(None, (*plain, cell.flag)))
-    text = " ".join([value, *intervals, *([f"({qualified})"] if qualified else [])])
+    apart = [f"({said})" for said in ("; ".join(plain), cell.flag) if said]
+    text = " ".join([value, *intervals, *apart])
     return visible(" ".join(text.split())), [line for line in cell.below if line and line not in short]
 
 

@@ -158,7 +158,7 @@ def _lead_figure(
     ]
     chance = {number.beside.get(column.beside, "") for number in numbers} if column.beside else set()
     if len(chance) == 1 and (value := chance.pop()):  # what knows nothing comes before what is perfect
-        reference, dashed = float(value), f" Dashed: {value}, {column.beside}."
+        reference, dashed = float(value), f" Dashed: {value}, {(column.beside or '').rstrip(':')}."
     hollow = " Hollow: cannot be read." if any(failed for *_, failed in rows) else ""
     caption = (
         f"{column.explanation[:1].upper()}{column.explanation[1:]}. {100 * config.level:g}% intervals.{dashed}{hollow}"

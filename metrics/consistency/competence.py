@@ -28,7 +28,7 @@ COVERAGE, PARSED, ORDER, WORDINGS = "coverage", "valid-answer rate", "order of t
 HALVES, BELOW_MENTIONED = "rejected halves", "below a mention"
 RESPONDING, EASY = "items that respond", "easy questions"
 CONDITIONS = {
-    COVERAGE: "share of the read-outs in which the options together have the probability that stands beside it",
+    COVERAGE: "share of the read-outs with a coverage of at least 50%, or of at least `low_coverage` where that is set",
     PARSED: "share of the answers that can be parsed; for answers that are computed and not sampled, their probability",
     ORDER: "share of the questions whose belief follows the place of the options",
     WORDINGS: "reliability over wordings: share of the variance of a belief, asked for in one wording of the question, "
@@ -41,6 +41,8 @@ CONDITIONS = {
     EASY: "accuracy on easy questions, which must be above what the best guess gets that is the same for all of them",
 }
 """The conditions of the two verdicts, and the number that each looks at (METRICS W4)."""
+TITLES = {COVERAGE: "enough coverage"}
+"""What a page calls a condition whose name is that of another number."""
 READS = (COVERAGE, PARSED, ORDER, WORDINGS)
 """Those of `readable`; the others are of `responds`."""
 FAILED = {
@@ -84,6 +86,8 @@ class Condition:
     ci_lo: float = NAN
     ci_hi: float = NAN
     """Its interval; NaN where there is none, which shows nothing."""
+    median: float = NAN
+    """Of coverage, where `value` is a share of read-outs: that of their coverage."""
     threshold: float
     above: bool
     """Whether the number must lie above it, or at it; else strictly below."""
@@ -127,7 +131,7 @@ class BeliefGate(Score, headline="share"):
     withheld: Mapping[str, str] = field(default_factory=dict)
     """Conditions that could not be judged or were not asked, and why: then the verdict is not affirmed."""
     rare: tuple[str, ...] = ()
-    """Kinds whose coverage is shown to fall short: to be called a ratio of rare answers."""
+    """Kinds whose median coverage is too low, however few readings say so: to be called a ratio of rare answers."""
     readable: str = NOT_TESTED
     """`readable`, `unreadable`, `not shown` or `not tested`."""
     responds: str = NOT_TESTED
@@ -232,11 +236,11 @@ def readable(
         enough = np.where(np.isfinite(known), known >= min_coverage, np.nan)
         judged = _share(COVERAGE, kind, enough, groups.get(kind), MOST, how)
         if np.isfinite(known).any():
-            middle = shown(float(np.nanmedian(known)))
-            judged = replace(
-                judged,
-                beside=f"of the read-outs have a coverage of {min_coverage:g} or more; the median coverage is {middle}",
+            median = float(np.nanmedian(known))
+            told = (
+                f"of the read-outs have a coverage of {min_coverage:g} or more; the median coverage is {shown(median)}"
             )
+            judged = replace(judged, median=median, beside=told)
         conditions.append(judged)
     for kind, rates in (parse_rate or {}).items():
         parsed = probabilities(rates, f"parse_rate[{kind!r}]").ravel()
@@ -379,7 +383,7 @@ def belief_gate(
         share=NAN if least is None else float(least.estimate),
         conditions={condition.label: condition for condition in conditions},
         withheld=withheld,
-        rare=tuple(failing.part for failing in conditions if failing.name == COVERAGE and failing.state == "fails"),
+        rare=tuple(judged.part for judged in conditions if judged.name == COVERAGE and judged.value < MOST),
         readable=reads.state,
         responds=answers.state,
         **({"params": how.params, "status": status} if least is None else least.common_fields(status=status)),

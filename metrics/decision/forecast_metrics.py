@@ -152,8 +152,8 @@ def hybrid_lines(sample: Hits, how: Resampling) -> Iterator[Line]:
 
 # Beliefs over the options of a question against the true one: right, proper, calibrated? (METRICS C8, E14-E16, G1)
 
-GUESS, EVEN, UNBINNED = "by guessing", "of equally likely options", "cannot be measured"
-"""What is told beside a number: those of a belief that knows nothing, and why there is none."""
+CHANCE, UNBINNED = "chance:", "cannot be measured"
+"""What is told beside a number: that of equally likely options, and why there is none."""
 TABLE = "a belief table with options and outcome, 1 in the row of the true option"
 
 
@@ -178,7 +178,7 @@ def _compare_top(sample: Multiclass) -> Compared:
 def accuracy_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     """Share of questions whose likeliest option is the true one; tied options share the credit."""
     right = option_scores(sample.belief, sample.truth).correct
-    yield Line("accuracy", "accuracy", share_of(sample, right, how), {GUESS: f"{np.mean(1 / sample.sizes):.3f}"})
+    yield Line("accuracy", "accuracy", share_of(sample, right, how), {CHANCE: f"{np.mean(1 / sample.sizes):.3f}"})
 
 
 @metric("E14", TABLE, Multiclass, compare=_compare_scores, place=140)
@@ -187,9 +187,9 @@ def option_score_lines(sample: Multiclass, how: Resampling) -> Iterator[Line]:
     scores = option_scores(sample.belief, sample.truth)
     brier, loss = mean_of(sample, scores.brier, how, (0.0, 2.0)), mean_of(sample, scores.log_loss, how, LOSS)
     yield Line(
-        "brier_multiclass", "Brier score over all options", brier, {EVEN: f"{np.mean(1 - 1 / sample.sizes):.3f}"}
+        "brier_multiclass", "Brier score over all options", brier, {CHANCE: f"{np.mean(1 - 1 / sample.sizes):.3f}"}
     )
-    yield Line("log_loss", "log-loss, nats", loss, {EVEN: f"{np.mean(np.log(sample.sizes)):.3f}"})
+    yield Line("log_loss", "log-loss, nats", loss, {CHANCE: f"{np.mean(np.log(sample.sizes)):.3f}"})
 
 
 @metric("E15, A10", TABLE, Multiclass, compare=_compare_top, place=150)

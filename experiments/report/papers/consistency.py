@@ -95,7 +95,10 @@ def tables(runs: Sequence[RunNumbers]) -> list[PaperTable]:
 def _invalid(when: str, raw: str) -> list[PaperColumn]:
     """Three columns of Table 8: the rejected option, before or after."""
     name = f"p invalid {'prior' if when == 'prior' else 'posterior'}"
-    norms = [PaperColumn(name, told, ASSOCIATION, field=f"{part}_{when}", written=".2%") for told, part in PARTS]
+    norms = [
+        PaperColumn(name, told, ASSOCIATION, field=f"{part}_{when}", written=".2%", balanced=part + when == "normprior")
+        for told, part in PARTS
+    ]
     return [PaperColumn(name, "Raw", raw, written=".2%"), *norms]
 
 

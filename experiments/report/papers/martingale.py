@@ -115,7 +115,7 @@ def _scores(all_setups: Sequence[Setup]) -> PaperTable:
 
 def _score(setup: Setup) -> PaperCell:
     place = (setup.score, setup.method, setup.subset)
-    stars = starred(setup.value(setup.score, "p_iid"), STARS)
+    stars = starred(setup.run, setup.method, setup.value(setup.score, "p_iid"), STARS)
     counted = setup.run.counted(*place)
     return number_cell(setup.value(setup.score), setup.run.ends(*place), written="+.4f", stars=stars, counted=counted)
 

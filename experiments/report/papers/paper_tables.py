@@ -138,6 +138,8 @@ class PaperColumn(NamedTuple):
     """Whether it is of repeated answers alone."""
     starred_by: tuple[str, str] = ("", "")
     """Metric and subset whose `p` sets the stars; empty: its own."""
+    balanced: bool = False
+    """Whether it is 1 over the number of options whoever answers, where no row is left out."""
 
 
 @dataclass(frozen=True)
@@ -212,9 +214,10 @@ def _written(value: float, how: str) -> str:
     return text if any(digit in text for digit in "123456789") else text.lstrip("+-")
 
 
-def starred(p: float, stars: Sequence[tuple[float, str]]) -> str:
-    """What a paper sets at a number of this p."""
-    return next((mark for level, mark in stars if p < level), "")
+def starred(run: RunNumbers, method: str, p: float, stars: Sequence[tuple[float, str]]) -> str:
+    """What a paper sets at a number of this p; nothing at one of a method that cannot be read."""
+    unread = run.mark(method) == MARKS[UNREADABLE]
+    return "" if unread else next((mark for level, mark in stars if p < level), "")
 
 
 def cell_of(run: RunNumbers, method: str, column: PaperColumn) -> PaperCell:
@@ -224,9 +227,10 @@ def cell_of(run: RunNumbers, method: str, column: PaperColumn) -> PaperCell:
     one = (column.metric, method, column.subset)
     tested, part = column.starred_by if any(column.starred_by) else (column.metric, column.subset)
     ends = run.ends(*one, column.interval) if column.interval or column.field == "estimate" else (math.nan, math.nan)
-    stars = starred(run.value(tested, method, part, column.p), column.stars) if column.p else ""
+    stars = starred(run, method, run.value(tested, method, part, column.p), column.stars) if column.p else ""
     value, counted = run.value(*one, column.field), run.counted(*one)
-    if column.field in COUNTED and not math.isnan(value):  # a count has no status
+    alike = column.balanced and value > 0 and math.isclose(1 / value, round(1 / value))
+    if alike or (column.field in COUNTED and not math.isnan(value)):  # neither it nor a count has a status
         counted = {**counted, "status": OK}
     return number_cell(
         value, ends, written=column.written, stars=stars, before=column.before, counted=counted,

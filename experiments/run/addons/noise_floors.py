@@ -19,8 +19,8 @@ from ..scores import Added, AddOn, ScoredRun, score_run
 DRAWS = 2
 """Perturbed tables that are scored."""
 NONE = (
-    "No numerical error is shown, since it was not measured for this model: `doxascope certify` does so; then give the "
-    "same run command again."
+    "The rounding error of this model was not measured; `doxascope certify MODEL` measures it, and the same run "
+    "command then shows it."
 )
 
 

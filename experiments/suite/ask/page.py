@@ -12,7 +12,7 @@ import pandas as pd
 from ....base.text import commonest
 from ....metrics import CalibrationError
 from ....metrics.consistency.competence import LEAST_ORDERED
-from ....metrics.decision.forecast_metrics import EVEN, GUESS, UNBINNED
+from ....metrics.decision.forecast_metrics import CHANCE, UNBINNED
 from ....metrics.number import Number
 from ....metrics.tables.samples import ALL
 from ...report.figures import chart
@@ -59,10 +59,10 @@ ORDERS = {
 }
 COLUMNS = (
     Column("accuracy", "accuracy", "share of questions whose likeliest option is the true one",
-           percent=True, beside=GUESS),
+           percent=True, beside=CHANCE),
     Column("brier_multiclass", "Brier", "squared distance of the belief from the truth, summed over all options, in "
-           "[0, 2]", beside=EVEN),
-    Column("log_loss", "log-loss", "-log of the probability of the true option, nats", beside=EVEN),
+           "[0, 2]", beside=CHANCE),
+    Column("log_loss", "log-loss", "-log of the probability of the true option, nats", beside=CHANCE),
     Column("calibration_error", "calibration error", "RMS distance of confidence and frequency over bins, minus the "
            "part that chance adds", beside=UNBINNED),
     Column("calibration_error", "ECE", "expected calibration error, as published; few questions in a bin make it large",

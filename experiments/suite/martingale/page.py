@@ -72,8 +72,8 @@ COLUMNS = (
     ),
     Column(
         "unparsed",
-        "no belief",
-        "share of the read-outs that give no belief, since nothing in them can be parsed",
+        "unparsed",
+        "share of the read-outs in which nothing can be parsed as a belief",
         percent=True,
     ),
 )

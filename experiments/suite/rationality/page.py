@@ -171,8 +171,8 @@ READINGS = (
     Column("bias", "order bias", "P(yes) with the answers in one order minus P(yes) in the other"),
     Column(
         "unparsed",
-        "no belief",
-        "share of the read-outs that give no belief, since nothing in them can be parsed",
+        "unparsed",
+        "share of the read-outs in which nothing can be parsed as a belief",
         percent=True,
     ),
     Column("brier", "Brier", "mean squared distance of the belief from the outcome"),

@@ -198,8 +198,8 @@ def judged(method: str, **readings: Any) -> Number:
         (0.9, "Readable; response not tested; coherence not tested."),
         (
             0.1,
-            "Unreadable (most of the probability is on answers that are none of the options); response not tested; "
-            "coherence not tested.",
+            "Unreadable (most of the probability is on answers that are none of the options: median coverage 0.100); "
+            "response not tested; nothing follows on coherence.",
         ),
     ],
 )
@@ -215,7 +215,8 @@ def test_the_sentence_says_three_things(share: float, said: str) -> None:
         else [
             (
                 "a (ratio of rare answers)",
-                "cannot be read: most of the probability is on answers that are none of the options",
+                "cannot be read: most of the probability is on answers that are none of the options: median coverage "
+                "0.100",
             )
         ]
     )
@@ -227,7 +228,31 @@ def test_the_sentence_says_three_things(share: float, said: str) -> None:
     told = "readable, response not tested, coherence not tested."
     for k, names in ((1, ("a and b", "b")), (3, ("a, b, c and d", "b, c and d"))):
         several = Lead(verdicts([number, *others[:k]]), []).sentence
-        assert several.lower() == (f"{names[0]}: {told}" if share > 0.5 else f"a: un{told} {names[1]}: {told}")
+        assert several.lower() == (
+            f"{names[0]}: {told}"
+            if share > 0.5
+            else f"a: unreadable, response not tested, nothing follows on coherence. {names[1]}: {told}"
+        )
+
+
+def test_the_line_of_several_methods_says_why_something_is_not_shown_or_was_not_tested() -> None:
+    few = items_responding([1.0, 1.0], [1.0, 1.0], ["a", "b"])
+    rare, mostly = (
+        judged(name, coverage={"": [share] * 4}, responding=few) for name, share in (("a", 0.12), ("b", 0.6))
+    )
+    untested = "response not tested (5 items are the fewest that are judged, and 2 can be read precisely enough)"
+    found = verdicts([rare, mostly])
+    assert [(verdict.readable, verdict.rare) for verdict in found] == [(NOT_SHOWN, True), (NOT_SHOWN, False)]
+    assert Lead(found, []).sentence == (
+        f"A: not shown to be readable (ratio of rare answers: median coverage 0.120), {untested}, coherence not "
+        "tested. "
+        f"B: not shown to be readable (coverage: median 0.600), {untested}, coherence not tested."
+    )
+    assert [verdict.called for verdict in found] == ["a (ratio of rare answers)", "b"]
+    table = Lead(found, []).top("", None).gate
+    assert table is not None
+    assert [row[0].value for row in table.rows[3:]] == ["enough coverage", "items that respond"]
+    assert table.caption.endswith("each of the level of the intervals on this page.")
 
 
 def test_a_table_without_a_gate_leads_with_its_verdict_on_coherence() -> None:
@@ -252,12 +277,13 @@ def test_coherence_is_a_result_with_three_states_and_the_constant_belief_beside(
         for readings in (follows, ignores):
             (verdict,) = verdicts([judged("a", **readings), number], plan)
             assert verdict.states[2] == state
-            assert "even odds in everything 1.000" in verdict.sentence
+            assert "; a belief of even odds everywhere would have 1.000 as well" in verdict.sentence
             idle = state == "coherent" and readings is ignores
             assert ("as is everybody who ignores what they are told, and this method does" in verdict.sentence) == idle
             (unread,) = verdicts([judged("a", **readings, coverage={"": np.full(40, 0.1)}), number], plan)
-            assert ("nothing follows for beliefs" in unread.sentence) == (state != "not shown")
-            assert unread.short.endswith(" as answers") == (state != "not shown")
+            assert unread.states[2] == state
+            assert unread.sentence.endswith("; nothing follows on coherence")
+            assert unread.short.endswith(", nothing follows on coherence")
 
 
 def test_the_noise_of_a_reading_is_not_called_incoherent() -> None:

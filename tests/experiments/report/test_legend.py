@@ -24,6 +24,20 @@ def test_only_what_stands_on_a_page_is_explained() -> None:
     assert "cluster" in dict(legend((), page.top, _report(Cell("1"), caption="over clusters").blocks))
 
 
+def test_verdicts_mean_the_conditions_that_the_page_asks() -> None:
+    said = Prose(text="not shown to be readable, response not tested")
+    gate = grid("", ["condition"], [["enough coverage"], ["easy questions"]])
+    found = dict(legend([], Top(said="", verdict=said, gate=gate), []))
+    assert found["readable"] == "the answer is mostly one of the options"
+    assert found["responds"] == "easy questions are answered right more often than by guessing"
+    assert dict(legend([], Top(said="", verdict=said), []))["readable"] == "what is read is an answer to the question"
+
+
+def test_a_warning_stands_apart_from_what_a_number_is_read_against() -> None:
+    cell = Cell("0.667", ["(chance: 0.667)"], status="few_clusters")
+    assert "0.667 (chance: 0.667) (few clusters)" in to_text(_report(cell))
+
+
 def test_a_name_within_another_is_not_explained() -> None:
     top = Top(said="", verdict=Prose(text="rejected, and narrow-minded"))
     assert legend(TERMS, top, []) == []

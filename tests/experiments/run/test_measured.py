@@ -197,7 +197,7 @@ def test_a_number_that_is_not_made_is_not_registered_and_a_fault_in_a_file_has_i
         )
         if metric == "gap":
             experiment, config = load_config(str(settings), allow_code=[code])
-            assert foreseen(experiment, config, [])[0].startswith("registered: gap of m")
+            assert foreseen(experiment, config, [])[0].startswith("registered to estimate gap of m")
         else:
             with pytest.raises(UserError, match="gaps makes no such number; did you mean 'gap'"):
                 load_config(str(settings), allow_code=[code])

@@ -45,7 +45,10 @@ def test_a_perfect_agent_wins_what_a_preset_claims_or_the_preset_says_estimation
         found = study_design(plan.metric, None, plan.n).half_width
         assert plan.width is not None
         assert found <= plan.width
-        assert ESTIMATION_ONLY in plan.foreseen(plan.n)[0]
+        first, forecast = plan.foreseen(plan.n)
+        assert f"to within ± {plan.width:g} ({plan.n} clusters), not for a claim of coherence; this run" in first
+        told = "in simulated agents" if plan.n >= 10 else f"{plan.n} clusters allow no forecast of its interval: 10 are"
+        assert forecast.strip().startswith(told)
     else:
         assert claim_power(plan.margin, plan.n, SPREADS[plan.metric]) >= 0.8
         needed = planned_n(plan.metric, plan.margin)

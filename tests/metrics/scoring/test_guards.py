@@ -121,7 +121,8 @@ def test_what_cannot_be_read_in_one_template_is_unreadable() -> None:
     )
     assert (verdict.readable, verdict.reason) == (
         "unreadable",
-        "most of the probability is on answers that are none of the options, in the readings “after”",
+        "most of the probability is on answers that are none of the options, in the readings “after” (median coverage "
+        "0.020)",
     )
 
 

@@ -58,6 +58,14 @@ def test_several_runs_are_rows_and_a_failed_gate_is_marked(named: Named) -> None
     assert "[0.4000, 0.6000]" in lines[-1]
 
 
+def test_few_clusters_are_no_matter_where_a_number_is_the_same_whoever_answers(named: Named) -> None:
+    few = row("invalid_association", 2.0, norm_prior=1 / 3, norm_post=0.21) | {"status": "few_effective_clusters"}
+    made = named(consistency.tables([numbers("m", few)]), "Table 8")
+    below = {column: cell.below for column, cell in zip(made.columns, made.rows[0][1], strict=True)}
+    assert below["p invalid prior", "Norm."] == ""
+    assert below["p invalid posterior", "Norm."] == "(few effective clusters)"
+
+
 def test_stars_and_order_of_the_martingale_table() -> None:
     rows = [
         {**row("M_step", value, f"{domain}, {reasoning}, {prompt}", p_iid=p), "method": "free"}
@@ -73,6 +81,9 @@ def test_stars_and_order_of_the_martingale_table() -> None:
         ("No Prompt", [DASH, "-0.0439", "+0.0734*", DASH]),
         ("CT Prompt", ["+0.0156*", DASH, DASH, DASH]),
     ]
+    unread = martingale.tables([numbers("GPT", *rows, readable="unreadable")])[0]
+    assert unread.rows[0][0][0] == "GPT†"
+    assert [cell.text for cell in unread.rows[0][1]] == [DASH, "-0.0439", "+0.0734", DASH]
     of_prompt = dict(zip([labels[0] for labels, _ in means.rows], [cells for _, cells in means.rows], strict=True))
     assert of_prompt["No Prompt"][0].value == pytest.approx((0.0734 + 0.0439) / 2)
     assert of_prompt["No Prompt"][1].text == "1 of 2"

@@ -116,15 +116,15 @@ def test_what_a_guess_would_have_and_what_cannot_be_measured_are_told(
     (run,) = (tmp_path / "runs").iterdir()
     page = (run / "report.html").read_text()
     few = "With fewer than 10 questions of different content nothing is called readable"
-    for told in ("of equally likely options 0.667", "cannot be measured with 4 questions", few):
+    for told in ("chance: 0.667", "cannot be measured with 4 questions", few):
         assert told in " ".join(said.stdout.split())
         assert told in page
     lines = said.stdout.splitlines()
     at = next(i for i, line in enumerate(lines) if "calibration error:" in line)  # its meaning stands below the table
     assert "cannot be measured with 4 questions" in lines[at + 1]  # below the number that it is about
-    assert "by guessing 33.3%" in said.stdout
-    assert "by guessing 33.3%" in page  # as the number that it is to be read against
-    assert "Dashed: 0.333, by guessing" in page
+    assert "chance: 33.3%" in said.stdout
+    assert "chance: 33.3%" in page  # as the number that it is to be read against
+    assert "Dashed: 0.333, chance" in page
     assert "by place" in said.stdout
 
 

@@ -229,7 +229,7 @@ def test_a_table_is_read_whole_and_the_urns_of_the_gate_are_none_of_the_planned_
         assert len(items) == read + 5
         told = foreseen(*loaded, items)
         assert told[0] == f"events: {'all' if read == 9 else '4 of'} 9 questions are read{', by `items`' * (read == 4)}"
-        assert f"this run has {read} of the 18 registered clusters" in told[1]
+        assert f"(18 clusters), not for a claim of coherence; this run has {read} clusters" in told[1]
     named = f"domains={{events: {{kind: table, file: '{tmp_path / 'events.csv'}'}}, values: {{kind: smoke}}}}"
     experiment, config = load_config("martingale", [named])
     assert config.model_dump()["items"] is None  # each source says how many that is
