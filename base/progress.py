@@ -70,18 +70,20 @@ def _bar(total: int, unit: str, label: str, before: int) -> Iterator[Shown]:
 
 @contextmanager
 def _log(total: int, unit: str, label: str, before: int) -> Iterator[Shown]:
-    began = last = time.monotonic()
+    began = last = finished = time.monotonic()
     done, within = before, ""
 
     def advance(n: int) -> None:
-        nonlocal done, last
+        nonlocal done, last, finished
         done += n
         now = time.monotonic()
+        finished = now if n else finished  # what is at work is no part of the rate
         if now - last >= LOG_SECONDS or done == total:
             last = now
-            rate = (done - before) / max(now - began, 1e-9)
+            rate = (done - before) / max(finished - began, 1e-9)
             pace = f"{rate:.1f} {unit}s a second" if rate >= 1 else f"{1 / rate:.1f} s per {unit}" if rate else ""
-            told = f", {pace}, {(total - done) / rate:.0f} s left" if rate else ""
+            left = max((total - done) / rate - (now - finished), (total - done - 1) / rate) if rate else 0
+            told = f", {pace}, {left:.0f} s left" if rate else ""
             beside = f"; {within}" if within and done < total else ""
             line = f"{label}: {done}/{total} {unit}s{told}{beside}"
             print(line, file=sys.stderr, flush=True)

@@ -82,6 +82,19 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
+LONG_NAME = 30
+"""Letters from which on a name is quoted in a sentence."""
+
+
+def quoted(name: str) -> str:
+    """A name in a sentence, in quotes where it would break it.
+
+    >>> quoted("letters"), quoted("smollm2-135m, reveal Well?")
+    ('letters', '“smollm2-135m, reveal Well?”')
+    """
+    return f"“{name}”" if len(name) > LONG_NAME or re.search(r"[\s?]", name) else name
+
+
 def commonest(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     """The three names with the largest counts, and these; of equal counts the first by name.
 

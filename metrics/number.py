@@ -136,6 +136,15 @@ def interval_text(lo: float, hi: float) -> str:
     return "" if math.isnan(lo) else f"[{shown(lo)}, {shown(hi)}]"
 
 
+def of_share(ci_method: str) -> bool:
+    """Whether an interval is made for shares: it lies within 0 and 1, and rests on no standard error.
+
+    >>> of_share("Clopper-Pearson on the effective number of rows, 5"), of_share("jackknife, t(5)")
+    (True, False)
+    """
+    return ci_method.startswith(("Clopper", "Wilson"))
+
+
 STATUSES = {
     "few_clusters": ("few clusters", "the interval rests on so few clusters that it may be too short"),
     "few_effective_clusters": (
@@ -153,6 +162,10 @@ STATUSES = {
     "zero_cluster_variance": (
         "all clusters alike",
         "every cluster has the same value, so that the interval has no length",
+    ),
+    "same_readouts": (
+        "the same read-outs",
+        "all beliefs of the two are the same but for rounding, so that nothing is tested",
     ),
     "zero_variance_prior": (
         "the prior does not vary",

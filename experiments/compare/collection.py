@@ -20,12 +20,14 @@ from ...base.settings import read_yaml
 from ...base.text import shown
 from ...metrics import SeedMean, mean_over_seeds
 from ...metrics.claims import in_words
-from ...metrics.number import interval_text
+from ...metrics.consistency.competence import UNREADABLE
+from ...metrics.number import interval_text, of_share
 from ...metrics.tables.samples import ALL
 from ..report.findings import Figure
 from ..run.folder import RunFolder, run_at
 from ..run.joint_scores import flat, named_models, short
-from .collection_figures import OF_GROUP, called, each, forest_of, lines_of, mark_of
+from ..run.questions import EVERY_ITEM
+from .collection_figures import OF_GROUP, called, each, forest_of, lines_of, mark_of, no_belief
 from .sides import UNNAMED
 
 COLUMNS = (
@@ -35,8 +37,6 @@ COLUMNS = (
 """Of a row for each number of each run."""
 SETTLED = UNNAMED | {"model", "seed", "experiment"}
 """Settings that are told elsewhere, or are of scoring and of speed."""
-SHARES = "Clopper|Wilson"
-"""What makes the interval of a share."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +122,14 @@ class Collection:
 
     def scalars(self, *metrics: str) -> dict[str, float]:
         """`experiment/model/setting/method/metric` -> the estimate over seeds, as `log_metrics` of MLflow and `log` of
-        W&B take it: of the numbers that the runs are made for, or of these metrics. Signs that MLflow refuses are `-`.
+        W&B take it: of the numbers that the runs are made for, or of these metrics. `unreadable` stands before the
+        metric of a number about beliefs that cannot be read. Signs that MLflow refuses are `-`.
         """
         rows = self.named(metrics).dropna(subset="estimate")
-        names = [[row.experiment, row.model, row.setting, called(row), row.metric] for row in each(rows)]
+        names = [
+            [row.experiment, row.model, row.setting, called(row), no_belief(row) * UNREADABLE, row.metric]
+            for row in each(rows)
+        ]
         keys = [re.sub(r"[^\w\-. :/]", "-", "/".join(filter(None, parts))) for parts in names]
         return dict(zip(keys, rows["estimate"].astype(float), strict=True))
 
@@ -293,17 +297,19 @@ def _settings(runs: Sequence[CollectedRun]) -> tuple[list[CollectedRun], list[st
         if len(told[0]) == len(told[1]):  # what some lack is told by what they have in its place
             within = [name for name in within if name in shared]
         for i, run in runs_of.items():
-            texts = (f"{name} {short(_level(run.settings.get(name, '')))}" for name in within)
+            texts = (_told(name, run.settings.get(name, "")) for name in within)
             named[i] = replace(run, setting=", ".join(texts))
         if between := [name for name in shared if name not in within]:
             notes.append(f"{experiment}: models differ in {', '.join(between)}, too.")
     return list(named.values()), notes
 
 
-def _level(text: str) -> str:
+def _told(name: str, text: str) -> str:
     """A setting as it is told, without commas, which part settings: `a/b` of the list `['a', 'b']`."""
+    if (name, text) == ("items", str(EVERY_ITEM)):
+        return "all items"
     plain = re.sub(r"^\[(.*)\]$", r"\1", text).replace("'", "").replace(", ", "/")
-    return "none" if plain in ("", "None") else plain
+    return f"{name} {'none' if plain in ('', 'None') else short(plain)}"
 
 
 def _rows(run: CollectedRun) -> Iterator[dict[str, Any]]:
@@ -353,9 +359,10 @@ def _row(key: Any, rows: Rows, score: SeedMean) -> dict[str, Any]:
     seeds = [row for row in _by_seed(rows) if not math.isnan(row["estimate"])]
     alone = score.status == "one_seed" or (score.within == 0 and score.between == 0)
     lo, hi = (seeds[0][name] if alone else getattr(score, name) for name in ("ci_lo", "ci_hi"))
-    if all(re.search(SHARES, row["ci_method"]) for row in seeds):
+    if all(of_share(row["ci_method"]) for row in seeds):
         lo, hi = np.clip([lo, hi], 0, 1)
     statuses = [status for status in dict.fromkeys(row["status"] for row in rows) if status != "ok"]
+    statuses += [score.status] if not alone and score.status != "ok" and (score.n_seeds or not statuses) else []
     return dict(zip(OF_GROUP, key, strict=True)) | {
         "estimate": score.mean,
         "ci_lo": float(lo),
@@ -365,7 +372,7 @@ def _row(key: Any, rows: Rows, score: SeedMean) -> dict[str, Any]:
         "n": score.n_rows,
         "clusters": score.n_clusters,
         "ci_method": "of one run" if alone else score.ci_method,
-        "status": ", ".join([*statuses, *([score.status] if score.status != "ok" and not alone else [])]) or "ok",
+        "status": ", ".join(statuses) or "ok",
         "readable": _of_seeds(rows, "readable"),
         "verdict": _of_seeds(rows, "verdict"),
     }

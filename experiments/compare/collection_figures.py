@@ -49,9 +49,13 @@ LEGEND = f"{UNREAD} unreadable: no belief is measured"
 
 
 def mark_of(row: Any) -> str:
-    """What stands behind a number about beliefs that some seed cannot read; nothing where there is no number."""
-    unread = UNREADABLE in row.readable and barred(row.metric, row.kind) and np.isfinite(row.estimate)
-    return UNREAD if unread else ""
+    """What stands behind a number whose method some seed cannot read; nothing where there is no number."""
+    return UNREAD if UNREADABLE in row.readable and np.isfinite(row.estimate) else ""
+
+
+def no_belief(row: Any) -> bool:
+    """Whether a number is about beliefs that some seed cannot read, and not of what the model does."""
+    return UNREADABLE in row.readable and barred(row.metric, row.kind)
 
 
 def forest_of(collection: "Collection", metrics: Sequence[str] = ()) -> Figure | None:
@@ -181,7 +185,8 @@ def _family(row: Any, along: str) -> Iterator[str]:
         yield step[0] if step else ""
     else:
         yield row.model
-    yield ", ".join(part for part in row.setting.split(", ") if not f".{part.split(' ')[0]}".endswith(f".{along}"))
+    parts = [(part, part.removeprefix("all ").split(" ")[0]) for part in row.setting.split(", ")]
+    yield ", ".join(part for part, name in parts if not f".{name}".endswith(f".{along}"))
 
 
 def _lines(

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ...base.files import OutputFolder
-from ...base.text import as_csv, shown
+from ...base.text import as_csv, listed, shown
 from ...base.version import __version__
 from ...metrics.number import interval_text
 from ...metrics.tables.samples import ALL
@@ -101,13 +101,17 @@ def _terms(collection: Collection, rows: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _verdict(rows: pd.DataFrame) -> str:
-    """What is said of the models, alike ones together; a method is named where a model's others are said to differ."""
-    alike: dict[str, list[str]] = {}
-    of_model = rows.groupby(["model", "setting"], sort=False)["verdict"].nunique()
+    """What is said of the models, alike ones together; where the experiment has several methods, of which of them."""
+    several = len({called(row) for row in each(rows)}) > 1
+    alike: dict[str, dict[str, dict[str, None]]] = {}
     for row in each(rows):
-        name = named(row) if of_model[row.model, row.setting] == 1 else f"{called(row)} of {named(row)}"
-        alike.setdefault(str(row.verdict) or "not judged", []).append(name)
-    return ". ".join(f"{', '.join(dict.fromkeys(names))}: {verdict}" for verdict, names in alike.items()) + "."
+        models = alike.setdefault(str(row.verdict) or "not judged", {})
+        models.setdefault(named(row), {}).setdefault(called(row))
+    said = {
+        verdict: [f"{listed([*methods])} of {model}" if several else model for model, methods in models.items()]
+        for verdict, models in alike.items()
+    }
+    return ". ".join(f"{', '.join(names)}: {verdict}" for verdict, names in said.items()) + "."
 
 
 def _table(experiment: str, rows: pd.DataFrame) -> TableBlock:

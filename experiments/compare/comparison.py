@@ -13,7 +13,7 @@ from ...metrics.claims import Verdict, barred, with_coherence
 from ...metrics.contract import Resampling
 from ...metrics.metric import RELIABILITY, WITHHELD
 from ...metrics.number import Number, status_text
-from ...metrics.scoring.differences import Pair, paired_differences, pairs_of
+from ...metrics.scoring.differences import SAME, Pair, paired_differences, pairs_of
 from ...metrics.scoring.engine import MeasuredSamples, measured
 from ...metrics.tables.samples import ALL, sample_name
 from ...probes.evidence.calibration import BETS, SPREADS, by_errors
@@ -21,9 +21,10 @@ from .findings import Comparison, Group, Record, drivers_of, matrix_of
 from .logs import alongside
 from .sides import Side, disagreements, samples_of, sides_of, what_differs, without_strays
 
-BY_COMMAND, BY_HEADLINE, BY_ALL = (
+BY_COMMAND, BY_PLAN, BY_HEADLINE, BY_ALL = (
     "named in the command, before anything was compared",
-    "the headline of their experiment, unless the runs registered another",
+    "registered before the runs",
+    "the headline of their experiment",
     "all numbers that can be compared, since none of them was named",
 )
 
@@ -212,7 +213,10 @@ def _family(
         return list(dict.fromkeys(metrics)), BY_COMMAND
     made_for = dict.fromkeys(side.headline for side in sides if side.headline)
     headlines = [name for name in made_for if name in known]
-    family, named_by = (headlines, BY_HEADLINE) if headlines else (list(known), BY_ALL)
+    unplanned = {side.headline for side in sides if side.run and not side.run.config.registered}
+    by = {name: BY_HEADLINE if name in unplanned else BY_PLAN for name in headlines}
+    each = "; ".join(f"{name}: {why}" for name, why in by.items())
+    family, named_by = headlines or list(known), each if len({*by.values()}) > 1 else next(iter(by.values()), BY_ALL)
     lost = [
         f"; {name} is not tested, since it is withheld: {status_text(WITHHELD)}"
         + (f" ({RELIABILITY} {reliability})" if (reliability := withheld[name].beside.get(RELIABILITY)) else "")
@@ -231,6 +235,7 @@ def _records(
 ) -> list[Record]:
     numbers = paired_differences(pairs, how, margins=margins, method=method)
     return [
-        Record(pair, number, drivers_of(pair), unresponsive=(pair.one.name in idle, pair.two.name in idle))
+        Record(pair, number, drivers, unresponsive=(pair.one.name in idle, pair.two.name in idle))
         for pair, number in zip(pairs, numbers, strict=True)
+        for drivers in [[] if number.score.status == SAME else drivers_of(pair)]
     ]

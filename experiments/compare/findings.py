@@ -12,12 +12,12 @@ from markupsafe import escape
 
 from ... import metrics
 from ...base.errors import UserError
-from ...base.text import shown
+from ...base.text import listed, quoted, shown
 from ...metrics.coherence import COHERENCE
 from ...metrics.contract import Array, Resampling
 from ...metrics.metric import clusters_of, keys_of
 from ...metrics.number import Number
-from ...metrics.scoring.differences import Pair
+from ...metrics.scoring.differences import SAME, Pair
 from ...metrics.tables.sample_rows import joined
 from ...metrics.tables.samples import Answers, Elicited, Forecasts, Multiclass, Options, Sample
 from ..report.figures import forest
@@ -195,6 +195,7 @@ Finding = Literal[
     "differ by less than the margin",
     "the same within the margin",
     "undecided",
+    "the same read-outs",
     "no test",
     "no win",
     "unreadable",
@@ -234,6 +235,8 @@ class Record:
         """What the tests say, each adjusted over its family."""
         if self.struck:
             return "unreadable" if " cannot be read: " in self.struck else "struck out"
+        if self.score.status == SAME:
+            return "the same read-outs"
         same = isinstance(self.number.equivalence, metrics.Equivalence) and self.number.equivalence.equivalent
         if not self.score.p_adjusted >= 0:
             return "no test"
@@ -259,7 +262,7 @@ class Record:
         if not idle or self.pair.metric not in COHERENCE:
             return ""
         alone = len(idle) == 1
-        return f"{' and '.join(idle)} {'does' if alone else 'do'} not respond, and may lose here but not win"
+        return f"{listed([*map(quoted, idle)])} {'does' if alone else 'do'} not respond, and may lose here but not win"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...base.errors import UserError, nearest
+from ...base.text import listed
 from ...metrics.tables.harness_logs import names_by_prompt, places_of, question_name
 from ...metrics.tables.sample_rows import GLUE
 from ...metrics.tables.samples import Forecasts, Multiclass
@@ -52,6 +53,11 @@ def _chosen(side: Side, there: Sequence[str], methods: Sequence[str]) -> str:
     named = [name for name in there if name in methods]
     if len(named) == 1 or len(there) == 1:
         return (named or there)[0]
+    if named:
+        raise UserError(
+            f"{side.path}: has {listed(named)}, all of them named by --method; of each run or table just one is "
+            "compared with the others. Runs that have the same methods are compared method by method without --method"
+        )
     raise UserError(
         f"{side.path}: has the methods {', '.join(there)}; say by --method which one is compared (of each run or table "
         "one)"

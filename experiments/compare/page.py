@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base.files import OutputFolder
-from ...base.text import listed, shown
+from ...base.text import listed, quoted, shown
 from ...base.version import __version__
 from ...metrics import Equivalence, belief_consistency, counts_to_probabilities
 from ...metrics.claims import barred
@@ -69,7 +69,7 @@ def prepare(folder: Path) -> OutputFolder:
 
 def page(comparison: Comparison, settings: Mapping[str, Any]) -> Report:
     """One page: what was compared and what differs there, the findings, and what they are made of."""
-    sides = [side.label for group in comparison.groups for side in group.sides]
+    labels = dict.fromkeys(quoted(side.label) for group in comparison.groups for side in group.sides)
     chosen = "".join(f", {key} {value}" for key, value in settings.items())
     beside, differ = _side_by_side(comparison), comparison.drawn
     top = Top(
@@ -84,7 +84,7 @@ def page(comparison: Comparison, settings: Mapping[str, Any]) -> Report:
     below = [Picture(title=differ.title, figure=differ, chapter=DIFFER)] if beside and differ else []
     made_with = f"doxascope {__version__}{chosen}."
     return Report(
-        "Comparison", f"of {listed(list(dict.fromkeys(sides)))}", top, [*blocks_of(comparison), *below], made_with,
+        "Comparison", f"of {listed([*labels])}", top, [*blocks_of(comparison), *below], made_with,
         terms=_terms(comparison),
     )  # fmt: skip
 
@@ -142,7 +142,8 @@ def _verdict(comparison: Comparison) -> Prose | Stamp:
 
 
 def _nothing(comparison: Comparison) -> str:
-    return f"There is no finding on {', '.join(comparison.family)}: in each pair one side is no readable belief."
+    why = "in each pair a side cannot be read as a belief, or is not shown to be"
+    return f"There is no finding on {', '.join(comparison.family)}: {why}."
 
 
 def _alarms(comparison: Comparison) -> list[Stamp]:
@@ -203,7 +204,8 @@ def sentence(record: Record) -> str:
     """A finding in words."""
     score, (left, right) = record.score, record.pair.names
     if math.isnan(score.difference):
-        return f"{record.pair.metric}: {left} and {right} cannot be compared ({status_text(score.status)})."
+        both = listed([quoted(left), quoted(right)])
+        return f"{record.pair.metric}: {both} cannot be compared ({status_text(score.status)})."
     p = adjusted_p(score)
     tested = [f"adjusted p {p}"] if p else []
     test = record.number.equivalence
@@ -211,13 +213,14 @@ def sentence(record: Record) -> str:
     tested += [] if math.isnan(score.mde) else [f"minimum detectable effect {shown(score.mde)} at 80% power"]
     method, *alone = left.split(", ")
     of, shared = (f" of {method}", f"{method}, ") if alone and right.startswith(f"{method}, ") else ("", "")
+    first, second = (quoted(name.removeprefix(shared)) for name in (left, right))
     interval = interval_text(score.ci_lo, score.ci_hi)
     level = f"{100 * score.params.get('level', RESAMPLING.level):g}%"
     alone = "of this number alone" + (", not adjusted" if p and score.family_size > 1 else "")
     apart = shown(score.difference) + (f", with the {level} interval {interval} {alone}" if interval else "")
     return (
-        f"{record.pair.metric}{of}: {left.removeprefix(shared)} has {shown(score.first)} and "
-        f"{right.removeprefix(shared)} {shown(score.second)}: {record.finding}. The first minus the second is {apart}"
+        f"{record.pair.metric}{of}: {first} has {shown(score.first)} and "
+        f"{second} {shown(score.second)}: {record.finding}. The first minus the second is {apart}"
         + (f" ({'; '.join(tested)})." if tested else ".")
         + (
             f" There is no test: {STATUSES[score.status][1]}."
@@ -259,16 +262,22 @@ def _head(group: Group) -> Iterator[Block]:
 
 
 def _terms(comparison: Comparison) -> list[tuple[str, str]]:
-    """What the methods of the runs ask, and what their kinds are."""
-    sides = [side for group in comparison.groups for side in group.sides]
-    terms: dict[tuple[str, str], None] = {}
-    for side in sides:
+    """What the methods of the runs ask, and what their kinds are; of what differs between runs, with each run."""
+    terms: dict[str, dict[str, list[str]]] = {}
+    for name_of, side in ((group.name, side) for group in comparison.groups for side in group.sides):
         methods = list(dict.fromkeys(sample.method for sample in side.samples))
         config = side.run.config.model_dump(mode="json") if side.run else {}
-        terms |= dict.fromkeys(side.run.experiment.terms(side.run.config) if side.run else ())
-        terms |= dict.fromkeys(terms_of(config, methods, {sample.kind for sample in side.samples}))
+        declared = side.run.experiment.terms(side.run.config) if side.run else ()
+        label = quoted(side.label) + f" in {name_of}" * (len(comparison.groups) > 1)
+        usual = dict(terms_of(config, methods, {sample.kind for sample in side.samples}))
+        for name, means in (dict(declared) | usual | dict(declared)).items():
+            terms.setdefault(name, {}).setdefault(means, []).append(label)
+    told = []
+    for name, by_means in terms.items():
+        each = [f"{listed(labels)}: {means}" for means, labels in by_means.items()]
+        told.append((name, "; ".join(each if len(each) > 1 else by_means)))
     numbers = (n for group in comparison.groups for n in group.numbers if n.metric in group.comparable)
-    return [*terms, *numbers_named((n.metric, n.quantity, n.family) for n in numbers)]
+    return [*told, *numbers_named((n.metric, n.quantity, n.family) for n in numbers)]
 
 
 def _strays(paths: Sequence[Path]) -> Iterator[Prose]:
@@ -327,7 +336,7 @@ def _row(record: Record) -> list[Cell]:
     same = Cell(NONE, ["" if out else "no margin was given for it"])
     if isinstance(test, Equivalence):
         same = Cell(f"{test.p:.3g}" if math.isfinite(test.p) else NONE, [f"within ±{test.params['hi']:g}"])
-    alone = f"further rows of the first {score.n_only_first}, of the second {score.n_only_second}"
+    alone = f"{score.n_only_first} rows are only in the first, {score.n_only_second} only in the second"
     return [
         Cell(" - ".join(record.pair.names), [record.pair.metric]),
         Cell(shown(score.first), struck=out),

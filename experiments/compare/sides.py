@@ -116,6 +116,8 @@ UNNAMED = frozenset(
     {"registered", "low_coverage", "bootstrap_draws", "level"} | {"token_budget", "batch_items", "together"}
 )
 """Settings of scoring and of speed, which are no part of a run's name."""
+COUNT = "items"
+"""The setting by which runs are told apart last: they are compared on the items that both have."""
 JUDGE = "competence"
 """The engine's metric that judges samples."""
 
@@ -245,6 +247,9 @@ def run_labels(runs: Sequence[Run]) -> list[str]:
     for i, name in enumerate(names):
         alike = [j for j, other in enumerate(names) if other == name]
         differing = [key for key in settings[i] if any(settings[j].get(key) != settings[i][key] for j in alike)]
+        apart = [key for key in differing if key != COUNT]
+        if len({tuple(settings[j].get(key) for key in apart) for j in alike}) == len(alike):
+            differing = apart
         few = differing if 0 < len(differing) <= DIFFERENCES_IN_A_NAME else []
         parts = [f"{key.rpartition('.')[2]} {short(_said(settings[i][key]))}" for key in few]
         labels.append(", ".join([name, *parts]) if len(alike) == 1 or parts else runs[i].folder.path.name)
@@ -270,7 +275,7 @@ def what_differs(sides: Sequence[Side]) -> list[tuple[str, list[str]]]:
         | {f"settings.{key}": value for key, value in flat(_settings(run.config)).items()}
         for run in runs
     ]
-    names = dict.fromkeys(name for settings in described for name in settings)
+    names = sorted(dict.fromkeys(name for settings in described for name in settings), key=f"settings.{COUNT}".__eq__)
     differences = [(name, [_said(settings.get(name, "–")) for settings in described]) for name in names]
     return [(name, values) for name, values in differences if len(set(values)) > 1]
 

@@ -5,8 +5,9 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from ...base.errors import UserError
+from ...base.errors import UserError, in_one_line, named
 from ...base.progress import progress
+from ..run.experiment import items_of
 from ..run.folder import RunFolder
 from ..run.worker import OpenWorkers, one_here, sharing_a_model
 from .combinations import Combination, SweepPlan, cells_of, finished, run_cell
@@ -34,8 +35,9 @@ def sweep(
         slurm: what submitit is told of the jobs (`timeout_min`, `gpus_per_node`, `slurm_partition`, ...; `cluster`:
             `local` has them as processes of this machine); None: runs are read here.
 
-    Returns the runs, in the order of the plan. What goes wrong with one does not stop the others. Raises UserError for
-    runs that could not be made, or, once the others are there, the first error that was not foreseen.
+    Returns the runs, in the order of the plan. What goes wrong with one does not stop the others. Raises UserError,
+    before any is read, for one that has no items; for runs that could not be made; or, once the others are there, the
+    first error that was not foreseen.
     """
     cells = cells_of(plan, overrides, allow_code)
     failed: dict[str, Exception] = {}
@@ -45,6 +47,9 @@ def sweep(
             todo += [cell] if finished(cell, out) is None else []
         except UserError as error:  # a run that is damaged
             failed[cell.key] = error
+    for cell in todo:
+        with named(cell.name), in_one_line("its items"):
+            items_of(cell.experiment, cell.config)
     with progress(len(cells), "run", "sweep", before=len(cells) - len(todo), of_jobs=True) as advance:
         if slurm is not None:
             failed |= by_slurm(todo, out, overrides, allow_code, slurm, advance)

@@ -22,6 +22,9 @@ from ...hooks.verbal.stated_beliefs import StatedPlan
 from ...metrics.registration import Registered
 from ..report.findings import Transcript
 
+EVERY_ITEM = 10**7
+"""The setting `items` of a run that takes all that there are."""
+
 
 def _method_name(name: str) -> str:
     """Raises ValueError for a name that would be taken for another one, or cannot be part of one."""
@@ -58,7 +61,7 @@ class RunConfig(Settings):
     model: ModelSpec
     seed: int = Field(default=0, ge=0, lt=2**32)
     """Of the items and of all resampling."""
-    items: int = Field(ge=1, le=10**7)
+    items: int = Field(ge=1, le=EVERY_ITEM)
     terminators: tuple[str, ...] = TERMINATORS
     token_budget: int | None = Field(default=None, ge=1)
     """Most tokens of one forward pass. None: a run chooses by the device and the model's shape, and records it."""

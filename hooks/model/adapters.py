@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 ADAPTER_WEIGHTS, TOKENIZER = "adapter_model.safetensors", "tokenizer_config.json"
 FILES = (ADAPTER_CONFIG, ADAPTER_WEIGHTS, "tokenizer*", "*.jinja", "special_tokens_map.json", "*.model", "*.txt")
 """What is fetched of an adapter on the hub."""
-METHODS = {"ADALORA", "ADAMSS", "BEFT", "BOFT", "C3A", "DEFT", "DELORA", "FOURIERFT", "FROD", "GLORA", "GRALORA"}
+METHODS = {"ADALORA", "BEFT", "BOFT", "C3A", "DEFT", "DELORA", "FOURIERFT", "FROD", "GLORA", "GRALORA"}
 METHODS |= {"HIRA", "HRA", "IA3", "LILY", "LN_TUNING", "LOHA", "LOKR", "LORA", "MISS", "OFT", "OSF", "PEANUT"}
-METHODS |= {"PSOFT", "PVERA", "RANDLORA", "ROAD", "SHIRA", "SUPERTUNING", "TINYLORA", "TRAINABLE_TOKENS", "UNILORA"}
+METHODS |= {"PVERA", "RANDLORA", "ROAD", "SHIRA", "SUPERTUNING", "TINYLORA", "TRAINABLE_TOKENS", "UNILORA"}
 METHODS |= {"VERA", "WAVEFT"}
 """Those that change layers alone, by what lies in the adapter's own file. Others put something before the prompt, whose
-tokens the tree would not know, choose by the task, or load what their settings name: models, adapters, code."""
+tokens the tree would not know, choose by the task, or load what their settings name: models, adapters, code. ADAMSS and
+PSOFT are left out: their weights refer to singular vectors of the base that are computed anew, and come out otherwise
+on a GPU than on a CPU (logits 4 apart)."""
 ELSEWHERE = {
     "megatron_config": "would import a module that it names",
     "alora_invocation_tokens": "makes the adapter begin at tokens that PEFT looks for in whole prompts",

@@ -5,6 +5,7 @@ path: there it is plain causal attention, much faster than the same under a mask
 Histories in one cache do not see each other: each attends to its own columns alone.
 """
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from torch.nn.attention.flex_attention import BlockMask
     from transformers import PretrainedConfig, PreTrainedModel
 
+log = logging.getLogger("doxascope")
 
 KERNEL, BLOCKS = "sdpa_trunk", "flex_tree"
 """As transformers and the manifest call them: dense masks, and the mask of a pack as blocks."""
@@ -31,11 +33,18 @@ def use_tree_attention(model: "PreTrainedModel", *, blocks: bool = False) -> Non
     """Let a model with the `sdpa` kernel attend by trunk and branches wherever a mask is marked, or by blocks wherever
     it is of them; else, as for a model with another kernel, nothing changes.
 
+    A model that caps the logits of its attention attends by `eager`: the `sdpa` kernel leaves the cap out, and versions
+    of transformers before 5.20 let such models choose it.
+
     `blocks`: lay its packs out for them. Where flex attention fails, masks are dense, and that is said.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
 
+    capped = getattr(model.config.get_text_config(), "attn_logit_softcapping", None)
+    if capped and model.config._attn_implementation == "sdpa":
+        log.warning("its attention caps logits, which the 'sdpa' kernel does not; it is computed by 'eager'")
+        model.set_attn_implementation("eager")
     if model.config._attn_implementation == "sdpa" and model._can_set_attn_implementation():
         kernel = BLOCKS if blocks and flex_works(model) else KERNEL
         AttentionInterface.register(kernel, _attend)

@@ -35,6 +35,10 @@ MOST_TIES = 0.5
 """Share of clusters that tie above which what makes a difference is rare."""
 UNSEEN = "rare clusters that point the other way and may not have been sampled"
 """What the interval and p of a difference allow for where most clusters tie."""
+ROUNDING = 1e-5
+"""Beliefs that are no further apart are the same."""
+SAME = "same_readouts"
+"""Status of a difference of two samples whose beliefs are the same in each common row."""
 DIFFERENCE = "_difference"
 """What is added to a metric's name in the difference of two samples."""
 Comparable = Mapping[str, Mapping[str, tuple[Sample, Compared]]]
@@ -80,7 +84,8 @@ class Pair:
         """The first less the second; clusters of both are resampled together.
 
         It reckons with what is missing (`missing_rows`), and with what may have been missed where most clusters tie
-        (`ties_dominate`). Its interval ends where two numbers within their limits can differ no further.
+        (`ties_dominate`). Its interval ends where two numbers within their limits can differ no further. There is
+        neither interval nor test where all beliefs are the same (`same_readouts`), and no interval without length.
         """
         ours, theirs = self.rows
         columns, others = (
@@ -92,6 +97,11 @@ class Pair:
             return self.first.difference(columns, others, self.owners, family_size, how)
 
         score = of(columns, others)
+        if self._same and math.isfinite(score.difference):
+            untested = dict.fromkeys(("ci_lo", "ci_hi", "p", "mde"), math.nan)
+            score = replace(score, difference=0.0, **untested, ci_method="", p_method="", p_at_floor=False, status=SAME)
+        elif score.ci_lo == score.ci_hi and not score.p < 1:
+            score = replace(score, ci_lo=math.nan, ci_hi=math.nan, ci_method="")
         if score.status == "ok" and self._few_surprises(ours, theirs):
             score = replace(score, status="few_surprises")
         score = self._with_missing(self._with_ties(score, how.level), columns, others, of)
@@ -104,6 +114,16 @@ class Pair:
         alone = (len(set(texts(compared.keys))) - len(ours) for compared in (self.first, self.second))
         counts = dict(zip(("n_only_first", "n_only_second"), alone, strict=True))
         return replace(score, **counts, **(ends if math.isfinite(score.ci_lo) else {}), n_copies=copies)
+
+    @property
+    def _same(self) -> bool:
+        """Whether both have the same beliefs in all common rows, but for rounding."""
+        read = [
+            np.hstack([numbers, compared.moments])[rows]
+            for sample, compared, rows in zip((self.one, self.two), (self.first, self.second), self.rows, strict=True)
+            if (numbers := numbers_of(sample.whole)).size and len(numbers) == len(compared.keys)
+        ]
+        return len(read) == 2 and read[0].shape == read[1].shape and np.allclose(*read, 0, ROUNDING, equal_nan=True)
 
     def _with_ties(self, score: PairedDifference, level: float) -> PairedDifference:
         """Where more than half of the clusters tie, no nearer to zero than what the others may have hidden allows."""

@@ -59,3 +59,22 @@ def test_what_was_done_before_is_no_part_of_the_rate(
     with progress(3, "run", "sweep", before=3):
         pass
     assert capsys.readouterr().err == "sweep: 3/3 runs\n"
+
+
+def test_the_time_that_is_left_falls_while_a_job_works(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([0.0, 300.0, 400.0, 900.0, 1100.0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr(module, "LOG_SECONDS", 0)
+    with progress(4, "run", "sweep", of_jobs=True) as advance:
+        advance(1)
+        for line in ("a 1/3 items", "a 2/3 items"):
+            stand(line)
+        advance(1)
+    assert [line.partition(";")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "sweep: 1/4 runs, 300.0 s per run, 900 s left",
+        "sweep: 1/4 runs, 300.0 s per run, 800 s left",
+        "sweep: 1/4 runs, 300.0 s per run, 600 s left",  # by its mean the run is over: two are left
+        "sweep: 2/4 runs, 550.0 s per run, 1100 s left",
+    ]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .readouts import Exported
 
 FORMATS: Mapping[str, str] = {
-    "inspect": "a log of Inspect: a sample of each item, an epoch of each of its read-outs",
+    "inspect": "a log of Inspect: a sample of each item and method, an epoch of each of its read-outs",
     "eee": "records of Every Eval Ever: every number, and the answers to questions whose truth is known",
     "datasets": "Parquet files and a card, as the Hugging Face Hub and `datasets` read them",
     "model-card": "the numbers that the run was made for, as metadata of a model's card on the Hub",

@@ -7,19 +7,29 @@ same names each time. An answer has all of its belief in its metadata, as JSON.
 import hashlib
 import json
 import math
+import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ....base.files import OutputFolder, digest_of
 from ....base.version import __version__
 from ....metrics.claims import BEHAVIOUR
+from ....metrics.number import of_share
 from ...report.findings import Transcript
-from .readouts import Exported
+from .readouts import SINGLE, Exported
 
 SCHEMA = "0.3.0"
 LOSSES = ("log_loss", "brier", "calibration_error")
 """How the name of a number begins that is better the lower it is."""
+RANGES = {
+    r"accuracy|accuracy_(single|multi)|confidence|order_effect|auroc|c2|c3|yes_no_mass|p_(error|invalid)_\w+": (0, 1),
+    r"(\w+_)?coverage(_(prior|posterior|single|multi))?": (0, 1),
+    r"brier|brier_(prior|post)|calibration_error|rmse_truth": (0, 1),
+    r"brier_multiclass": (0, 2),
+    r"log_loss": (0, math.inf),
+}
+"""Names of numbers -> between what they lie (docs/metrics/definitions.md)."""
 NEITHER = "neither lower nor higher is better by itself: see the quantity, and `doxascope score --list`"
 
 
@@ -65,7 +75,7 @@ def _record(exported: Exported, collection: str, identity: str) -> dict[str, Any
         "source_metadata": {
             "source_name": exported.folder.path.name, "source_type": "evaluation_run",
             "source_organization_name": "not stated", "evaluator_relationship": "other",
-            "additional_details": {"verdict": exported.verdict},
+            "additional_details": {"verdict": exported.verdict, "samples": SINGLE},
         },
         "eval_library": {"name": "doxascope", "version": __version__},
         "model_info": {
@@ -85,7 +95,7 @@ def _record(exported: Exported, collection: str, identity: str) -> dict[str, Any
 def _result(exported: Exported, number: Mapping[str, Any], collection: str) -> dict[str, Any]:
     named = {key: number[key] for key in ("metric", "method", "kind", "subset")}
     uncertainty: dict[str, Any] = {"num_samples": number["n_rows"]}
-    if _finite(number["se"]):
+    if _finite(number["se"]) and not of_share(number["ci_method"]):
         uncertainty["standard_error"] = {"value": number["se"], "method": number["ci_method"]}
     if _finite(number["ci_lo"]) and _finite(number["ci_hi"]):
         ends = {"lower": number["ci_lo"], "upper": number["ci_hi"]}
@@ -94,6 +104,7 @@ def _result(exported: Exported, number: Mapping[str, Any], collection: str) -> d
     slope = number["metric"].startswith("calibration") and not number["metric"].startswith(LOSSES)
     sided = number["metric"] in BEHAVIOUR and not slope
     direction = {} if sided else {"additional_details": {"direction": NEITHER}}
+    low, high = _range(number)
     return {
         "evaluation_result_id": "/".join(named.values()),
         "evaluation_name": f"{exported.experiment}: {number['quantity'] or number['metric']}, {number['method']}",
@@ -104,7 +115,7 @@ def _result(exported: Exported, number: Mapping[str, Any], collection: str) -> d
         "metric_config": {
             "metric_id": f"doxascope.{number['metric']}", "metric_name": number["quantity"] or number["metric"],
             "metric_parameters": named, "lower_is_better": number["metric"].startswith(LOSSES),
-            "score_type": "continuous", "min_score": "-Infinity", "max_score": "Infinity", **direction,
+            "score_type": "continuous", "min_score": low, "max_score": high, **direction,
         },
         "score_details": {
             "score": number["estimate"],
@@ -112,6 +123,14 @@ def _result(exported: Exported, number: Mapping[str, Any], collection: str) -> d
             "uncertainty": uncertainty,
         },
     }  # fmt: skip
+
+
+def _range(number: Mapping[str, Any]) -> Sequence[float | str]:
+    """Between what a number lies, as far as that is known; one that rounding puts beyond an end is the end."""
+    share = (0, 1) if of_share(number["ci_method"]) else (-math.inf, math.inf)
+    known = next((ends for name, ends in RANGES.items() if re.fullmatch(name, number["metric"])), share)
+    ends = min(known[0], number["estimate"]), max(known[1], number["estimate"])
+    return [end if _finite(end) else "Infinity" if end > 0 else "-Infinity" for end in ends]
 
 
 def _answers(exported: Exported, identity: str) -> Iterator[dict[str, Any]]:

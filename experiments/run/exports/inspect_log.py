@@ -1,5 +1,5 @@
-"""A run as a log of Inspect, which its viewer, Scout and Docent open: an item is a sample, each of its read-outs one of
-its epochs, with the conversation, the belief and its scores.
+"""A run as a log of Inspect, which its viewer, Scout and Docent open: an item under a method is a sample, each of its
+read-outs one of its epochs, with the conversation, the belief and its scores.
 
 A read-out is computed, and nothing was generated: the last message is the likeliest option, and says so. All of the
 belief stands in the sample's metadata, from which `doxascope score` and `compare` read the same table again.
@@ -17,7 +17,7 @@ from ....base.files import OutputFolder, atomic_write
 from ....base.text import shown
 from ....base.version import __version__
 from ....metrics.tables.harness_logs import OURS
-from .readouts import Exported, ReadOut, keep_foreign
+from .readouts import SINGLE, Exported, ReadOut, keep_foreign
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalSample, EvalScore  # type: ignore
@@ -42,8 +42,8 @@ def write(exported: Exported, out: OutputFolder) -> list[str]:
     epochs: Counter[str] = Counter()
     samples = []
     for readout in exported.readouts():
-        epochs[readout.item] += 1
-        samples.append(_sample(readout, epochs[readout.item], len(samples), exported.model))
+        epochs[name := _name(readout)] += 1
+        samples.append(_sample(readout, name, epochs[name], len(samples), exported.model))
     began, ended = exported.when
     each = set(epochs.values())
     log = EvalLog(
@@ -53,7 +53,9 @@ def write(exported: Exported, out: OutputFolder) -> list[str]:
             task=f"doxascope-{exported.experiment}", model=exported.hub_name,
             dataset=EvalDataset(name=exported.experiment, samples=len(epochs), sample_ids=list(epochs)),
             config=EvalConfig(epochs=each.pop() if len(each) == 1 else None), packages={"doxascope": __version__},
-            metadata={OURS: 1, "verdict": exported.verdict, "model": dict(exported.conditions["model"])},
+            metadata={
+                OURS: 1, "verdict": exported.verdict, "samples": SINGLE, "model": dict(exported.conditions["model"]),
+            },
         ),
         results=EvalResults(
             total_samples=len(samples), completed_samples=len(samples),
@@ -78,7 +80,13 @@ def _ours(place: Path) -> bool:
     return False
 
 
-def _sample(readout: ReadOut, epoch: int, place: int, model: str) -> "EvalSample":
+def _name(readout: ReadOut) -> str:
+    """Of a sample: the item, and by which method it is read, so that no sample mixes several."""
+    kind = readout.about["kind"]
+    return "/".join(filter(None, (readout.item, readout.about.get("method"), kind if kind != "exact" else "")))
+
+
+def _sample(readout: ReadOut, name: str, epoch: int, place: int, model: str) -> "EvalSample":
     from inspect_ai.log import EvalSample  # type: ignore
     from inspect_ai.model import (  # type: ignore
         ChatCompletionChoice,
@@ -90,21 +98,20 @@ def _sample(readout: ReadOut, epoch: int, place: int, model: str) -> "EvalSample
 
     roles: dict[str, Any] = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
     transcript: Mapping[str, Any] = readout.transcript or {"messages": (), "prefill": "", "thoughts": (), "answers": ()}
-    name = f"{readout.readout_id}/"
     asked: list[Any] = [
-        roles[message["role"]](content=message["content"], id=f"{name}{i}")
+        roles[message["role"]](content=message["content"], id=f"{readout.readout_id}/{i}")
         for i, message in enumerate[Any](transcript["messages"])
     ]
     likeliest = "" if readout.answer is None else readout.texts[readout.answer]
     last = ChatMessageAssistant(
         content=readout.reply,
-        id=f"{name}last",
+        id=f"{readout.readout_id}/last",
         metadata={"computed": "the likeliest option of the belief that was read; nothing was generated"},
     )
     drawn = {part: list(transcript[part]) for part in ("thoughts", "answers") if transcript[part]}
     truth = readout.truth
     return EvalSample(
-        id=readout.item,
+        id=name,
         epoch=epoch,
         uuid=readout.readout_id,
         input=asked or readout.readout_id,

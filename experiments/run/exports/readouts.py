@@ -19,6 +19,11 @@ from ...report.findings import Transcript
 from ..folder import RunFolder
 from ..galleries import in_words
 
+SINGLE = (
+    "Each sample is one read-out. Where a question is asked in several orders of its options, or in several wordings, "
+    "the numbers of the run are of its belief averaged over them: the same mean over samples is another number."
+)
+"""How samples and numbers go together."""
 BLANKS = {*COLUMNS} - {"option"}
 """Columns whose empty text says nothing."""
 OF_OPTIONS = ("option", "option_index", "logp", "prob", "stated", "outcome")

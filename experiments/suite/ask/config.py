@@ -10,9 +10,7 @@ from ....base.settings import Settings
 from ....metrics.consistency.competence import MAX_ORDER
 from ...materials.choices.forms import ChoiceForm, Rotation
 from ...materials.choices.tables import AskedSource
-from ...run.questions import MethodName, RunConfig
-
-EVERY_QUESTION = 10**7
+from ...run.questions import EVERY_ITEM, MethodName, RunConfig
 
 
 class AskForm(ChoiceForm):
@@ -54,7 +52,7 @@ class AskConfig(RunConfig):
 
     reads_stated: ClassVar[bool] = True
 
-    items: int = Field(default=EVERY_QUESTION, ge=1, le=EVERY_QUESTION)
+    items: int = Field(default=EVERY_ITEM, ge=1, le=EVERY_ITEM)
     questions: AskedSource = AskedSource()
     system: str = ""
     """The system prompt of questions that bring none."""

@@ -8,9 +8,8 @@ from ....base.settings import Settings
 from ....hooks.prompts.places import Position
 from ...materials.choices.forms import ChoiceForm
 from ...materials.choices.tables import AskedSource
-from ...run.questions import RunConfig
+from ...run.questions import EVERY_ITEM, RunConfig
 
-EVERY_QUESTION = 10**7
 Strength = Annotated[float, Field(gt=0, le=1e6)]
 Layer = Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0, le=1)]
 
@@ -49,7 +48,7 @@ class SteerControls(Settings):
 class SteerConfig(RunConfig):
     """Configuration of `steer`; `items` is the most questions that are taken."""
 
-    items: int = Field(default=EVERY_QUESTION, ge=1, le=EVERY_QUESTION)
+    items: int = Field(default=EVERY_ITEM, ge=1, le=EVERY_ITEM)
     questions: AskedSource = AskedSource()
     system: str = ""
     """The system prompt of questions that bring none."""

@@ -1,6 +1,7 @@
 """A run beside a log of another harness: the same questions pair, whatever methods and orders are called."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,14 @@ def test_a_run_knows_its_questions_whatever_becomes_of_their_file(run: Path) -> 
     score = found.confirmed[0].score
     assert (score.n_rows, score.n_only_first, score.n_only_second) == (len(ASKED), 0, 0)
     assert score.difference == pytest.approx(0, abs=1e-12)
+
+
+def test_of_two_runs_that_have_both_methods_it_is_said_why_they_name_no_pair(run: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(run, tmp_path / "other")
+    with pytest.raises(
+        UserError, match="has texts and letters, all of them named by --method; of each run or table just"
+    ):
+        doxascope.compare(run, other, methods=["texts", "letters"])
 
 
 def test_a_method_that_none_has_is_named(run: Path) -> None:

@@ -23,9 +23,9 @@ from doxascope import UserError
 from doxascope.base.files import file_digest, sealed, unsealed
 from doxascope.base.parallel import ray_cluster
 from doxascope.experiments.compare import collection_figures
-from doxascope.experiments.compare.collection import COLUMNS, collect
-from doxascope.experiments.compare.collection_figures import STEP, _families, _places, lines_of
-from doxascope.experiments.compare.collection_page import page
+from doxascope.experiments.compare.collection import COLUMNS, _settings, collect
+from doxascope.experiments.compare.collection_figures import STEP, _families, _places, each, lines_of, mark_of
+from doxascope.experiments.compare.collection_page import _verdict, page
 from doxascope.experiments.compare.combinations import RECORDS, cells_of, finished, load_plan, run_cell
 from doxascope.experiments.compare.slurm import _ended
 from doxascope.experiments.compare.sweep import sweep
@@ -135,14 +135,16 @@ def test_runs_are_collected_into_one_table_with_seeds_pooled(study: Path) -> Non
     assert (one["seeds"], one["n"]) == (SEEDS, rows["n"].sum())
     assert "coherence not tested" in one["verdict"]
     assert found.rows["readable"].eq("unreadable").equals(found.rows["verdict"].str.startswith("unreadable"))
-    for metric, marked in (("framing_bias", True), ("accuracy", False)):  # what is answered is no belief
-        rows = found.named([metric])
-        unread = rows["readable"].str.contains("unreadable")
+    for metric, of_belief in (("framing_bias", True), ("accuracy", False)):  # what is answered is no belief
+        unread = found.named([metric])["readable"].str.contains("unreadable")
         assert unread.any()
-        texts = (" ".join(found.table(metric).astype(str).to_numpy().ravel()), to_text(page(found, [metric])))
-        assert all(("†" in text) == marked for text in texts)
-        assert ("† unreadable: no belief is measured" in texts[1]) == marked
-        assert ("Hollow: cannot be read" in found.plot(metric).caption) == marked
+        cells, text = found.table(metric).to_numpy().ravel(), to_text(page(found, [metric]))
+        assert " ".join(cells).count("†") == unread.sum()
+        assert "† unreadable: no belief is measured" in text
+        assert "Hollow: cannot be read" in found.plot(metric).caption
+        assert [("/unreadable/" in name) for name in found.scalars(metric)] == [of_belief and mark for mark in unread]
+    readable = found.rows.assign(readable="readable")
+    assert {mark_of(row) for row in each(readable)} == {""}
     table = found.table()
     assert list(table.index) == ["step-100", "step-200"]
     assert {"ask accuracy letters"} < set(table.columns)
@@ -242,6 +244,7 @@ def test_a_run_says_what_it_is_of_and_others_name_collect(study: Path, command_l
         (("truth", "--vary", "experiment=[consistency]"), "setting experiment: truth is one; name consistency"),
         (("truth", "-o", "itms=3"), "did you mean 'items'"),
         (("plan.yaml", "ask"), "plan.yaml: is a plan of a sweep; give it alone"),
+        (("truth", "ask", "-m", "./step-100", "--seeds", "2"), "ask on ./step-100, seed 0: questions: none are given"),
         (("truth", "--slurm", "timeout_min=3"), "is for jobs of Slurm; give it with --executor slurm"),
         (("truth", "--executor", "slurm"), "--executor slurm: "),
         (("truth", "--vary", "seed=[1, 2]"), "setting seed: a sweep takes its seeds as --seeds 3"),
@@ -420,6 +423,27 @@ def test_seeds_that_change_nothing_are_one(study: Path, tmp_path: Path) -> None:
     _rescore(runs[1], lambda stored: _number(stored, "log_loss").update(estimate=1.25))
     changed = collect(tmp_path).pooled.query("subset == 'all'").set_index("metric")["seeds"]
     assert changed["log_loss"] == changed["accuracy"] == 2  # a number that agrees by chance is of two seeds
+
+
+def test_what_all_seeds_withhold_has_their_reason_alone(study: Path, tmp_path: Path) -> None:
+    for run in sorted(study.glob("ask-step-100-*")):
+        copy = shutil.copytree(run, tmp_path / run.name)
+        _rescore(copy, lambda stored: _number(stored, "log_loss").update(estimate=None, status="wordings_disagree"))
+    pooled = collect(tmp_path).pooled.query("subset == 'all'").set_index("metric")
+    assert pooled["status"]["log_loss"] == "wordings_disagree"
+
+
+def test_a_verdict_names_the_methods_where_there_are_several(study: Path) -> None:
+    rows = collect(study).named(["log_loss"]).assign(verdict="not shown to be readable")
+    assert _verdict(rows) == "step-100, step-200: not shown to be readable."
+    both = pd.concat([rows, rows.assign(method="texts")])
+    assert _verdict(both) == ("letters and texts of step-100, letters and texts of step-200: not shown to be readable.")
+
+
+def test_a_run_of_all_items_is_called_so(study: Path) -> None:
+    several = [run for run in collect(study).runs if run.experiment == "ask"]
+    named, _ = _settings([replace(run, settings={"items": str(6 if run.seed else 10**7)}) for run in several])
+    assert {run.seed: run.setting for run in named} == {0: "all items", 1: "items 6"}
 
 
 def _number(stored: Any, metric: str) -> Any:

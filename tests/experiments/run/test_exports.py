@@ -31,10 +31,10 @@ odd,Which word comes next?,river,stone,,
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """Three questions to the chat model, of two of which the truth is known."""
+    """Three questions to the chat model in two ways, of two of which the truth is known."""
     folder = tmp_path_factory.mktemp("asked")
     (folder / "questions.csv").write_text(QUESTIONS)
-    changes = ["answers=[letters]", "orders=none", "bootstrap_draws=50"]
+    changes = ["answers=[letters, texts]", "orders=none", "bootstrap_draws=50"]
     return run(*load_config("ask", changes, "smollm2-135m", (), str(folder / "questions.csv")), folder / "runs")
 
 
@@ -50,7 +50,7 @@ def test_an_inspect_log_has_each_read_out_with_its_scores_and_gives_the_belief_t
     inspect_log = pytest.importorskip("inspect_ai.log", reason="Inspect is not installed")
     (line,) = doxascope.export(asked, "inspect", tmp_path)
     (file,) = tmp_path.glob("*.eval")
-    assert line.startswith(f"{file}: 3 samples, ")
+    assert line.startswith(f"{file}: 6 samples, ")
     log = inspect_log.read_eval_log(str(file))
     assert (log.status, log.eval.model) == ("success", "HuggingFaceTB/SmolLM2-135M-Instruct")
     beliefs, said = asked.beliefs(), {line["readout_id"]: line for line in asked.said()}
@@ -58,7 +58,7 @@ def test_an_inspect_log_has_each_read_out_with_its_scores_and_gives_the_belief_t
     for sample in log.samples:
         own = beliefs[beliefs["readout_id"].astype(str) == sample.uuid]
         best = own.iloc[own["prob"].to_numpy().argmax()]
-        assert sample.id == own["item"].iloc[0]
+        assert sample.id == f"{own['item'].iloc[0]}/{own['method'].iloc[0]}"
         assert [message.text for message in sample.messages[:-1]] == [
             message["content"] for message in said[sample.uuid]["messages"]
         ]
@@ -71,9 +71,11 @@ def test_an_inspect_log_has_each_read_out_with_its_scores_and_gives_the_belief_t
             assert sample.scores["true option"].value == right
     back = belief_table(inspect_rows(file))
     pd.testing.assert_frame_equal(plain(back), plain(beliefs).reset_index(drop=True), check_exact=True)
-    estimates = {number["metric"]: number["estimate"] for number in _numbers(asked)}
-    told = {score.name.split()[0]: score.metrics["estimate"].value for score in log.results.scores}
+    named = ("metric", "method", "kind")
+    estimates = {" ".join(filter(None, map(number.get, named))): number["estimate"] for number in _numbers(asked)}
+    told = {score.name: score.metrics["estimate"].value for score in log.results.scores}
     assert told == estimates
+    assert "Each sample is one read-out." in log.eval.metadata["samples"]
     assert understand(file).samples  # and can be scored and compared as it is
 
 
@@ -93,6 +95,16 @@ def test_records_of_every_eval_ever_pass_its_validator_and_hold_each_answer(aske
     assert known == {
         "/".join(score[key] for key in named): score["estimate"] for score in scores if score["estimate"] is not None
     }
+    assert "Each sample is one read-out." in told["source_metadata"]["additional_details"]["samples"]
+    known_range = {"accuracy": [0, 1], "brier_multiclass": [0, 2], "log_loss": [0, "Infinity"]}
+    for result in told["evaluation_results"]:
+        config, uncertainty = result["metric_config"], result["score_details"]["uncertainty"]
+        metric = config["metric_id"].removeprefix("doxascope.")
+        if metric in known_range:
+            assert [config["min_score"], config["max_score"]] == known_range.pop(metric)
+        share = "Clopper" in uncertainty.get("confidence_interval", {}).get("method", "")
+        assert not (share and "standard_error" in uncertainty)
+    assert known_range == {}
     lines = [json.loads(line) for line in answers.read_text().splitlines()]
     assert {line["sample_id"] for line in lines} == {"whale", "sky"}
     beliefs = asked.beliefs()

@@ -52,9 +52,9 @@ def test_a_run_that_ran_out_of_memory_says_so_and_reads_the_same(
     monkeypatch.setattr(TransformersBackend, "run", short)
     tight = run(experiment, config, tmp_path / "tight", scored=False)
     before, after = (json.loads((f.path / "manifest.json").read_text())["totals"] for f in (free, tight))
-    assert (before["halvings"], before["smallest_budget"]) == (0, config.budget)
+    assert before["halvings"] == 0
     assert after["halvings"] > 0
-    assert after["smallest_budget"] < config.budget
+    assert after["smallest_budget"] < before["smallest_budget"]
     assert after["tokens_run"] <= 1.05 * before["tokens_run"]  # in pieces
     logp = free.beliefs()["logp"]
     np.testing.assert_allclose(tight.beliefs()["logp"], logp, atol=noise(logp))

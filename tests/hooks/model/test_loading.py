@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from doxascope import UserError, load
-from doxascope.hooks.model.loading import find_weights, load_model
+from doxascope.hooks.model.loading import find_weights, load_model, pick_device
 from doxascope.hooks.model.spec import ModelSpec, PackagedFile, resolve_model
 
 
@@ -253,6 +253,8 @@ def test_the_identity_says_what_a_quantised_model_is_computed_in(
     method: str, tiny: Any, tiny_folder: Path, tmp_path: Path
 ) -> None:
     """Where there is no GPU, transformers makes plain numbers of MXFP4 and FP8 weights."""
+    if pick_device("auto") == "cuda":
+        pytest.skip("these weights are no FP8, which a GPU would compute in")
     lm = load(quantised(tiny_folder, tmp_path, quant_method=method), dtype="auto", device="cpu")
     assert lm.identity.dtype == str(lm.model.dtype).removeprefix("torch.")
     assert str(lm.identity.quantisation).startswith(method)

@@ -104,7 +104,7 @@ def test_blocks_and_dense_masks_read_the_same(
 def test_a_model_is_read_by_blocks_where_it_is_asked_for(save_architecture: Callable[..., Path]) -> None:
     folder = str(save_architecture("gemma3_text", MODELS["gemma3_text"]))
     flexed, dense = load(folder, kernel="flex"), load(folder, kernel="sdpa")
-    assert (flexed.identity.kernel, dense.identity.kernel) == (BLOCKS, KERNEL)
+    assert (flexed.identity.kernel.split(",")[0], dense.identity.kernel) == (BLOCKS, KERNEL)  # on a GPU: fused blocks
     one, other = (lm.beliefs("Is it?", ["yes", "no"]).beliefs["logp"].to_numpy() for lm in (flexed, dense))
     np.testing.assert_allclose(one, other, atol=1e-5)
 

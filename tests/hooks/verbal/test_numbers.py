@@ -183,7 +183,7 @@ def test_a_ranking_with_ties_is_read_as_every_ranking_written_out(
         total = 0.0
         for text in number.forms:
             ids = numerate.tokenizer(text, add_special_tokens=False)["input_ids"]
-            logp = next_token_logp(numerate.model, [*prompt, *ids], first=len(prompt) - 1).double().numpy()
+            logp = next_token_logp(numerate.model, [*prompt, *ids], first=len(prompt) - 1).double().cpu().numpy()
             total += np.exp(sum(logp[i, token] for i, token in enumerate(ids))) * np.exp(logp[-1, closing]).sum()
         shares.append(total)
     np.testing.assert_allclose(read.belief.logp, np.log(shares), atol=noise(read.belief.logp))

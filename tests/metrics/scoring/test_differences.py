@@ -71,9 +71,10 @@ def test_where_every_cluster_differs_alike_the_reason_for_no_test_is_said() -> N
     found = measured([first, second], HOW, compared={"brier"}, only_compared=True)
     (pair,) = pairs_of(found.comparable, (), [first, second])
     (number,) = paired_differences([pair], HOW)
-    assert sentence(Record(pair, number)).endswith(
-        "There is no test: every cluster has the same value, so that the interval has no length."
-    )
+    said = sentence(Record(pair, number))
+    assert np.isnan([number.score.ci_lo, number.score.ci_hi]).all()
+    assert "interval [" not in said
+    assert said.endswith("There is no test: every cluster has the same value, so that the interval has no length.")
 
 
 def test_without_the_other_likelihood_nothing_is_compared_with_a_coherent_posterior() -> None:

@@ -1,5 +1,6 @@
 import sys
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import entropy as shannon
 
+from doxascope.experiments.compare import compare
+from doxascope.experiments.compare.page import page, sentence
 from doxascope.experiments.report.findings import Transcript
 from doxascope.experiments.run.config import load_config
 from doxascope.experiments.run.experiment import Experiment
@@ -489,3 +492,21 @@ def test_what_leaves_no_ratio_is_in_no_published_number_but_those_of_table_8(
     beside = {n.metric: n.score for n in scored if n.method == "free and letters"}
     assert beside["agreement_prior"].n_rows == 9 * N_ITEMS
     assert beside["agreement_prior_included"].n_rows == own["c2", "all"].n_rows
+
+
+def test_a_comparison_explains_a_method_in_the_words_of_each_run(
+    setup: tuple[Experiment, ConsistencyConfig], stored_run: Callable[..., Any], tmp_path: Path
+) -> None:
+    table = table_of(setup, lambda item, told: list(prior(item)))
+    asked = "Well? Which word is it?"
+    _, other = load_config("consistency", ["items=9", "bootstrap_draws=200", f"wording.reveal={asked}"])
+    runs = [stored_run(tmp_path / name, config, table, "m") for name, config in (("a", setup[1]), ("b", other))]
+    found = compare(*(run.path for run in runs), metrics=["c2"])
+    usual, changed = "“m, reveal Which word did you choose?”", f"“m, reveal {asked}”"
+    terms = dict(page(found, {}).terms)
+    assert terms["free"] == f"{usual}: asks “Which word did you choose?”; {changed}: asks “{asked}”"
+    assert terms["before"] == "read before a word is ruled out"
+    (said, *_) = [sentence(record) for record in (*found.confirmed, *found.struck) if record.pair.one.method == "free"]
+    assert said.startswith(f"c2 of free: {usual} has ")
+    assert f" and {changed} " in said
+    assert [name for name, _ in found.groups[0].differs] == ["settings.wording.reveal", "settings.items"]

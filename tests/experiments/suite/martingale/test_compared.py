@@ -29,6 +29,7 @@ N = 120
 PULL = 0.4
 Stored = Callable[..., RunFolder]
 STATED = {"numbers": "verbal"}
+PLAN = "registered={metric: M, method: words, n: 30}"
 
 
 @pytest.fixture
@@ -103,6 +104,7 @@ def test_runs_are_paired_on_what_both_have_and_the_rest_is_counted(stored: Store
     assert record.score.family_size == 2
     assert (record.score.n_rows, record.score.n_only_first, record.score.n_only_second) == (N - 20, 20, 0)
     assert record.score.ci_lo < PULL < record.score.ci_hi
+    assert "20 rows are only in the first, 0 only in the second" in to_html(page(found, {}))
     again = of_metric(compare_by_name(str(longer.path), str(shorter.path), metrics=["M"]), "M")
     assert again.score.difference == record.score.difference
     assert ("model.name", ["fair", "pulled"]) in found.groups[0].differs
@@ -156,6 +158,8 @@ def test_what_cannot_be_read_is_shown_and_enters_no_family_but_for_what_it_does(
     table = gated({"words": [pulled.read]}, pulled.outcome)
     mute = stored(table.assign(coverage=np.where(table["prob"].isna(), table["coverage"], 0.1)), "mute")
     found = compare(knows.path, mute.path)
+    why = "in each pair a side cannot be read as a belief, or is not shown to be."
+    assert f"There is no finding on M: {why}" in to_html(page(found, {}))
     assert {record.pair.metric for record in (*found.confirmed, *found.explored)} <= BEHAVIOUR
     record = next(record for record in found.struck if record.pair.metric == "M")
     assert record.finding == "unreadable"
@@ -247,16 +251,25 @@ def test_who_does_not_respond_is_compared_and_may_lose_but_not_win(stored: Store
         assert record.score.p_adjusted < 0.05
         assert record.finding == finding
         idle = f"words, {'pulled' if better else 'fair'}{better}"
-        assert record.named == f"{idle} does not respond, and may lose here but not win"
+        assert record.named == f"“{idle}” does not respond, and may lose here but not win"
         assert record.named in to_html(page(found, {}))
 
 
 def test_prompts_are_compared_though_they_cannot_be_scored_together(stored: Stored, gated: Any) -> None:
     fair = Bayesian().sample(30, 0)
     table = gated({"words": [fair.read]}, fair.outcome)
-    found = compare(stored(table, "fair").path, stored(table, "fair", "wording.opening=Well.").path)
+    rounded = gated({"words": [fair.read * (1 - 1e-7)]}, fair.outcome)
+    first, *others = [
+        stored(table, "fair", "items=9", PLAN),
+        *(stored(rounded, "fair", "wording.opening=Well. Is it so?", plan) for plan in (PLAN, "registered=null")),
+    ]
+    found, unplanned = (compare(first.path, other.path) for other in others)
+    assert found.named_by == "registered before the runs"
+    assert unplanned.named_by == "the headline of their experiment"
     assert any(name == "settings.wording.opening" for name, _ in found.groups[0].differs)
-    assert of_metric(found, "brier_post").score.difference == 0
+    same = of_metric(found, "brier_post")
+    assert (same.score.difference, same.finding, same.drivers) == (0, "the same read-outs", [])
+    assert found.groups[0].differs[-1][0] == "settings.items"
 
 
 def test_the_page_and_the_files_say_the_same_each_time(
