@@ -35,8 +35,10 @@ MOST_TIES = 0.5
 """Share of clusters that tie above which what makes a difference is rare."""
 UNSEEN = "rare clusters that point the other way and may not have been sampled"
 """What the interval and p of a difference allow for where most clusters tie."""
-ROUNDING = 1e-5
-"""Beliefs that are no further apart are the same."""
+ROUNDING, NO_DIGITS = 1e-4, 1e-7
+"""Beliefs are the same if they are apart by no larger a share of themselves, and of what they lack to 1 (of which a
+float32 has no digits below `NO_DIGITS`): rare answers that differ twofold are not.
+"""
 SAME = "same_readouts"
 """Status of a difference of two samples whose beliefs are the same in each common row."""
 DIFFERENCE = "_difference"
@@ -119,11 +121,15 @@ class Pair:
     def _same(self) -> bool:
         """Whether both have the same beliefs in all common rows, but for rounding."""
         read = [
-            np.hstack([numbers, compared.moments])[rows]
+            (numbers[rows], compared.moments[rows])
             for sample, compared, rows in zip((self.one, self.two), (self.first, self.second), self.rows, strict=True)
             if (numbers := numbers_of(sample.whole)).size and len(numbers) == len(compared.keys)
         ]
-        return len(read) == 2 and read[0].shape == read[1].shape and np.allclose(*read, 0, ROUNDING, equal_nan=True)
+        if len(read) < 2 or read[0][0].shape != read[1][0].shape:
+            return False
+        (ours, our_moments), (theirs, their_moments) = read
+        pairs = (ours, theirs, 0.0), (1 - ours, 1 - theirs, NO_DIGITS), (our_moments, their_moments, NO_DIGITS)
+        return all(np.allclose(first, second, ROUNDING, least, equal_nan=True) for first, second, least in pairs)
 
     def _with_ties(self, score: PairedDifference, level: float) -> PairedDifference:
         """Where more than half of the clusters tie, no nearer to zero than what the others may have hidden allows."""

@@ -9,7 +9,7 @@ from doxascope.experiments.compare.findings import Record
 from doxascope.experiments.compare.page import sentence
 from doxascope.metrics import b_score_excess, paired_difference
 from doxascope.metrics.contract import Resampling
-from doxascope.metrics.scoring.differences import paired_differences, pairs_of
+from doxascope.metrics.scoring.differences import SAME, paired_differences, pairs_of
 from doxascope.metrics.scoring.engine import measured, score_samples
 from doxascope.metrics.tables.samples import Answers, Evidence, Forecasts, Multiclass, Records, Sample
 
@@ -75,6 +75,21 @@ def test_where_every_cluster_differs_alike_the_reason_for_no_test_is_said() -> N
     assert np.isnan([number.score.ci_lo, number.score.ci_hi]).all()
     assert "interval [" not in said
     assert said.endswith("There is no test: every cluster has the same value, so that the interval has no length.")
+
+
+@pytest.mark.parametrize("times", [1 + 2e-5, 2.0])
+@pytest.mark.parametrize("lacks", [1e-6, 0.2])
+@pytest.mark.parametrize("likely", [False, True])
+def test_beliefs_are_the_same_by_their_size_and_not_by_their_difference(
+    likely: bool, lacks: float, times: float
+) -> None:
+    """Of rare answers, and of almost certain ones, twice as much is no rounding."""
+    first = lacks * np.random.default_rng(0).uniform(0.5, 1, 40)
+    beliefs = (1 - first, 1 - times * first) if likely else (first, times * first)
+    samples = [with_keys(belief, kind) for belief, kind in zip(beliefs, ("exact", "verbal"), strict=True)]
+    found = measured(samples, HOW, compared={"brier"}, only_compared=True)
+    (number,) = paired_differences(pairs_of(found.comparable, (), samples), HOW)
+    assert (number.score.status == SAME) == (times < 2), number.score
 
 
 def test_without_the_other_likelihood_nothing_is_compared_with_a_coherent_posterior() -> None:
