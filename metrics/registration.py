@@ -101,7 +101,7 @@ class Registered(Settings):
             lines.append(f"  {few}: {MIN_BOOTSTRAP_CLUSTERS} are the fewest that do")
         elif not np.isnan(design.half_width):
             lines.append(
-                f"  in simulated agents {clusters} clusters give {self.metric} an interval of about "
+                f"  where beliefs spread as in the calibration {clusters} clusters give {self.metric} an interval of about "
                 f"± {design.half_width:.2g}, wider where beliefs hardly differ between items; where it truly is "
                 f"{design.smallest:.2g} or farther from that of a coherent belief, it is shown to differ from it in "
                 "80% of runs"

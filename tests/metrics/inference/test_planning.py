@@ -47,7 +47,11 @@ def test_a_perfect_agent_wins_what_a_preset_claims_or_the_preset_says_estimation
         assert found <= plan.width
         first, forecast = plan.foreseen(plan.n)
         assert f"to within ± {plan.width:g} ({plan.n} clusters), not for a claim of coherence; this run" in first
-        told = "in simulated agents" if plan.n >= 10 else f"{plan.n} clusters allow no forecast of its interval: 10 are"
+        told = (
+            "where beliefs spread as in the calibration"
+            if plan.n >= 10
+            else f"{plan.n} clusters allow no forecast of its interval: 10 are"
+        )
         assert forecast.strip().startswith(told)
     else:
         assert claim_power(plan.margin, plan.n, SPREADS[plan.metric]) >= 0.8
