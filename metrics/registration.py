@@ -101,8 +101,8 @@ class Registered(Settings):
             lines.append(f"  {few}: {MIN_BOOTSTRAP_CLUSTERS} are the fewest that do")
         elif not np.isnan(design.half_width):
             lines.append(
-                f"  where beliefs spread as in the calibration {clusters} clusters give {self.metric} an interval of about "
-                f"± {design.half_width:.2g}, wider where beliefs hardly differ between items; where it truly is "
+                f"  where beliefs spread as in the calibration {clusters} clusters give {self.metric} an interval of "
+                f"about ± {design.half_width:.2g}, wider where beliefs hardly differ between items; where it truly is "
                 f"{design.smallest:.2g} or farther from that of a coherent belief, it is shown to differ from it in "
                 "80% of runs"
             )
