@@ -207,7 +207,7 @@ def test_too_few_groups_test_nothing_and_are_told_apart_from_evidence() -> None:
     n = len(set(data.groups.tolist()))
     few = judged(data, PLAN.model_copy(update={"thresholds": CausalThresholds(groups=n + 1)}))
     assert {claim.verdict for claim in few.claims} == {"not tested"}
-    assert few.claims[0].evidence.startswith(f"{n} of {n + 1} groups; gain ")
+    assert few.claims[0].evidence.startswith(f"{n} groups, and a verdict takes {n + 1}; gain ")
 
 
 def test_a_useless_direction_is_outside_the_band_of_random_ones_at_the_level() -> None:
