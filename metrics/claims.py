@@ -215,6 +215,8 @@ def _parts(conditions: Iterable[Condition], names: Mapping[str, str] | None = No
             name = RARE if condition.value < MOST and not names else name
             median = f"{'median' if name == COVERAGE and not names else 'median coverage'} {shown(condition.median)}"
             part = f"“{part}” ({median})" if part else median
+        elif name == COVERAGE and names and part:
+            part = f"“{part}”"
         parts.setdefault(name, []).append(part)
     texts = {name: listed(list(filter(None, several))) for name, several in parts.items()}
     texts |= {PARSED: texts[PARSED] + required} if required else {}

@@ -96,12 +96,14 @@ class Registered(Settings):
                     if design.power >= 0.01
                     else f"  {has} clusters, too few: such a model passes in less than 1% of runs"
                 )
+        if np.isnan(design.half_width):
+            return lines
         if clusters < MIN_BOOTSTRAP_CLUSTERS:
             few = f"{clusters} clusters allow no forecast of its interval"
             lines.append(f"  {few}: {MIN_BOOTSTRAP_CLUSTERS} are the fewest that do")
-        elif not np.isnan(design.half_width):
+        else:
             lines.append(
-                f"  where beliefs spread as in the calibration {clusters} clusters give {self.metric} an interval of "
+                f"  where beliefs spread as in the calibration, {clusters} clusters give {self.metric} an interval of "
                 f"about ± {design.half_width:.2g}, wider where beliefs hardly differ between items; where it truly is "
                 f"{design.smallest:.2g} or farther from that of a coherent belief, it is shown to differ from it in "
                 "80% of runs"

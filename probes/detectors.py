@@ -38,6 +38,8 @@ class Detector:
     """What high scores mean: `lie` or `truth`."""
     probe: Probe | None = None
     """That it was made of."""
+    turned: bool = False
+    """Whether scores and threshold are those of the file with the other sign."""
 
     def __post_init__(self) -> None:
         if not np.isfinite([*self.directions.flat, self.offset]).all() or np.isinf(self.threshold):
@@ -74,8 +76,12 @@ class Detector:
         if len(layers) != len(self.directions):
             raise UserError(f"{self.name}: has directions of {len(self.directions)} layers; {len(layers)} are given")
         sign = -1.0 if (high or self.high) == "truth" else 1.0
-        turned = {"directions": sign * self.directions, "offset": sign * self.offset}
-        return replace(self, layers=layers, high="lie", threshold=sign * threshold + 0.0, **turned)
+        parts = {
+            "directions": sign * self.directions,
+            "offset": sign * self.offset,
+            "threshold": sign * threshold + 0.0,
+        }
+        return replace(self, layers=layers, high="lie", turned=self.turned != (sign < 0), **parts)
 
 
 def load_detector(path: Path) -> Detector:

@@ -51,7 +51,10 @@ RIVALS = WORDS, LOGITS, CONSTANT = "a bag of words", "the model's own answer", "
 STYLE, HEADING = "style ", "Detectors of lies"
 LIMITS = "A verdict holds for these rows. It does not show {}what is read elsewhere."
 ONE_SIDED = {
-    "held": ("holds", "Ask about claims that it knows, or give the column `held`."),
+    "held": (
+        "holds",
+        "Its belief tells claims apart by size alone; ask about some that it holds true, and some that it holds false.",
+    ),
     "stated": ("calls", "Its own answer does as well as a constant."),
 }
 """Of a belief that lies on one side of one half in all rows: the verb, and what is to be known of it."""
@@ -97,15 +100,21 @@ class DetectorCertificate:
 
     def alarms(self, scores: Floats) -> list[Stamp]:
         """What must be known of its threshold before any rate, from its scores."""
-        every, least, most = self.rates["all"], shown(float(scores.min())), shown(float(scores.max()))
-        above = scores > self.detector.threshold
+        above, sign = scores > self.detector.threshold, -1 if self.detector.turned else 1
         if above.all() or not above.any():
+            least, most, threshold = (
+                shown(float(each))
+                for each in (*sorted([sign * scores.min(), sign * scores.max()]), sign * self.detector.threshold)
+            )
             says = f"“{self.name}” flags {'every' if above.all() else 'no'} row."
-            at = f"Its scores run from {least} to {most}, and its threshold is {shown(self.detector.threshold)}."
-            return [Stamp(says=says, note=f"{at} Give one with --threshold.")]
-        if every.ci_hi < 0.5:
+            note = (
+                f"Its scores run from {least} to {most}, and its threshold is {threshold}. Give one with --threshold."
+            )
+            return [Stamp(says=says, note=note)]
+        if self.rates["all"].ci_hi < 0.5:
+            means, high = ("a lie", "lie") if self.detector.turned else ("that something is true", "truth")
             says = f"“{self.name}” flags truths rather than lies."
-            return [Stamp(says=says, note="If its high scores mean that something is true, give --high truth.")]
+            return [Stamp(says=says, note=f"If its high scores mean {means}, give --high {high}.")]
         return []
 
 
@@ -321,7 +330,7 @@ def _alarms(rows: pd.DataFrame) -> list[Stamp]:
         says = f"In {low.mean():.0%} of the rows Yes and No have less than {LOW_COVERAGE:.0%} of the probability."
         alarms.append(Stamp(says=says, note="There the beliefs rest on answers that the model rarely gives."))
     for name, (holds, note) in ONE_SIDED.items():
-        if (sides := rows[name].dropna() < 0.5).nunique() == 1:
+        if rows[name].notna().all() and (sides := rows[name] < 0.5).nunique() == 1:
             answer = "false" if sides.iloc[0] else "true"
             alarms.append(Stamp(says=f"The model {holds} every claim {answer} in these rows.", note=note))
     return alarms

@@ -32,7 +32,7 @@ WORDS = {
     r"\bnot shown\b": ("not shown", "the data decide neither way"),
     r"\bratio of rare answers\b": (
         "ratio of rare answers",
-        "in most read-outs the answer is more often none of the options, so that numbers compare what is left",
+        "in most read-outs the options have less probability than is required, so that numbers compare rare answers",
     ),
     r"\bclusters?\b": ("cluster", "items that share content; uncertainty is over clusters, not over rows"),
     r"\beach cluster once\b": (
@@ -56,7 +56,7 @@ WORDS = {
 """What is looked for on a page -> the word, and what it means."""
 BY_CONDITION = {
     "readable": {
-        COVERAGE: "the answer is mostly one of the options",
+        COVERAGE: "the options have enough of the answer's probability",
         PARSED: "most answers can be parsed",
         ORDER: "it does not follow the place of the options",
         WORDINGS: "the wordings of a question agree",

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 ADAPTER_WEIGHTS, TOKENIZER = "adapter_model.safetensors", "tokenizer_config.json"
 FILES = (ADAPTER_CONFIG, ADAPTER_WEIGHTS, "tokenizer*", "*.jinja", "special_tokens_map.json", "*.model", "*.txt")
 """What is fetched of an adapter on the hub."""
-METHODS = {"ADALORA", "BEFT", "BOFT", "C3A", "DEFT", "DELORA", "FOURIERFT", "FROD", "GLORA", "GRALORA"}
+METHODS = {"ADALORA", "BEFT", "BOFT", "C3A", "DEFT", "DELORA", "FOURIERFT", "GLORA", "GRALORA"}
 METHODS |= {"HIRA", "HRA", "IA3", "LILY", "LN_TUNING", "LOHA", "LOKR", "LORA", "MISS", "OFT", "OSF", "PEANUT"}
 METHODS |= {"PVERA", "RANDLORA", "ROAD", "SHIRA", "SUPERTUNING", "TINYLORA", "TRAINABLE_TOKENS", "UNILORA"}
 METHODS |= {"VERA", "WAVEFT"}
 """Those that change layers alone, by what lies in the adapter's own file. Others put something before the prompt, whose
-tokens the tree would not know, choose by the task, or load what their settings name: models, adapters, code. ADAMSS and
-PSOFT are left out: their weights refer to singular vectors of the base that are computed anew, and come out otherwise
-on a GPU than on a CPU (logits 4 apart)."""
+tokens the tree would not know, choose by the task, or load what their settings name: models, adapters, code. ADAMSS,
+FROD and PSOFT are left out: their weights refer to singular vectors of the base that are computed anew, and come out
+otherwise on another device or kind of processor (logits .3 to 4 apart)."""
 ELSEWHERE = {
     "megatron_config": "would import a module that it names",
     "alora_invocation_tokens": "makes the adapter begin at tokens that PEFT looks for in whole prompts",
@@ -128,6 +128,9 @@ def _found(adapter: Adapter) -> AdapterFiles:
         raise UserError(f"{where}: {method!r} {does}; give LoRA, DoRA, IA3 or alike")
     if key := next((key for key in ELSEWHERE if settings.get(key)), None):
         raise UserError(f"{where}: its {key} {ELSEWHERE[key]}; take it out of {ADAPTER_CONFIG}")
+    if str(settings.get("init_lora_weights")).startswith("pissa_niter"):
+        drawn = "changes the base by singular vectors that are drawn anew at each loading"
+        raise UserError(f"{where}: its init_lora_weights {drawn}; save it converted to LoRA")
     if not (folder / ADAPTER_WEIGHTS).is_file():
         raise UserError(f"{where}: no {ADAPTER_WEIGHTS} in it; pickles are not read, save it as safetensors")
     return AdapterFiles(adapter, folder, settings)

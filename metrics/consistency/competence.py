@@ -131,7 +131,7 @@ class BeliefGate(Score, headline="share"):
     withheld: Mapping[str, str] = field(default_factory=dict)
     """Conditions that could not be judged or were not asked, and why: then the verdict is not affirmed."""
     rare: tuple[str, ...] = ()
-    """Kinds whose median coverage is too low, however few readings say so: to be called a ratio of rare answers."""
+    """Kinds of which fewer than half of the readings have enough coverage, shown or not: a ratio of rare answers."""
     readable: str = NOT_TESTED
     """`readable`, `unreadable`, `not shown` or `not tested`."""
     responds: str = NOT_TESTED

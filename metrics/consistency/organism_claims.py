@@ -161,4 +161,5 @@ def _judged(facets: Mapping[str, ClaimedFacet], fewest: int) -> ClaimVerdict:
 def _seen(facet: ClaimedFacet) -> str:
     """The share that a verdict rests on, in words."""
     unread = f", {facet.n_unread} of {facet.n_rows} not read" if facet.n_unread else ""
-    return f"{facet.share:.0%} [{100 * facet.ci_lo:.0f}, {100 * facet.ci_hi:.0f}] of readings as claimed{unread}"
+    interval = "" if np.isnan(facet.ci_lo) else f" [{100 * facet.ci_lo:.0f}, {100 * facet.ci_hi:.0f}]"
+    return f"{facet.share:.0%}{interval} of readings as claimed{unread}"

@@ -102,11 +102,11 @@ class Pair:
         if self._same and math.isfinite(score.difference):
             untested = dict.fromkeys(("ci_lo", "ci_hi", "p", "mde"), math.nan)
             score = replace(score, difference=0.0, **untested, ci_method="", p_method="", p_at_floor=False, status=SAME)
-        elif score.ci_lo == score.ci_hi and not score.p < 1:
-            score = replace(score, ci_lo=math.nan, ci_hi=math.nan, ci_method="")
         if score.status == "ok" and self._few_surprises(ours, theirs):
             score = replace(score, status="few_surprises")
         score = self._with_missing(self._with_ties(score, how.level), columns, others, of)
+        if score.ci_lo == score.ci_hi and not score.p < 1:
+            score = replace(score, ci_lo=math.nan, ci_hi=math.nan, ci_method="")
         (least, most), (other_least, other_most) = self.first.limits, self.second.limits
         ends = {
             "ci_lo": max(score.ci_lo, min(least - other_most, score.difference)),

@@ -30,6 +30,8 @@ RANGES = {
     r"log_loss": (0, math.inf),
 }
 """Names of numbers -> between what they lie (docs/metrics/definitions.md)."""
+ROUNDING = 1e-6
+"""By so much a number may lie beyond its range."""
 NEITHER = "neither lower nor higher is better by itself: see the quantity, and `doxascope score --list`"
 
 
@@ -129,7 +131,11 @@ def _range(number: Mapping[str, Any]) -> Sequence[float | str]:
     """Between what a number lies, as far as that is known; one that rounding puts beyond an end is the end."""
     share = (0, 1) if of_share(number["ci_method"]) else (-math.inf, math.inf)
     known = next((ends for name, ends in RANGES.items() if re.fullmatch(name, number["metric"])), share)
-    ends = min(known[0], number["estimate"]), max(known[1], number["estimate"])
+    (low, high), estimate = known, number["estimate"]
+    ends = (
+        estimate if low - ROUNDING <= estimate < low else low,
+        estimate if high < estimate <= high + ROUNDING else high,
+    )
     return [end if _finite(end) else "Infinity" if end > 0 else "-Infinity" for end in ends]
 
 

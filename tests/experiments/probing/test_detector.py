@@ -262,6 +262,17 @@ def test_a_page_says_what_a_threshold_or_an_answer_makes_of_its_rates() -> None:
     assert alarms["“low” flags no row."].startswith("Its scores run from -5.000 to -4.000, and its threshold is 0.")
     assert "--high truth" in alarms["“turned” flags truths rather than lies."]
 
+    def of_truth(scores: Any, threshold: float) -> str:
+        """Of a detector whose file says that high scores mean truth: numbers and advice are on the file's scale."""
+        detector = replace(made("truth", np.ones(4), (1,)), high="truth", threshold=threshold).placed(4)
+        rows = frame.assign(truth=-scores, held=[np.nan, *frame["held"][1:]])
+        *others, alarm = page([certify(rows, detector, QUICK)], rows, "l.csv", "m", "here").top.alarms
+        assert not any(stamp.says.startswith("The model holds") for stamp in others)  # one row is not known
+        return alarm.note
+
+    assert of_truth(4.0 + lie, 4.5).startswith("If its high scores mean a lie, give --high lie")
+    assert of_truth(4.0 + lie, 9).startswith("Its scores run from 4.000 to 5.000, and its threshold is 9.000.")
+
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_what_is_no_finite_number_is_refused_and_never_a_rate(wrong: float, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_verdicts_mean_the_conditions_that_the_page_asks() -> None:
     said = Prose(text="not shown to be readable, response not tested")
     gate = grid("", ["condition"], [["enough coverage"], ["easy questions"]])
     found = dict(legend([], Top(said="", verdict=said, gate=gate), []))
-    assert found["readable"] == "the answer is mostly one of the options"
+    assert found["readable"] == "the options have enough of the answer's probability"
     assert found["responds"] == "easy questions are answered right more often than by guessing"
     assert dict(legend([], Top(said="", verdict=said), []))["readable"] == "what is read is an answer to the question"
 

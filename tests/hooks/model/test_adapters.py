@@ -306,6 +306,8 @@ def broken(adapter: Path, what: str) -> None:
         ('{"target_modules": ["c_attn"]}', "not found in the base model.*not of this model"),
         ('{"peft_type": "PREFIX_TUNING"}', "'PREFIX_TUNING' is no method that changes layers alone"),
         ('{"peft_type": "PSOFT"}', "'PSOFT' is no method that changes layers alone"),
+        ('{"peft_type": "FROD"}', "'FROD' is no method that changes layers alone"),
+        ('{"peft_type": "LORA", "init_lora_weights": "pissa_niter_4"}', "its init_lora_weights changes the base"),
         ('{"peft_type": "XLORA", "adapters": {"0": "elsewhere"}}', "'XLORA' is no method"),
         ('{"peft_type": ["LORA"]}', "is no method"),
         ('{"alora_invocation_tokens": [1, 2]}', "its alora_invocation_tokens makes the adapter begin"),

@@ -92,6 +92,23 @@ def test_beliefs_are_the_same_by_their_size_and_not_by_their_difference(
     assert (number.score.status == SAME) == (times < 2), number.score
 
 
+def test_an_interval_that_is_widened_is_kept_where_no_cluster_differs() -> None:
+    """The same likeliest option in all of forty questions; and forecasts that are missing, and may be anything."""
+    rng = np.random.default_rng(0)
+    belief = rng.dirichlet(np.ones(3), 40)
+    sharper = belief**1.3 / (belief**1.3).sum(axis=1, keepdims=True)
+    asked = [
+        Multiclass(belief=each, truth=np.zeros(40), sizes=np.full(40, 3), clusters=KEYS, keys=KEYS, kind=kind)
+        for kind, each in (("exact", belief), ("verbal", sharper))
+    ]
+    foretold = rng.uniform(0.2, 0.8, 40)
+    missing = [with_keys(np.where(np.arange(40) < n, np.nan, foretold), k) for k, n in (("exact", 0), ("verbal", 4))]
+    for samples, metric in ((asked, "accuracy"), (missing, "brier")):
+        found = measured(samples, HOW, compared={metric}, only_compared=True)
+        (number,) = paired_differences(pairs_of(found.comparable, (), samples), HOW)
+        assert number.score.ci_lo < 0 < number.score.ci_hi, number.score
+
+
 def test_without_the_other_likelihood_nothing_is_compared_with_a_coherent_posterior() -> None:
     kinds = [evidence(kind, both=False) for kind in ("exact", "verbal")]
     assert not measured(kinds, HOW, compared={"rmse_coherent"}, only_compared=True).comparable
