@@ -133,7 +133,7 @@ def test_runs_are_collected_into_one_table_with_seeds_pooled(study: Path) -> Non
     se = np.sqrt((rows["se"] ** 2).mean() + rows["estimate"].var(ddof=1) / SEEDS)
     assert (one["ci_hi"] - one["estimate"]) / se > 1.96
     assert (one["seeds"], one["n"]) == (SEEDS, rows["n"].sum())
-    assert "coherence not tested" in one["verdict"]
+    assert one["verdict"] == "unreadable, response not tested, nothing follows on coherence"
     assert found.rows["readable"].eq("unreadable").equals(found.rows["verdict"].str.startswith("unreadable"))
     for metric, of_belief in (("framing_bias", True), ("accuracy", False)):  # what is answered is no belief
         unread = found.named([metric])["readable"].str.contains("unreadable")
