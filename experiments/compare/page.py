@@ -270,6 +270,7 @@ def _terms(comparison: Comparison) -> list[tuple[str, str]]:
         declared = side.run.experiment.terms(side.run.config) if side.run else ()
         label = quoted(side.label) + f" in {name_of}" * (len(comparison.groups) > 1)
         usual = dict(terms_of(config, methods, {sample.kind for sample in side.samples}))
+        # What the experiment declares comes first, and has the last word.
         for name, means in (dict(declared) | usual | dict(declared)).items():
             terms.setdefault(name, {}).setdefault(means, []).append(label)
     told = []

@@ -33,8 +33,8 @@ def use_tree_attention(model: "PreTrainedModel", *, blocks: bool = False) -> Non
     """Let a model with the `sdpa` kernel attend by trunk and branches wherever a mask is marked, or by blocks wherever
     it is of them; else, as for a model with another kernel, nothing changes.
 
-    A model that caps the logits of its attention attends by `eager`: the `sdpa` kernel leaves the cap out, and versions
-    of transformers before 5.20 let such models choose it.
+    A model that caps the logits of its attention attends by `eager`: the `sdpa` kernel leaves the cap out, and some
+    versions of transformers (5.19 among them) let such models choose it.
 
     `blocks`: lay its packs out for them. Where flex attention fails, masks are dense, and that is said.
     """

@@ -157,7 +157,7 @@ def test_a_model_without_the_fast_kernel_gets_the_slow_one_and_that_is_said(
 def test_a_cap_on_attention_is_kept_where_transformers_would_leave_it_out(
     save_architecture: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Versions before 5.20 let models of Gemma 2 choose SDPA, which caps nothing."""
+    """Some versions (5.19) let models of Gemma 2 choose SDPA, which caps nothing."""
     folder = str(save_architecture("gemma2", {**PACKED["gemma2"], "attn_logit_softcapping": 0.01}))
     right = load(folder, kernel="eager").beliefs("Is it?", ["yes", "no"]).beliefs["logp"].to_numpy()
     monkeypatch.setattr("transformers.models.gemma2.modeling_gemma2.Gemma2PreTrainedModel._supports_sdpa", True)
